@@ -1,0 +1,63 @@
+# Everything a newcomer needs: `make demo`, `make test`. CI runs `make test`.
+#
+# What is downloaded or compiled is kept outside the checkout, in CACHE, so that the
+# storage library (20 core-minutes of C++) is compiled once and not once a checkout.
+
+CACHE ?= $(HOME)/.cache/meridian
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export MERIDIAN_CACHE := $(CACHE)
+
+PYTEST := $(CACHE)/venv/bin/python -m pytest
+# Arguments for the demonstration and the benchmark, e.g. make demo ARGS="--once --events 100000".
+ARGS ?=
+
+.PHONY: help build demo test check rust-tests outside-tests differential bench-weather \
+        setup-build setup-tests notices clean-cache
+
+help:
+	@echo "make demo           build, then load and query the weather evaluation; serves until Ctrl-C"
+	@echo "make test           everything CI runs: format, lints, docs, all tests"
+	@echo "make build          leave the program at bin/meridian"
+	@echo "make differential   the same commands to Meridian and to a real mongod, replies compared"
+	@echo "make bench-weather  evaluation 1 on Meridian, mongod and PostGIS, side by side"
+
+setup-build:
+	@scripts/setup build
+
+setup-tests: setup-build
+	@scripts/setup tests
+
+build: setup-build
+	cargo build --release --locked --package meridian
+	@mkdir -p bin
+	@cmp -s $(CARGO_TARGET_DIR)/release/meridian bin/meridian || \
+	  { cp $(CARGO_TARGET_DIR)/release/meridian bin/meridian.new && mv bin/meridian.new bin/meridian; }
+
+demo: build
+	bin/meridian demo $(ARGS)
+
+bench-weather: build setup-tests
+	bin/meridian bench weather --target meridian --target mongod --target postgres $(ARGS)
+
+# Format, lints, documentation and the rules that no compiler knows.
+check: setup-build
+	cargo fmt --all --check
+	scripts/check-imports
+	scripts/notices --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --workspace --no-deps
+
+rust-tests: build setup-tests
+	cargo test --release --locked --workspace
+
+# Tests from outside: the built program, real drivers, a real mongod.
+outside-tests: build setup-tests
+	$(PYTEST) tests $(ARGS)
+
+differential: build setup-tests
+	$(PYTEST) tests/differential -q --tb=line $(ARGS)
+
+test: check rust-tests outside-tests
+
+notices:
+	scripts/notices
