@@ -26,7 +26,8 @@ MONGOD = CACHE / "mongod" / "mongod"
 MERIDIAN = pathlib.Path(os.environ.get("MERIDIAN_BINARY", ROOT / "bin" / "meridian"))
 START_SECONDS_MAX = 30
 REPLY_SECONDS_MAX = 60
-RAW = CodecOptions(document_class=RawBSONDocument)
+# mongod itself cuts strings in its messages in the middle of a character.
+RAW = CodecOptions(document_class=RawBSONDocument, unicode_decode_error_handler="replace")
 
 
 def free_port():
