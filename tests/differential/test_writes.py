@@ -44,6 +44,8 @@ CASES = [
     Case("insert_nested_dollar", [insert({"_id": 1, "o": {"$x": 1}}), READ]),
     Case("insert_empty_name", [insert({"_id": 1, "": 1}), READ]),
     Case("insert_none", [insert()]),
+    Case("insert_not_array", [{"insert": "COLL", "documents": 5}]),
+    Case("insert_not_object", [insert(5)]),
     Case("insert_no_documents", [{"insert": "COLL"}]),
     Case("insert_unknown_option", [insert({"_id": 1}, foo=1)]),
     Case("insert_ordered_string", [insert({"_id": 1}, ordered="no")]),

@@ -66,8 +66,10 @@ def substitute(value, names):
         return bson.SON((substitute(k, names), substitute(v, names)) for k, v in value.items())
     if type(value) is dict:
         return {substitute(k, names): substitute(v, names) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [substitute(item, names) for item in value]
+    if isinstance(value, tuple):  # (database, command)
+        return tuple(substitute(item, names) for item in value)
     return value
 
 
