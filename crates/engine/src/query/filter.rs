@@ -1,0 +1,155 @@
+//! The typed filter: what `find`, `$match`, partial indexes and validators share.
+//!
+//! A [`Filter`] is a tree over whole documents; a [`Predicate`] is asked of the values that one
+//! path reaches. Parsing is in `parse`, evaluation in `matches`.
+
+use super::bits::BitTest;
+use super::pattern::Pattern;
+use super::schema::Schema;
+use super::types::TypeSet;
+use bson::RawBson;
+use bson::raw::RawBsonRef;
+use meridian_value::path::Path;
+
+/// A condition on a document.
+#[derive(Debug, Clone)]
+pub enum Filter {
+    /// Every child matches. Never nested directly in another `And` after parsing.
+    And(Vec<Filter>),
+    /// At least one child matches.
+    Or(Vec<Filter>),
+    /// No child matches.
+    Nor(Vec<Filter>),
+    /// The values at a path satisfy a predicate.
+    Field {
+        /// Where to look.
+        path: Path,
+        /// What to ask.
+        predicate: Predicate,
+    },
+    /// `$jsonSchema`.
+    Schema(Box<Schema>),
+    /// Matches every document.
+    Always,
+    /// Matches no document.
+    Never,
+}
+
+/// The five order comparisons; `$ne` is `Not(Compare(Eq, ..))`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Eq,
+    Lt,
+    Lte,
+    Gt,
+    Gte,
+}
+
+/// A question about the values at a path.
+///
+/// Over a path a predicate holds when it holds for any value that the path reaches; `Not` and
+/// `Exists(false)` negate that whole answer.
+#[derive(Debug, Clone)]
+pub enum Predicate {
+    /// `$eq`, `$lt`, `$lte`, `$gt`, `$gte`: type-bracketed, but for MinKey and MaxKey.
+    Compare(Comparison, RawBson),
+    /// `$in`.
+    In(InList),
+    /// `$exists`.
+    Exists(bool),
+    /// `$type`.
+    Type(TypeSet),
+    /// `$mod`.
+    Mod(Divisor),
+    /// `$regex`, and a regular expression as a value.
+    Regex(Pattern),
+    /// `$size`.
+    Size(i64),
+    /// `$elemMatch` over the elements as documents.
+    ElemMatchObject(Box<Filter>),
+    /// `$elemMatch` over the elements as values: all must hold for one element.
+    ElemMatchValue(Vec<Predicate>),
+    /// `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+    Bits(BitTest),
+    /// All hold, each for some value of the path (the body of a `$not`).
+    And(Vec<Predicate>),
+    /// `$not`, `$ne`, `$nin`.
+    Not(Box<Predicate>),
+}
+
+/// The operand of `$in`: values in MongoDB's order without duplicates, and patterns.
+#[derive(Debug, Clone)]
+pub struct InList {
+    values: Vec<RawBson>,
+    patterns: Vec<Pattern>,
+    has_null: bool,
+}
+
+/// The operand of `$mod`, truncated to integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divisor {
+    /// What to divide by; never 0.
+    pub divisor: i64,
+    /// What must remain.
+    pub remainder: i64,
+}
+
+impl InList {
+    /// A list of these values and patterns.
+    pub fn new(mut values: Vec<RawBson>, patterns: Vec<Pattern>) -> Self {
+        values.sort_by(|a, b| meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+        values.dedup_by(|a, b| {
+            meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()).is_eq()
+        });
+        let has_null = values.iter().any(|value| matches!(value, RawBson::Null));
+        Self {
+            values,
+            patterns,
+            has_null,
+        }
+    }
+
+    /// The values, ascending in MongoDB's order.
+    pub fn values(&self) -> &[RawBson] {
+        &self.values
+    }
+
+    /// The regular expressions among the operands.
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+
+    /// Whether null is among the values, so that a missing field matches.
+    pub fn has_null(&self) -> bool {
+        self.has_null
+    }
+
+    /// Whether one of the values equals this one.
+    pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
+        self.values
+            .binary_search_by(|candidate| {
+                meridian_value::compare(candidate.as_raw_bson_ref(), value)
+            })
+            .is_ok()
+    }
+}
+
+impl Filter {
+    /// A filter on one path.
+    pub fn field(path: &str, predicate: Predicate) -> Self {
+        Self::Field {
+            path: Path::parse(path),
+            predicate,
+        }
+    }
+
+    /// The conjuncts: the children of an `And`, or the filter itself.
+    pub fn conjuncts(&self) -> &[Filter] {
+        match self {
+            Self::And(children) => children,
+            Self::Always => &[],
+            other => std::slice::from_ref(other),
+        }
+    }
+}

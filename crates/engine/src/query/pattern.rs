@@ -1,0 +1,538 @@
+//! Regular expressions: PCRE as MongoDB's users write it, run by the `regex` crate.
+//!
+//! In: a pattern and options `imsxu`. Out: a compiled matcher with linear run time. Look-around,
+//! back-references and the other constructs that need backtracking are errors that name them.
+
+use crate::error::{Error, Result};
+use regex::{Regex, RegexBuilder};
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A compiled regular expression with the text it came from.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    source: Box<str>,
+    options: Box<str>,
+    compiled: Regex,
+}
+
+/// Compiled programs larger than this are refused.
+const COMPILED_BYTES_MAX: usize = 16 << 20;
+
+/// MongoDB's limit on the length of a pattern.
+const PATTERN_BYTES_MAX: usize = 32764;
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// 51108 for an unknown option, 51091 for a broken pattern, `NotImplemented` for a construct
+    /// that needs backtracking.
+    pub fn new(source: &str, options: &str) -> Result<Self> {
+        if source.contains('\0') {
+            return Err(Error::bad_value(
+                "Regular expression cannot contain an embedded null byte",
+            ));
+        }
+        if source.len() > PATTERN_BYTES_MAX {
+            return Err(Error::location(
+                51091,
+                "Regular expression is invalid: regular expression is too large",
+            ));
+        }
+        let mut flags = Flags::default();
+        for option in options.chars() {
+            match option {
+                'i' => flags.ignore_case = true,
+                'm' => flags.multi_line = true,
+                's' => flags.dot_all = true,
+                'x' => flags.extended = true,
+                'u' => {}
+                other => {
+                    return Err(Error::location(
+                        51108,
+                        format!(" invalid flag in regex options: {other}"),
+                    ));
+                }
+            }
+        }
+        let translated = Translator::new(source, &flags).run()?;
+        let compiled = RegexBuilder::new(&translated)
+            .case_insensitive(flags.ignore_case)
+            .multi_line(flags.multi_line)
+            .dot_matches_new_line(flags.dot_all)
+            .ignore_whitespace(flags.extended)
+            .size_limit(COMPILED_BYTES_MAX)
+            .build()
+            .map_err(|error| invalid(&error.to_string()))?;
+        Ok(Self {
+            source: source.into(),
+            options: options.into(),
+            compiled,
+        })
+    }
+
+    /// The pattern as given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The options as given.
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// Whether the text has a match anywhere.
+    #[inline]
+    pub fn is_match(&self, text: &str) -> bool {
+        self.compiled.is_match(text)
+    }
+
+    /// The literal every match starts with when the pattern is `^literal...` and case matters:
+    /// what an index range can be built from. `true` beside it when the pattern is nothing else.
+    pub fn prefix(&self) -> Option<(String, bool)> {
+        if !matches!(&*self.options, "" | "s" | "u") {
+            return None;
+        }
+        let body = self.source.strip_prefix('^')?;
+        let mut prefix = String::new();
+        let mut chars = body.chars().peekable();
+        while let Some(&next) = chars.peek() {
+            match next {
+                '\\' => {
+                    chars.next();
+                    match chars.next() {
+                        Some(escaped) if escaped.is_ascii_punctuation() => prefix.push(escaped),
+                        _ => return some_prefix(prefix),
+                    }
+                }
+                '*' | '?' | '{' => {
+                    prefix.pop();
+                    return some_prefix(prefix);
+                }
+                '+' | '.' | '[' | '(' | ')' | '$' | '^' => return some_prefix(prefix),
+                // An alternative may start otherwise.
+                '|' => return None,
+                literal => {
+                    chars.next();
+                    prefix.push(literal);
+                }
+            }
+            // `^ab|c`: the bar may come later, behind what ends the literal.
+            if body.contains('|') {
+                return None;
+            }
+        }
+        (!prefix.is_empty()).then_some((prefix, true))
+    }
+}
+
+fn some_prefix(prefix: String) -> Option<(String, bool)> {
+    (!prefix.is_empty()).then_some((prefix, false))
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.options == other.options
+    }
+}
+
+#[derive(Default)]
+struct Flags {
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+    extended: bool,
+}
+
+fn invalid(reason: &str) -> Error {
+    // The first lines of the crate's message draw the pattern; the last says what is wrong.
+    let reason = reason.trim_end().lines().last().unwrap_or(reason);
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+    let reason = if reason == "unclosed group" {
+        "missing )"
+    } else {
+        reason
+    };
+    Error::location(51091, format!("Regular expression is invalid: {reason}"))
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::not_implemented(format!("$regex with {what}"))
+}
+
+/// Rewrites what PCRE and the `regex` crate write differently.
+struct Translator<'a> {
+    chars: Peekable<Chars<'a>>,
+    out: String,
+    multi_line: bool,
+    extended: bool,
+    /// Whether the last thing written can be repeated, so that a quantifier may follow.
+    after_quantifier: bool,
+}
+
+impl<'a> Translator<'a> {
+    fn new(source: &'a str, flags: &Flags) -> Self {
+        // Verbs such as (*UTF8) may only stand at the start.
+        let mut source = source;
+        for verb in ["(*UTF8)", "(*UTF)", "(*UCP)"] {
+            source = source.strip_prefix(verb).unwrap_or(source);
+        }
+        Self {
+            chars: source.chars().peekable(),
+            out: String::with_capacity(source.len() + 16),
+            multi_line: flags.multi_line,
+            extended: flags.extended,
+            after_quantifier: false,
+        }
+    }
+
+    fn run(mut self) -> Result<String> {
+        while let Some(next) = self.chars.next() {
+            let was_quantifier = std::mem::take(&mut self.after_quantifier);
+            match next {
+                '\\' => self.escape()?,
+                '[' => self.class()?,
+                '(' => self.group()?,
+                '$' => self.dollar(),
+                '{' => self.brace(was_quantifier)?,
+                '*' | '+' | '?' => self.quantifier(next, was_quantifier)?,
+                '#' if self.extended => self.line_comment(),
+                other => self.out.push(other),
+            }
+        }
+        Ok(self.out)
+    }
+
+    /// PCRE's `$` also matches before a newline that ends the text.
+    fn dollar(&mut self) {
+        self.out
+            .push_str(if self.multi_line { "$" } else { r"(?:\n?\z)" });
+    }
+
+    fn quantifier(&mut self, symbol: char, was_quantifier: bool) -> Result<()> {
+        if was_quantifier && symbol == '+' {
+            return Err(unsupported("possessive quantifiers"));
+        }
+        self.out.push(symbol);
+        self.after_quantifier = !was_quantifier;
+        Ok(())
+    }
+
+    /// `{2}`, `{2,}`, `{2,5}` repeat; any other brace is a brace.
+    fn brace(&mut self, was_quantifier: bool) -> Result<()> {
+        let rest: String = self.chars.clone().take_while(|next| *next != '}').collect();
+        let (low, high) = rest.split_once(',').unwrap_or((&rest, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let closed = self.chars.clone().any(|next| next == '}');
+        if low.is_empty() || !digits(low) || !digits(high) || !closed || was_quantifier {
+            self.out.push_str(r"\{");
+            return Ok(());
+        }
+        self.out.push('{');
+        self.out.push_str(&rest);
+        self.out.push('}');
+        self.chars.nth(rest.len());
+        self.after_quantifier = true;
+        Ok(())
+    }
+
+    fn line_comment(&mut self) {
+        while self.chars.next_if(|next| *next != '\n').is_some() {}
+    }
+
+    fn group(&mut self) -> Result<()> {
+        if self.chars.peek() == Some(&'*') {
+            return Err(unsupported("backtracking control verbs"));
+        }
+        if self.chars.next_if_eq(&'?').is_none() {
+            self.out.push('(');
+            return Ok(());
+        }
+        match self.chars.peek().copied() {
+            Some('=' | '!') => Err(unsupported("look-ahead")),
+            Some('>') => Err(unsupported("atomic groups")),
+            Some('(') => Err(unsupported("conditional groups")),
+            Some('|') => Err(unsupported("branch-reset groups")),
+            Some('R' | '&' | '0'..='9' | '+') => Err(unsupported("recursion")),
+            Some('#') => {
+                while self.chars.next().is_some_and(|next| next != ')') {}
+                Ok(())
+            }
+            Some('<') => {
+                self.chars.next();
+                match self.chars.peek() {
+                    Some('=' | '!') => Err(unsupported("look-behind")),
+                    _ => {
+                        self.out.push_str("(?P<");
+                        Ok(())
+                    }
+                }
+            }
+            Some('\'') => {
+                self.chars.next();
+                self.out.push_str("(?P<");
+                while let Some(next) = self.chars.next_if(|next| *next != '\'') {
+                    self.out.push(next);
+                }
+                self.chars.next();
+                self.out.push('>');
+                Ok(())
+            }
+            Some('P') => {
+                self.chars.next();
+                match self.chars.peek() {
+                    Some('=') => Err(unsupported("back-references")),
+                    Some('>') => Err(unsupported("recursion")),
+                    _ => {
+                        self.out.push_str("(?P");
+                        Ok(())
+                    }
+                }
+            }
+            _ => {
+                self.inline_flags();
+                Ok(())
+            }
+        }
+    }
+
+    /// `(?im-s)` and `(?i:`. What they set for the rest of the pattern matters for `$` and `#`.
+    fn inline_flags(&mut self) {
+        self.out.push_str("(?");
+        let mut on = true;
+        while let Some(flag) = self
+            .chars
+            .next_if(|next| next.is_ascii_alphabetic() || *next == '-')
+        {
+            match flag {
+                '-' => on = false,
+                'm' => self.multi_line = on,
+                'x' => self.extended = on,
+                _ => {}
+            }
+            self.out.push(flag);
+        }
+    }
+
+    fn escape(&mut self) -> Result<()> {
+        let Some(next) = self.chars.next() else {
+            return Err(Error::location(
+                51091,
+                "Regular expression is invalid: \\ at end of pattern",
+            ));
+        };
+        match next {
+            'd' => self.out.push_str("[0-9]"),
+            'D' => self.out.push_str("[^0-9]"),
+            'w' => self.out.push_str("[0-9A-Za-z_]"),
+            'W' => self.out.push_str("[^0-9A-Za-z_]"),
+            's' => self.out.push_str(r"[\t\n\x0B\f\r\x20]"),
+            'S' => self.out.push_str(r"[^\t\n\x0B\f\r\x20]"),
+            'h' => self.out.push_str(HORIZONTAL_SPACE),
+            'H' => self.out.push_str(&HORIZONTAL_SPACE.replacen('[', "[^", 1)),
+            'v' => self.out.push_str(VERTICAL_SPACE),
+            'V' => self.out.push_str(&VERTICAL_SPACE.replacen('[', "[^", 1)),
+            'R' => self
+                .out
+                .push_str(r"(?:\r\n|[\n\x0B\f\r\x{85}\x{2028}\x{2029}])"),
+            'N' => self.out.push_str(r"[^\n]"),
+            'X' => self.out.push_str(r"(?:\P{M}\p{M}*)"),
+            'b' => self.out.push_str(r"(?-u:\b)"),
+            'B' => self.out.push_str(r"(?-u:\B)"),
+            'Z' => self.out.push_str(r"(?:\n?\z)"),
+            'A' | 'z' => {
+                self.out.push('\\');
+                self.out.push(next);
+            }
+            'G' => self.out.push_str(r"\A"),
+            'K' => return Err(unsupported("\\K")),
+            'C' => return Err(unsupported("\\C")),
+            'g' | 'k' | '1'..='9' => return Err(unsupported("back-references")),
+            'Q' => self.quoted(),
+            'E' => {}
+            'p' | 'P' => self.property(next),
+            other => self.character_escape(other)?,
+        }
+        Ok(())
+    }
+
+    fn quoted(&mut self) {
+        while let Some(next) = self.chars.next() {
+            if next == '\\' && self.chars.next_if_eq(&'E').is_some() {
+                return;
+            }
+            self.literal(next);
+        }
+    }
+
+    fn property(&mut self, kind: char) {
+        self.out.push('\\');
+        self.out.push(kind);
+        if self.chars.next_if_eq(&'{').is_some() {
+            self.out.push('{');
+            while let Some(next) = self.chars.next() {
+                self.out.push(next);
+                if next == '}' {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Escapes that stand for one character, inside and outside classes.
+    fn character_escape(&mut self, escaped: char) -> Result<()> {
+        let code = match escaped {
+            'a' => 7,
+            'e' => 0x1B,
+            'f' => 0x0C,
+            'n' => 0x0A,
+            'r' => 0x0D,
+            't' => 0x09,
+            '0' => self.digits(8, 2),
+            'x' if self.chars.next_if_eq(&'{').is_some() => {
+                let code = self.digits(16, 8);
+                self.chars.next_if_eq(&'}');
+                code
+            }
+            'x' => self.digits(16, 2),
+            'o' if self.chars.next_if_eq(&'{').is_some() => {
+                let code = self.digits(8, 11);
+                self.chars.next_if_eq(&'}');
+                code
+            }
+            'c' => self
+                .chars
+                .next()
+                .map_or(0, |control| control.to_ascii_uppercase() as u32 ^ 64),
+            other if other.is_ascii_alphanumeric() => {
+                return Err(Error::location(
+                    51091,
+                    "Regular expression is invalid: unrecognized character follows \\",
+                ));
+            }
+            other => {
+                self.literal(other);
+                return Ok(());
+            }
+        };
+        self.out.push_str(&format!("\\x{{{code:X}}}"));
+        Ok(())
+    }
+
+    fn digits(&mut self, radix: u32, count_max: usize) -> u32 {
+        let mut code = 0u32;
+        for _ in 0..count_max {
+            let Some(digit) = self.chars.peek().and_then(|next| next.to_digit(radix)) else {
+                break;
+            };
+            self.chars.next();
+            code = code.wrapping_mul(radix).wrapping_add(digit);
+        }
+        code
+    }
+
+    fn literal(&mut self, character: char) {
+        if character.is_ascii_punctuation() || character == ' ' || character.is_ascii_control() {
+            self.out.push_str(&format!("\\x{{{:X}}}", character as u32));
+        } else {
+            self.out.push(character);
+        }
+    }
+
+    /// A bracketed class. The `regex` crate reads set operators, nested classes and (with `x`)
+    /// spaces there; PCRE does not.
+    fn class(&mut self) -> Result<()> {
+        self.out.push('[');
+        if self.chars.next_if_eq(&'^').is_some() {
+            self.out.push('^');
+        }
+        let mut first = true;
+        loop {
+            let Some(next) = self.chars.next() else {
+                return Err(Error::location(
+                    51091,
+                    "Regular expression is invalid: missing terminating ] for character class",
+                ));
+            };
+            match next {
+                ']' if !first => break,
+                '[' if self.posix_class() => {}
+                '\\' => self.class_escape()?,
+                '-' => self.class_dash(first),
+                other => self.literal(other),
+            }
+            first = false;
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    /// A dash is a range between two characters, else itself.
+    fn class_dash(&mut self, first: bool) {
+        let at_edge = first || self.chars.peek() == Some(&']');
+        let after_class = self.out.ends_with(']') && !self.out.ends_with("\\]");
+        let before_class = {
+            let mut ahead = self.chars.clone();
+            ahead.next() == Some('\\')
+                && ahead
+                    .next()
+                    .is_some_and(|next| "dDwWsShHvVpP".contains(next))
+        };
+        self.out
+            .push_str(if at_edge || after_class || before_class {
+                r"\-"
+            } else {
+                "-"
+            });
+    }
+
+    fn posix_class(&mut self) -> bool {
+        let ahead: String = self.chars.clone().take(12).collect();
+        let Some(end) = ahead.strip_prefix(':').and_then(|rest| rest.find(":]")) else {
+            return false;
+        };
+        self.out.push('[');
+        self.out.push_str(&ahead[..end + 3]);
+        self.chars.nth(end + 2);
+        true
+    }
+
+    fn class_escape(&mut self) -> Result<()> {
+        let Some(next) = self.chars.next() else {
+            return Err(Error::location(
+                51091,
+                "Regular expression is invalid: \\ at end of pattern",
+            ));
+        };
+        match next {
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' => self.out.push_str(match next {
+                'd' => "[0-9]",
+                'D' => "[^0-9]",
+                'w' => "[0-9A-Za-z_]",
+                'W' => "[^0-9A-Za-z_]",
+                's' => r"[\t\n\x0B\f\r\x20]",
+                _ => r"[^\t\n\x0B\f\r\x20]",
+            }),
+            'h' => self.out.push_str(HORIZONTAL_SPACE),
+            'v' => self.out.push_str(VERTICAL_SPACE),
+            'b' => self.out.push_str(r"\x{8}"),
+            'p' | 'P' => self.property(next),
+            '1'..='7' => {
+                let rest = self.digits(8, 2);
+                let code = if rest == 0 {
+                    next as u32 - 48
+                } else {
+                    (next as u32 - 48) * 64 + rest
+                };
+                self.out.push_str(&format!("\\x{{{code:X}}}"));
+            }
+            other => self.character_escape(other)?,
+        }
+        Ok(())
+    }
+}
+
+const HORIZONTAL_SPACE: &str =
+    r"[\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}]";
+const VERTICAL_SPACE: &str = r"[\n\x0B\f\r\x{85}\x{2028}\x{2029}]";
