@@ -1,1 +1,35 @@
-//! Placeholder.
+//! Geometry: GeoJSON and legacy shapes, their relations, and their coverings by S2 cells.
+//!
+//! What comes in are BSON values of documents and queries; what goes out are yes or no for a
+//! document ([`Region`]), cells for an index ([`index_cells`]) and ranges of cells for a
+//! scan ([`cover`]). Answers equal mongod 6.0's, including on borders: a point matches
+//! when its leaf cell (about a centimetre wide) meets the shape. Deliberately absent:
+//! storage, index keys, distances.
+//!
+//! How a scan uses a covering:
+//! - points are indexed under their leaf cell. In an `Inside` range all match; in a `Border`
+//!   range each is tested with [`Region::matches_point`] on its exact coordinates.
+//! - lines and polygons are indexed under the cells of [`index_cells`], at most
+//!   [`INDEX_LEVEL_MAX`]. Those that may match have a cell id within some range, or one of
+//!   [`ancestors`]. Each such document is tested, whatever the relation, and counted once.
+
+mod boundary;
+mod cap;
+mod cover;
+mod geometry;
+mod grid;
+mod pairs;
+mod parse;
+mod planar;
+mod region;
+mod relate;
+mod text;
+mod validate;
+
+pub use cover::{
+    CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
+    index_cells, point_cell,
+};
+pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
+pub use region::{GeoOperator, Region, key_error};
+pub use s2rst::s2::CellId;

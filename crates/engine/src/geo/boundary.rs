@@ -1,0 +1,357 @@
+//! A line or a polygon prepared for many point tests: the hot path.
+//!
+//! In: edges on the sphere. Out: whether the leaf cell of a position meets the shape (that
+//! is mongod's rule for points). A test in plain doubles answers wherever the point is
+//! farther from every edge than a leaf cell is wide; only closer points pay for exact
+//! predicates on the four corners of their leaf cell. Shapes with many edges are looked up
+//! in an index of cells, each with the few edges near it.
+
+use super::geometry::{BigPolygon, Line, Polygon, Position, Ring};
+use super::grid::{FlatEdge, PointIndex, flatten};
+use super::relate::polygon_intersects;
+use s2rst::r3::Vector;
+use s2rst::s1::Angle;
+use s2rst::s2::edge_crossings::{Crossing, crossing_sign, edge_or_vertex_crossing};
+use s2rst::s2::{Cell, CellId, CellVertex, Point, Rect};
+use std::sync::OnceLock;
+
+/// Radians around an edge within which plain doubles do not decide: more than a leaf
+/// cell's diagonal (2.3e-9).
+const NEAR_RADIANS: f64 = 1e-8;
+/// Above any rounding of a triple product of unit vectors.
+const SIGN_ERROR: f64 = 4e-15;
+/// Up to this many edges are tested one by one.
+const FEW_EDGES: usize = 12;
+
+/// What the edges enclose.
+#[derive(Debug, Clone)]
+enum Shape {
+    Line,
+    Polygon(Polygon),
+    Big(BigPolygon),
+}
+
+/// A prepared line or polygon.
+#[derive(Debug)]
+pub(super) struct Boundary {
+    edges: Vec<Edge>,
+    shape: Shape,
+    origin_inside: bool,
+    convex: bool,
+    frame: Frame,
+    flat: OnceLock<[Vec<FlatEdge>; 6]>,
+    index: OnceLock<PointIndex>,
+}
+
+/// One edge with what the plain test needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    pub(super) a: Point,
+    pub(super) b: Point,
+    normal: Vector,
+    near: f64,
+    middle: Vector,
+    reach2: f64,
+}
+
+impl Edge {
+    fn new((a, b): (Point, Point)) -> Self {
+        let normal = a.0.cross(b.0);
+        let middle = (a.0 + b.0).normalize();
+        let reach = (a.0 - middle).norm() + 2.0 * NEAR_RADIANS;
+        Self {
+            a,
+            b,
+            normal,
+            near: NEAR_RADIANS * normal.norm() + SIGN_ERROR,
+            middle,
+            reach2: reach * reach,
+        }
+    }
+}
+
+/// A starting point whose side is known, and the edges between it and a query point.
+pub(super) struct Locality<'a> {
+    pub(super) reference: Point,
+    pub(super) inside: bool,
+    pub(super) edges: EdgeList<'a>,
+}
+
+/// All edges, or a chosen few.
+#[derive(Clone, Copy)]
+pub(super) enum EdgeList<'a> {
+    All,
+    Some(&'a [u32]),
+}
+
+impl Boundary {
+    pub(super) fn line(line: &Line) -> Self {
+        let edges: Vec<_> = line.edges().map(Edge::new).collect();
+        let mut bounder = s2rst::s2::latlng_rect_bounder::LatLngRectBounder::new();
+        for vertex in &line.vertices {
+            bounder.add_point(*vertex);
+        }
+        Self::new(edges, Shape::Line, false, bounder.get_bound())
+    }
+
+    pub(super) fn polygon(polygon: &Polygon) -> Self {
+        let edges: Vec<_> = polygon
+            .rings
+            .iter()
+            .flat_map(Ring::edges)
+            .map(Edge::new)
+            .collect();
+        let origin_inside = polygon
+            .rings
+            .iter()
+            .fold(false, |inside, ring| inside ^ ring.contains_origin());
+        Self::new(
+            edges,
+            Shape::Polygon(polygon.clone()),
+            origin_inside,
+            polygon.bound(),
+        )
+    }
+
+    pub(super) fn big(big: &BigPolygon) -> Self {
+        let edges: Vec<_> = big.ring.edges().map(Edge::new).collect();
+        Self::new(
+            edges,
+            Shape::Big(big.clone()),
+            big.ring.contains_origin(),
+            big.ring.bound(),
+        )
+    }
+
+    fn new(edges: Vec<Edge>, shape: Shape, origin_inside: bool, bound: Rect) -> Self {
+        let convex = matches!(&shape, Shape::Polygon(polygon) if is_convex(polygon));
+        let (flat, index) = (OnceLock::new(), OnceLock::new());
+        Self {
+            edges,
+            shape,
+            origin_inside,
+            convex,
+            frame: Frame::new(bound),
+            flat,
+            index,
+        }
+    }
+
+    pub(super) fn edge(&self, index: u32) -> &Edge {
+        &self.edges[index as usize]
+    }
+
+    fn has_interior(&self) -> bool {
+        !matches!(self.shape, Shape::Line)
+    }
+
+    /// The edges as straight segments on each face of the cube.
+    pub(super) fn flat(&self) -> &[Vec<FlatEdge>; 6] {
+        self.flat.get_or_init(|| flatten(&self.edges))
+    }
+
+    /// Whether the leaf cell of the position meets the shape.
+    pub(super) fn matches(&self, position: Position) -> bool {
+        if self.frame.excludes(position) {
+            return false;
+        }
+        let point = position.point();
+        if self.edges.len() <= FEW_EDGES {
+            if let Some(inside) = self.convex.then(|| self.convex_test(point)).flatten() {
+                return inside;
+            }
+            let whole = Locality {
+                reference: Point::origin(),
+                inside: self.origin_inside,
+                edges: EdgeList::All,
+            };
+            return self.matches_near(point, CellId::from_point(&point), &whole);
+        }
+        let leaf = CellId::from_point(&point);
+        match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
+            None => false,
+            Some(locality) => self.matches_near(point, leaf, &locality),
+        }
+    }
+
+    /// Inside when left of every edge, outside when clearly right of one.
+    fn convex_test(&self, point: Point) -> Option<bool> {
+        let mut decided = true;
+        for edge in &self.edges {
+            let height = edge.normal.dot(point.0);
+            if height < -edge.near {
+                return Some(false);
+            }
+            decided &= height > edge.near;
+        }
+        decided.then_some(true)
+    }
+
+    fn matches_near(&self, point: Point, leaf: CellId, locality: &Locality<'_>) -> bool {
+        match self.plain_test(point, locality) {
+            Some(inside) => inside,
+            None => self.exact_test(point, leaf, locality),
+        }
+    }
+
+    /// Counts crossings in plain doubles; `None` when the point is near an edge.
+    fn plain_test(&self, point: Point, locality: &Locality<'_>) -> Option<bool> {
+        let mut inside = locality.inside;
+        let path = locality.reference.0.cross(point.0);
+        for edge in self.listed(locality.edges) {
+            let height = edge.normal.dot(point.0);
+            if height.abs() <= edge.near && (point.0 - edge.middle).norm2() <= edge.reach2 {
+                return None;
+            }
+            if self.has_interior() {
+                inside ^= crosses(edge, locality.reference, point, path, height);
+            }
+        }
+        Some(inside)
+    }
+
+    fn listed<'a>(&'a self, list: EdgeList<'a>) -> impl Iterator<Item = &'a Edge> + 'a {
+        let (all, some) = match list {
+            EdgeList::All => (&self.edges[..], &[][..]),
+            EdgeList::Some(some) => (&[][..], some),
+        };
+        all.iter().chain(some.iter().map(|index| self.edge(*index)))
+    }
+
+    /// mongod's own test: does the shape meet the leaf cell, or contain the point?
+    fn exact_test(&self, point: Point, leaf: CellId, locality: &Locality<'_>) -> bool {
+        if self.has_interior() && self.exact_side(point, locality) {
+            return true;
+        }
+        let cell = Cell::from_cell_id(leaf);
+        let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+        for edge in self.listed(locality.edges) {
+            for index in 0..4 {
+                match crossing_sign(corners[index], corners[(index + 1) % 4], edge.a, edge.b) {
+                    Crossing::DoNotCross => {}
+                    Crossing::Cross => return true,
+                    Crossing::MaybeCross => return self.corner_test(corners),
+                }
+            }
+            if cell.contains_point(edge.a) || cell.contains_point(edge.b) {
+                return true;
+            }
+        }
+        self.has_interior() && self.exact_side(corners[0], locality)
+    }
+
+    /// The shape has a vertex in a corner of the cell: the edges around it decide.
+    fn corner_test(&self, corners: [Point; 4]) -> bool {
+        let cell = Polygon {
+            rings: vec![Ring::new(corners.to_vec())],
+        };
+        match &self.shape {
+            Shape::Line => true,
+            Shape::Polygon(polygon) => polygon_intersects(polygon, &cell),
+            Shape::Big(big) => super::relate::ring_intersects(&big.ring, cell.shell()),
+        }
+    }
+
+    fn exact_side(&self, point: Point, locality: &Locality<'_>) -> bool {
+        self.listed(locality.edges)
+            .fold(locality.inside, |inside, edge| {
+                inside ^ edge_or_vertex_crossing(locality.reference, point, edge.a, edge.b)
+            })
+    }
+
+    /// Whether the shape's interior contains the point, by exact predicates on every edge.
+    pub(super) fn contains_exactly(&self, point: Point) -> bool {
+        if !self.has_interior() || self.frame.excludes_point(point) {
+            return false;
+        }
+        let whole = Locality {
+            reference: Point::origin(),
+            inside: self.origin_inside,
+            edges: EdgeList::All,
+        };
+        self.exact_side(point, &whole)
+    }
+}
+
+/// Whether the path from `reference` to `point` crosses the edge; exact where doubles cannot tell.
+fn crosses(edge: &Edge, reference: Point, point: Point, path: Vector, height: f64) -> bool {
+    let start = edge.normal.dot(reference.0);
+    if height.abs() > SIGN_ERROR && start.abs() > SIGN_ERROR {
+        if (height > 0.0) == (start > 0.0) {
+            return false;
+        }
+        let (a, b) = (path.dot(edge.a.0), path.dot(edge.b.0));
+        if a.abs() > SIGN_ERROR && b.abs() > SIGN_ERROR {
+            return (start > 0.0) == (b > 0.0) && (start > 0.0) == (a < 0.0);
+        }
+    }
+    edge_or_vertex_crossing(reference, point, edge.a, edge.b)
+}
+
+fn is_convex(polygon: &Polygon) -> bool {
+    let ring = polygon.shell();
+    let count = ring.vertices().len();
+    !polygon.has_holes()
+        && count <= FEW_EDGES
+        && (0..count).all(|index| {
+            let normal = ring.vertex(index).0.cross(ring.vertex(index + 1).0);
+            (0..count).all(|other| {
+                other == index
+                    || other == (index + 1) % count
+                    || normal.dot(ring.vertex(other).0) > SIGN_ERROR
+            })
+        })
+}
+
+/// A rectangle in degrees outside which nothing matches.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    south: f64,
+    north: f64,
+    west: f64,
+    east: f64,
+}
+
+impl Frame {
+    fn new(bound: Rect) -> Self {
+        if bound.is_empty() {
+            return Self {
+                south: 1.0,
+                north: -1.0,
+                west: -181.0,
+                east: 181.0,
+            };
+        }
+        let wide = bound.expanded_by_distance(Angle::from_radians(10.0 * NEAR_RADIANS));
+        let (west, east) = if wide.lng.is_full() {
+            (-181.0, 181.0)
+        } else {
+            (wide.lng.lo.to_degrees(), wide.lng.hi.to_degrees())
+        };
+        Self {
+            south: wide.lat.lo.to_degrees(),
+            north: wide.lat.hi.to_degrees(),
+            west,
+            east,
+        }
+    }
+
+    fn excludes(&self, position: Position) -> bool {
+        if position.lat < self.south || position.lat > self.north {
+            return true;
+        }
+        if self.west <= self.east {
+            position.lon < self.west || position.lon > self.east
+        } else {
+            position.lon < self.west && position.lon > self.east
+        }
+    }
+
+    fn excludes_point(&self, point: Point) -> bool {
+        let position = s2rst::s2::LatLng::from_point(point);
+        self.excludes(Position {
+            lon: position.lng.degrees(),
+            lat: position.lat.degrees(),
+        })
+    }
+}

@@ -1,0 +1,515 @@
+//! Descends S2 cells, carrying only the edges that cross each cell.
+//!
+//! In: prepared shapes. Out: for each cell whether it is disjoint, inside or on the border.
+//! On a face of the cube a geodesic is a straight segment, so whether an edge touches a
+//! cell is a planar test. Every cell is widened by more than a leaf cell's size before an
+//! edge is called absent: a cell without edges is therefore wholly inside or outside, and
+//! so is every leaf cell in it. Sides are counted from one cell's middle to its child's; a
+//! count that doubles cannot decide is made by exact predicates.
+
+use super::boundary::{Boundary, Edge, EdgeList, Locality};
+use super::cap::SphericalCap;
+use super::geometry::Position;
+use super::planar::{DegreeRect, Planar, Relation};
+use s2rst::s2::coords::face_uv_to_xyz;
+use s2rst::s2::edge_clipping::clip_to_padded_face;
+use s2rst::s2::edge_crossings::edge_or_vertex_crossing;
+use s2rst::s2::{Cell, CellId, Face, LatLng, Point, Rect};
+
+/// By how much a cell is widened, in face coordinates: several leaf cells (2.5e-9 each).
+const PAD: f64 = 2e-8;
+/// Edges are clipped to faces widened by this; larger than [`PAD`].
+const FACE_PAD: f64 = 1e-6;
+/// Above any rounding of a planar cross product of face coordinates.
+const CROSS_ERROR: f64 = 1e-14;
+
+/// An edge as a segment on a face.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlatEdge {
+    from: [f64; 2],
+    to: [f64; 2],
+    edge: u32,
+}
+
+/// The edges on every face that they reach.
+pub(super) fn flatten(edges: &[Edge]) -> [Vec<FlatEdge>; 6] {
+    let mut faces: [Vec<FlatEdge>; 6] = Default::default();
+    for (index, edge) in edges.iter().enumerate() {
+        for face in Face::iter() {
+            if let Some((from, to)) = clip_to_padded_face(edge.a, edge.b, face, FACE_PAD) {
+                let edge = u32::try_from(index).expect("a document has fewer edges than 2^32");
+                faces[face.as_u8() as usize].push(FlatEdge {
+                    from: [from.x, from.y],
+                    to: [to.x, to.y],
+                    edge,
+                });
+            }
+        }
+    }
+    faces
+}
+
+/// A widened rectangle on a face.
+#[derive(Clone, Copy)]
+struct FlatRect {
+    center: [f64; 2],
+    half: [f64; 2],
+}
+
+impl FlatRect {
+    fn new(cell: Cell) -> Self {
+        let bound = cell.bound_uv();
+        Self {
+            center: middle(cell),
+            half: [
+                (bound.x.hi - bound.x.lo) / 2.0 + PAD,
+                (bound.y.hi - bound.y.lo) / 2.0 + PAD,
+            ],
+        }
+    }
+}
+
+fn middle(cell: Cell) -> [f64; 2] {
+    let bound = cell.bound_uv();
+    [
+        (bound.x.lo + bound.x.hi) / 2.0,
+        (bound.y.lo + bound.y.hi) / 2.0,
+    ]
+}
+
+fn middle_point(cell: Cell) -> Point {
+    let [u, v] = middle(cell);
+    Point(face_uv_to_xyz(cell.face(), u, v).normalize())
+}
+
+fn cross(a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> f64 {
+    (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+}
+
+impl FlatEdge {
+    fn touches(&self, rect: &FlatRect) -> bool {
+        let reach = |axis: usize| {
+            let (low, high) = (
+                self.from[axis].min(self.to[axis]),
+                self.from[axis].max(self.to[axis]),
+            );
+            low <= rect.center[axis] + rect.half[axis]
+                && high >= rect.center[axis] - rect.half[axis]
+        };
+        if !reach(0) || !reach(1) {
+            return false;
+        }
+        let (du, dv) = (self.to[0] - self.from[0], self.to[1] - self.from[1]);
+        cross(self.from, self.to, rect.center).abs()
+            <= du.abs() * rect.half[1] + dv.abs() * rect.half[0] + CROSS_ERROR
+    }
+
+    /// Whether the straight path between two points of the face crosses; `None` when too close to tell.
+    fn crosses(&self, start: [f64; 2], end: [f64; 2]) -> Option<bool> {
+        let (a, b) = (
+            cross(self.from, self.to, start),
+            cross(self.from, self.to, end),
+        );
+        if a.abs() < CROSS_ERROR || b.abs() < CROSS_ERROR {
+            return None;
+        }
+        if (a > 0.0) == (b > 0.0) {
+            return Some(false);
+        }
+        let (c, d) = (cross(start, end, self.from), cross(start, end, self.to));
+        if c.abs() < CROSS_ERROR || d.abs() < CROSS_ERROR {
+            return None;
+        }
+        Some((c > 0.0) != (d > 0.0))
+    }
+}
+
+/// A shape that cells are compared with.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    Boundary(&'a Boundary),
+    Cap(&'a SphericalCap),
+    Planar(&'a Planar),
+}
+
+/// One shape that a border cell touches, with its edges there.
+#[derive(Clone, Copy)]
+struct Item {
+    target: u32,
+    first_edge: u32,
+    edge_count: u32,
+    /// Whether the cell's middle is inside.
+    inside: bool,
+}
+
+/// A border cell.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub(super) cell: Cell,
+    first_item: u32,
+    item_count: u32,
+}
+
+/// The border cells of one level, with their shapes and edges in shared arenas.
+#[derive(Default)]
+pub(super) struct Frontier {
+    pub(super) nodes: Vec<Node>,
+    items: Vec<Item>,
+    edges: Vec<u32>,
+}
+
+fn size(length: usize) -> u32 {
+    u32::try_from(length).expect("a frontier holds fewer than 2^32 edges")
+}
+
+impl Frontier {
+    /// The faces of the cube; those wholly inside go to `inside`.
+    pub(super) fn roots(targets: &[Target<'_>], inside: &mut Vec<CellId>) -> Self {
+        let mut frontier = Self::default();
+        for face in Face::iter() {
+            let cell = Cell::from_face(face);
+            let mut open = frontier.open(cell);
+            for (index, target) in targets.iter().enumerate() {
+                let relation = match target {
+                    Target::Boundary(boundary) => {
+                        let all = 0..size(boundary.flat()[face.as_u8() as usize].len());
+                        let contained = boundary.contains_exactly(middle_point(cell));
+                        open.boundary(index, boundary, all, contained)
+                    }
+                    Target::Cap(cap) => open.bare(index, cap.relation(cell)),
+                    Target::Planar(planar) => {
+                        open.planar(index, planar, 0..size(planar.edge_count()))
+                    }
+                };
+                open.note(relation);
+            }
+            open.close(inside);
+        }
+        frontier
+    }
+
+    /// Adds the children of `node`, a border cell of `self`, to `next`; those wholly inside go to `inside`.
+    pub(super) fn split(
+        &self,
+        node: &Node,
+        targets: &[Target<'_>],
+        next: &mut Self,
+        inside: &mut Vec<CellId>,
+    ) {
+        let start = middle(node.cell);
+        for child in node
+            .cell
+            .children()
+            .expect("a border cell that is split is no leaf")
+        {
+            let mut open = next.open(child);
+            for item in self.items_of(node) {
+                let edges = self.edges_of(item).iter().copied();
+                let relation = match targets[item.target as usize] {
+                    Target::Boundary(boundary) => {
+                        let flat = &boundary.flat()[child.face().as_u8() as usize];
+                        let path = Path {
+                            start,
+                            end: middle(child),
+                            from: node.cell,
+                            to: child,
+                        };
+                        let contained = edges.clone().fold(item.inside, |side, index| {
+                            side ^ path.crosses(boundary, &flat[index as usize])
+                        });
+                        open.boundary(item.target as usize, boundary, edges, contained)
+                    }
+                    Target::Cap(cap) => open.bare(item.target as usize, cap.relation(child)),
+                    Target::Planar(planar) => open.planar(item.target as usize, planar, edges),
+                };
+                open.note(relation);
+            }
+            open.close(inside);
+        }
+    }
+
+    fn open(&mut self, cell: Cell) -> Open<'_> {
+        let (items, edges) = (self.items.len(), self.edges.len());
+        Open {
+            frontier: self,
+            cell,
+            rect: FlatRect::new(cell),
+            items,
+            edges,
+            is_inside: false,
+        }
+    }
+
+    fn items_of(&self, node: &Node) -> &[Item] {
+        &self.items[node.first_item as usize..][..node.item_count as usize]
+    }
+
+    fn edges_of(&self, item: &Item) -> &[u32] {
+        &self.edges[item.first_edge as usize..][..item.edge_count as usize]
+    }
+}
+
+/// The way from a cell's middle to its child's.
+struct Path {
+    start: [f64; 2],
+    end: [f64; 2],
+    from: Cell,
+    to: Cell,
+}
+
+impl Path {
+    fn crosses(&self, boundary: &Boundary, flat: &FlatEdge) -> bool {
+        flat.crosses(self.start, self.end).unwrap_or_else(|| {
+            let edge = boundary.edge(flat.edge);
+            edge_or_vertex_crossing(
+                middle_point(self.from),
+                middle_point(self.to),
+                edge.a,
+                edge.b,
+            )
+        })
+    }
+}
+
+/// A cell being compared with the shapes of its parent.
+struct Open<'f> {
+    frontier: &'f mut Frontier,
+    cell: Cell,
+    rect: FlatRect,
+    items: usize,
+    edges: usize,
+    is_inside: bool,
+}
+
+impl Open<'_> {
+    fn note(&mut self, relation: Relation) {
+        self.is_inside |= relation == Relation::Inside;
+    }
+
+    fn boundary(
+        &mut self,
+        target: usize,
+        boundary: &Boundary,
+        edges: impl Iterator<Item = u32>,
+        inside: bool,
+    ) -> Relation {
+        let flat = &boundary.flat()[self.cell.face().as_u8() as usize];
+        let rect = self.rect;
+        self.with_edges(
+            target,
+            edges.filter(|index| flat[*index as usize].touches(&rect)),
+            inside,
+            || {
+                if inside {
+                    Relation::Inside
+                } else {
+                    Relation::Disjoint
+                }
+            },
+        )
+    }
+
+    fn planar(
+        &mut self,
+        target: usize,
+        planar: &Planar,
+        edges: impl Iterator<Item = u32>,
+    ) -> Relation {
+        let (first, second) = degree_rects(self.cell);
+        let touches = |index: u32| {
+            planar.edge_touches(index as usize, first)
+                || second.is_some_and(|rect| planar.edge_touches(index as usize, rect))
+        };
+        let relation = || match second.map(|rect| planar.relation(rect)) {
+            None => planar.relation(first),
+            Some(relation) if relation == planar.relation(first) => relation,
+            Some(_) => Relation::Border,
+        };
+        let relation = self.with_edges(
+            target,
+            edges.filter(|index| touches(*index)),
+            false,
+            relation,
+        );
+        if relation == Relation::Border && planar.edge_count() == 0 {
+            return self.bare(target, relation);
+        }
+        relation
+    }
+
+    /// Keeps the touching edges; without any, the cell lies as `otherwise` says.
+    fn with_edges(
+        &mut self,
+        target: usize,
+        edges: impl Iterator<Item = u32>,
+        inside: bool,
+        otherwise: impl Fn() -> Relation,
+    ) -> Relation {
+        let first = self.frontier.edges.len();
+        self.frontier.edges.extend(edges);
+        let count = self.frontier.edges.len() - first;
+        if count == 0 {
+            return otherwise();
+        }
+        let item = Item {
+            target: size(target),
+            first_edge: size(first),
+            edge_count: size(count),
+            inside,
+        };
+        self.frontier.items.push(item);
+        Relation::Border
+    }
+
+    fn bare(&mut self, target: usize, relation: Relation) -> Relation {
+        if relation == Relation::Border {
+            self.frontier.items.push(Item {
+                target: size(target),
+                first_edge: 0,
+                edge_count: 0,
+                inside: false,
+            });
+        }
+        relation
+    }
+
+    fn close(self, inside: &mut Vec<CellId>) {
+        let Open {
+            frontier,
+            cell,
+            items,
+            edges,
+            is_inside,
+            ..
+        } = self;
+        if is_inside {
+            inside.push(cell.id());
+            frontier.items.truncate(items);
+            frontier.edges.truncate(edges);
+        } else if frontier.items.len() > items {
+            let item_count = size(frontier.items.len() - items);
+            frontier.nodes.push(Node {
+                cell,
+                first_item: size(items),
+                item_count,
+            });
+        }
+    }
+}
+
+/// The cell in degrees: one rectangle, or a second one where it meets the antimeridian.
+fn degree_rects(cell: Cell) -> (DegreeRect, Option<DegreeRect>) {
+    let bound: Rect = cell
+        .rect_bound()
+        .expanded(LatLng::from_radians(1e-12, 1e-12))
+        .polar_closure();
+    let (south, north) = (bound.lat.lo.to_degrees(), bound.lat.hi.to_degrees());
+    let rect = |west: f64, east: f64| DegreeRect {
+        low: Position {
+            lon: west,
+            lat: south,
+        },
+        high: Position {
+            lon: east,
+            lat: north,
+        },
+    };
+    if bound.lng.is_full() {
+        (rect(-180.0, 180.0), None)
+    } else if bound.lng.is_inverted() {
+        (
+            rect(bound.lng.lo.to_degrees(), 180.0),
+            Some(rect(-180.0, bound.lng.hi.to_degrees())),
+        )
+    } else {
+        (
+            rect(bound.lng.lo.to_degrees(), bound.lng.hi.to_degrees()),
+            None,
+        )
+    }
+}
+
+/// Cells with the few edges of a boundary that pass near them, for looking up points.
+#[derive(Debug)]
+pub(super) struct PointIndex {
+    /// Sorted by first leaf id; cells outside the shape are absent.
+    cells: Vec<IndexCell>,
+    edges: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct IndexCell {
+    first: u64,
+    last: u64,
+    reference: Point,
+    inside: bool,
+    first_edge: u32,
+    edge_count: u32,
+}
+
+impl PointIndex {
+    /// A cell with more edges than this is split.
+    const EDGES_MAX: u32 = 6;
+    /// Cells are not split below this level, about ten metres.
+    const LEVEL_MAX: u8 = 20;
+
+    pub(super) fn new(boundary: &Boundary) -> Self {
+        let targets = [Target::Boundary(boundary)];
+        let mut whole = Vec::new();
+        let mut index = Self {
+            cells: Vec::new(),
+            edges: Vec::new(),
+        };
+        let mut frontier = Frontier::roots(&targets, &mut whole);
+        while !frontier.nodes.is_empty() {
+            let mut next = Frontier::default();
+            for node in &frontier.nodes {
+                let item = frontier.items_of(node)[0];
+                if item.edge_count <= Self::EDGES_MAX
+                    || node.cell.level().as_u8() >= Self::LEVEL_MAX
+                {
+                    index.push(boundary, node.cell, item.inside, frontier.edges_of(&item));
+                } else {
+                    frontier.split(node, &targets, &mut next, &mut whole);
+                }
+            }
+            frontier = next;
+        }
+        for id in whole {
+            index.push(boundary, Cell::from_cell_id(id), true, &[]);
+        }
+        index.cells.sort_unstable_by_key(|cell| cell.first);
+        index
+    }
+
+    fn push(&mut self, boundary: &Boundary, cell: Cell, inside: bool, flat: &[u32]) {
+        let face = &boundary.flat()[cell.face().as_u8() as usize];
+        let first_edge = size(self.edges.len());
+        self.edges
+            .extend(flat.iter().map(|index| face[*index as usize].edge));
+        let (first, last) = (cell.id().range_min().id(), cell.id().range_max().id());
+        let (reference, edge_count) = (middle_point(cell), size(flat.len()));
+        self.cells.push(IndexCell {
+            first,
+            last,
+            reference,
+            inside,
+            first_edge,
+            edge_count,
+        });
+    }
+
+    /// What decides about points in this leaf cell; `None` when it is outside.
+    pub(super) fn find(&self, leaf: CellId) -> Option<Locality<'_>> {
+        let after = self.cells.partition_point(|cell| cell.first <= leaf.id());
+        let cell = self.cells[..after]
+            .last()
+            .filter(|cell| leaf.id() <= cell.last)?;
+        let edges = &self.edges[cell.first_edge as usize..][..cell.edge_count as usize];
+        Some(Locality {
+            reference: cell.reference,
+            inside: cell.inside,
+            edges: EdgeList::Some(edges),
+        })
+    }
+}

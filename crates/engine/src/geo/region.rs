@@ -1,0 +1,400 @@
+//! The right-hand side of `$geoWithin` and `$geoIntersects`, parsed and prepared once.
+//!
+//! In: the operator's argument. Out: a [`Region`] that answers for points (hot), for
+//! geometries and for raw values. The rules follow mongod 6.0: `$geoWithin` looks at the
+//! region's polygons only and accepts a point whose leaf cell meets one; planar shapes
+//! match points only, by the document's plain numbers; `$geoIntersects` with
+//! `$centerSphere` is accepted and never matches.
+
+use super::boundary::Boundary;
+use super::cap::SphericalCap;
+use super::geometry::{BigPolygon, Geometry, Line, Part, Polygon, Position};
+use super::grid::Target;
+use super::parse::{Extra, bad, elements, flat_point, number, on_sphere, parse_geojson};
+use super::planar::Planar;
+use super::relate;
+use super::text::{document_text, value_text};
+use crate::Result;
+use bson::{RawBsonRef, RawDocument};
+use s2rst::s2::{Cell, CellId};
+
+/// Which of the two questions a region answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeoOperator {
+    /// `$geoWithin` (and the old `$within`).
+    Within,
+    /// `$geoIntersects`.
+    Intersects,
+}
+
+/// A parsed and prepared query region.
+#[derive(Debug)]
+pub struct Region {
+    operator: GeoOperator,
+    shape: Shape,
+}
+
+#[derive(Debug)]
+enum Shape {
+    /// GeoJSON, or a legacy point.
+    Parts(Vec<Prepared>),
+    Cap(SphericalCap),
+    Planar(Planar),
+}
+
+/// A simple shape of the region with what its tests need.
+#[derive(Debug)]
+enum Prepared {
+    Point(CellId),
+    Line(Line, Boundary),
+    Polygon(Polygon, Boundary),
+    Big(BigPolygon, Boundary),
+}
+
+impl Prepared {
+    fn new(part: Part<'_>) -> Self {
+        match part {
+            Part::Point(position) => Prepared::Point(position.leaf()),
+            Part::Line(line) => Prepared::Line(line.clone(), Boundary::line(line)),
+            Part::Polygon(polygon) => {
+                Prepared::Polygon(polygon.clone(), Boundary::polygon(polygon))
+            }
+            Part::Big(big) => Prepared::Big(big.clone(), Boundary::big(big)),
+        }
+    }
+
+    fn boundary(&self) -> Option<&Boundary> {
+        match self {
+            Prepared::Point(_) => None,
+            Prepared::Line(_, boundary)
+            | Prepared::Polygon(_, boundary)
+            | Prepared::Big(_, boundary) => Some(boundary),
+        }
+    }
+
+    fn intersects_point(&self, position: Position) -> bool {
+        match self {
+            Prepared::Point(leaf) => position.leaf() == *leaf,
+            _ => self
+                .boundary()
+                .is_some_and(|boundary| boundary.matches(position)),
+        }
+    }
+
+    fn contains_point(&self, position: Position) -> bool {
+        matches!(self, Prepared::Polygon(..) | Prepared::Big(..)) && self.intersects_point(position)
+    }
+
+    fn contains(&self, part: Part<'_>) -> bool {
+        match (self, part) {
+            (_, Part::Point(position)) => self.contains_point(position),
+            (Prepared::Polygon(own, _), Part::Line(line)) => {
+                relate::polygon_contains_line(own, line)
+            }
+            (Prepared::Polygon(own, _), Part::Polygon(polygon)) => {
+                relate::polygon_contains(own, polygon)
+            }
+            (Prepared::Big(own, _), Part::Line(line)) => relate::big_contains_line(own, line),
+            (Prepared::Big(own, _), Part::Polygon(polygon)) => relate::big_contains(own, polygon),
+            _ => false,
+        }
+    }
+
+    fn intersects(&self, part: Part<'_>) -> bool {
+        match (self, part) {
+            (_, Part::Point(position)) => self.intersects_point(position),
+            (_, Part::Big(_)) => false,
+            (Prepared::Point(leaf), Part::Line(line)) => {
+                relate::line_meets_cell(line, Cell::from_cell_id(*leaf))
+            }
+            (Prepared::Point(leaf), Part::Polygon(polygon)) => {
+                relate::polygon_meets_cell(polygon, Cell::from_cell_id(*leaf))
+            }
+            (Prepared::Line(own, _), Part::Line(line)) => relate::line_intersects(own, line),
+            (Prepared::Line(own, _), Part::Polygon(polygon)) => {
+                relate::polygon_intersects_line(polygon, own)
+            }
+            (Prepared::Polygon(own, _), Part::Line(line)) => {
+                relate::polygon_intersects_line(own, line)
+            }
+            (Prepared::Polygon(own, _), Part::Polygon(polygon)) => {
+                relate::polygon_intersects(own, polygon)
+            }
+            (Prepared::Big(own, _), Part::Line(line)) => relate::big_intersects_line(own, line),
+            (Prepared::Big(own, _), Part::Polygon(polygon)) => relate::big_intersects(own, polygon),
+        }
+    }
+}
+
+impl Region {
+    /// Parses the argument of `$geoWithin`.
+    ///
+    /// # Errors
+    /// `BadValue` with mongod's message.
+    pub fn parse_within(argument: RawBsonRef<'_>) -> Result<Region> {
+        let geometry = parse_argument(argument)?;
+        let has_polygon = match &geometry {
+            Parsed::GeoJson(geometry) => geometry
+                .parts()
+                .iter()
+                .any(|part| matches!(part, Part::Polygon(_) | Part::Big(_))),
+            Parsed::Cap(_) | Parsed::Planar(_) => true,
+        };
+        if !has_polygon {
+            return Err(bad(format!(
+                "$within not supported with provided geometry: {{ $geoWithin: {} }}",
+                value_text(argument)
+            )));
+        }
+        Ok(Self::prepare(GeoOperator::Within, geometry))
+    }
+
+    /// Parses the argument of `$geoIntersects`.
+    ///
+    /// # Errors
+    /// `BadValue` with mongod's message.
+    pub fn parse_intersects(argument: RawBsonRef<'_>) -> Result<Region> {
+        let geometry = parse_argument(argument)?;
+        let on_sphere = match &geometry {
+            Parsed::GeoJson(Geometry::Point(position)) => position.is_on_sphere(),
+            Parsed::GeoJson(_) | Parsed::Cap(_) => true,
+            Parsed::Planar(_) => false,
+        };
+        if !on_sphere {
+            return Err(bad(format!(
+                "$geoIntersect not supported with provided geometry: {{ $geoIntersects: {} }}",
+                value_text(argument)
+            )));
+        }
+        Ok(Self::prepare(GeoOperator::Intersects, geometry))
+    }
+
+    fn prepare(operator: GeoOperator, parsed: Parsed) -> Self {
+        let shape = match parsed {
+            Parsed::GeoJson(geometry) => {
+                Shape::Parts(geometry.parts().into_iter().map(Prepared::new).collect())
+            }
+            Parsed::Cap(cap) => Shape::Cap(cap),
+            Parsed::Planar(planar) => Shape::Planar(planar),
+        };
+        Self { operator, shape }
+    }
+
+    /// Which operator the region was parsed for.
+    pub fn operator(&self) -> GeoOperator {
+        self.operator
+    }
+
+    /// Whether the region is drawn on the sphere; planar shapes ignore geodesics.
+    pub fn is_spherical(&self) -> bool {
+        !matches!(self.shape, Shape::Planar(_))
+    }
+
+    /// Whether a point matches by the region's own operator. The hot path.
+    pub fn matches_point(&self, lon: f64, lat: f64) -> bool {
+        match self.operator {
+            GeoOperator::Within => self.contains_point(lon, lat),
+            GeoOperator::Intersects => self.intersects_point(lon, lat),
+        }
+    }
+
+    /// Whether a point lies within the region, border included.
+    pub fn contains_point(&self, lon: f64, lat: f64) -> bool {
+        let position = Position { lon, lat };
+        match &self.shape {
+            Shape::Planar(planar) => planar.contains(position),
+            _ if !position.is_on_sphere() => false,
+            Shape::Cap(cap) => cap.matches(position),
+            Shape::Parts(parts) => parts.iter().any(|part| part.contains_point(position)),
+        }
+    }
+
+    /// Whether a point lies on any shape of the region.
+    pub fn intersects_point(&self, lon: f64, lat: f64) -> bool {
+        let position = Position { lon, lat };
+        match &self.shape {
+            Shape::Parts(parts) => {
+                position.is_on_sphere() && parts.iter().any(|part| part.intersects_point(position))
+            }
+            // As mongod 6.0 answers: a cap or a planar shape intersects nothing.
+            Shape::Cap(_) | Shape::Planar(_) => false,
+        }
+    }
+
+    /// Whether the whole geometry lies within the region.
+    pub fn within(&self, geometry: &Geometry) -> bool {
+        if let Geometry::Point(position) = geometry {
+            return self.contains_point(position.lon, position.lat);
+        }
+        match &self.shape {
+            Shape::Planar(_) => false,
+            Shape::Cap(cap) => geometry
+                .parts()
+                .iter()
+                .all(|part| matches!(part, Part::Point(position) if cap.matches(*position))),
+            Shape::Parts(own) => {
+                !matches!(geometry, Geometry::BigPolygon(_))
+                    && geometry
+                        .parts()
+                        .iter()
+                        .all(|part| own.iter().any(|shape| shape.contains(*part)))
+            }
+        }
+    }
+
+    /// Whether the geometry and the region have a point in common.
+    pub fn intersects(&self, geometry: &Geometry) -> bool {
+        if let Geometry::Point(position) = geometry {
+            return self.intersects_point(position.lon, position.lat);
+        }
+        match &self.shape {
+            Shape::Planar(_) | Shape::Cap(_) => false,
+            Shape::Parts(own) => geometry
+                .parts()
+                .iter()
+                .any(|part| own.iter().any(|shape| shape.intersects(*part))),
+        }
+    }
+
+    /// Whether a geometry matches by the region's own operator.
+    pub fn matches(&self, geometry: &Geometry) -> bool {
+        match self.operator {
+            GeoOperator::Within => self.within(geometry),
+            GeoOperator::Intersects => self.intersects(geometry),
+        }
+    }
+
+    /// Whether a document's value matches; a value that is no geometry does not.
+    pub fn matches_raw(&self, value: RawBsonRef<'_>) -> bool {
+        match value {
+            RawBsonRef::Document(_) | RawBsonRef::Array(_) => {
+                Geometry::parse(value).is_ok_and(|geometry| self.matches(&geometry))
+            }
+            _ => false,
+        }
+    }
+
+    /// What a covering for the region's own operator descends into, and its single leaf cells.
+    pub(super) fn cover_targets(&self) -> (Vec<Target<'_>>, Vec<CellId>) {
+        let within = self.operator == GeoOperator::Within;
+        match &self.shape {
+            Shape::Planar(planar) if within => (vec![Target::Planar(planar)], Vec::new()),
+            Shape::Cap(cap) if within => (vec![Target::Cap(cap)], Vec::new()),
+            Shape::Planar(_) | Shape::Cap(_) => (Vec::new(), Vec::new()),
+            Shape::Parts(parts) => {
+                let mut points = Vec::new();
+                let mut targets = Vec::new();
+                for part in parts {
+                    match part {
+                        Prepared::Point(leaf) if !within => points.push(*leaf),
+                        Prepared::Line(_, boundary) if !within => {
+                            targets.push(Target::Boundary(boundary))
+                        }
+                        Prepared::Polygon(_, boundary) | Prepared::Big(_, boundary) => {
+                            targets.push(Target::Boundary(boundary));
+                        }
+                        _ => {}
+                    }
+                }
+                (targets, points)
+            }
+        }
+    }
+}
+
+enum Parsed {
+    GeoJson(Geometry),
+    Cap(SphericalCap),
+    Planar(Planar),
+}
+
+fn parse_argument(argument: RawBsonRef<'_>) -> Result<Parsed> {
+    let RawBsonRef::Document(argument) = argument else {
+        return Err(bad("geometry must be an object"));
+    };
+    let mut last = None;
+    // Where several shapes are given, mongod 6.0 uses the last.
+    for (name, value) in argument.iter().map_while(std::result::Result::ok) {
+        if name.as_str() != "$uniqueDocs" {
+            last = Some(parse_specifier(name.as_str(), value)?);
+        }
+    }
+    last.ok_or_else(|| bad("geo query doesn't have any geometry"))
+}
+
+fn parse_specifier(name: &str, value: RawBsonRef<'_>) -> Result<Parsed> {
+    let Some(members) = elements(value) else {
+        return Err(unknown_specifier(name, value));
+    };
+    match name {
+        "$box" => {
+            let corner = |index: usize| flat_point(members.get(index).copied(), Extra::Refused);
+            Ok(Parsed::Planar(Planar::rectangle(corner(0)?, corner(1)?)))
+        }
+        "$center" => {
+            let center = flat_point(members.first().copied(), Extra::Refused)?;
+            Ok(Parsed::Planar(Planar::Center {
+                center,
+                radius: radius(&members)?,
+            }))
+        }
+        "$polygon" => {
+            let vertices = members
+                .iter()
+                .map(|point| flat_point(Some(*point), Extra::Refused))
+                .collect::<Result<Vec<_>>>()?;
+            if vertices.len() < 3 {
+                return Err(bad("Polygon must have at least 3 points"));
+            }
+            Ok(Parsed::Planar(Planar::polygon(vertices)))
+        }
+        "$centerSphere" => {
+            let center = on_sphere(flat_point(members.first().copied(), Extra::Refused)?)?;
+            Ok(Parsed::Cap(SphericalCap::new(center, radius(&members)?)))
+        }
+        "$geometry" => match value {
+            RawBsonRef::Document(document) if !starts_with_number(&members) => {
+                parse_geojson(document).map(Parsed::GeoJson)
+            }
+            _ => flat_point(Some(value), Extra::Refused)
+                .map(|position| Parsed::GeoJson(Geometry::Point(position))),
+        },
+        _ => Err(unknown_specifier(name, value)),
+    }
+}
+
+fn starts_with_number(members: &[RawBsonRef<'_>]) -> bool {
+    members.first().copied().and_then(number).is_some()
+}
+
+fn unknown_specifier(name: &str, value: RawBsonRef<'_>) -> crate::Error {
+    bad(format!(
+        "unknown geo specifier: {name}: {}",
+        value_text(value)
+    ))
+}
+
+fn radius(members: &[RawBsonRef<'_>]) -> Result<f64> {
+    let radius = members
+        .get(1)
+        .copied()
+        .and_then(number)
+        .filter(|radius| *radius >= 0.0);
+    let radius = radius.ok_or_else(|| bad("radius must be a non-negative number"))?;
+    if members.len() > 2 {
+        return Err(bad("Only 2 fields allowed for circular region"));
+    }
+    Ok(radius)
+}
+
+/// The error of an index that cannot take a document's geometry: `Location16755`.
+pub fn key_error(document: &RawDocument, reason: &crate::Error) -> crate::Error {
+    crate::Error::location(
+        16755,
+        format!(
+            "Can't extract geo keys: {}  {}",
+            document_text(document),
+            reason.message
+        ),
+    )
+}
