@@ -25,7 +25,11 @@ pub struct Error {
 impl Error {
     /// An error with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), fields: None }
+        Self {
+            code,
+            message: message.into(),
+            fields: None,
+        }
     }
 
     /// The same error with further reply fields.
@@ -52,7 +56,10 @@ impl Error {
 
     /// `NotImplemented` (238): an option or operator MongoDB has and Meridian does not yet.
     pub fn not_implemented(what: impl fmt::Display) -> Self {
-        Self::new(Code::NotImplemented, format!("{what} is not implemented by Meridian"))
+        Self::new(
+            Code::NotImplemented,
+            format!("{what} is not implemented by Meridian"),
+        )
     }
 
     /// An error with one of MongoDB's numeric codes that have no name (`Location40353`).
@@ -63,7 +70,13 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ({}): {}", self.code.name(), self.code.number(), self.message)
+        write!(
+            formatter,
+            "{} ({}): {}",
+            self.code.name(),
+            self.code.number(),
+            self.message
+        )
     }
 }
 
@@ -122,6 +135,8 @@ codes! {
     NamespaceNotFound = 26,
     IndexNotFound = 27,
     PathNotViable = 28,
+    CannotBackfillArray = 34,
+    NotExactValueField = 111,
     NonExistentPath = 29,
     CannotCreateIndex = 67,
     InvalidOptions = 72,

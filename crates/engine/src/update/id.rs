@@ -1,0 +1,128 @@
+//! `_id`: first in every document, of a type that can be one, and never altered by an update.
+
+use super::raw::{Field, fields, write_document, write_element};
+use crate::error::{Code, Error, Result};
+use crate::query::{text, type_name};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+/// The `_id` field.
+pub(super) fn find(document: &RawDocument) -> Result<Option<Field<'_>>> {
+    for field in fields(document) {
+        let field = field?;
+        if field.name() == "_id" {
+            return Ok(Some(field));
+        }
+    }
+    Ok(None)
+}
+
+/// The document with its `_id`, when it has one, moved to the front.
+pub(super) fn with_id_first(document: &RawDocument) -> Result<RawDocumentBuf> {
+    let bytes = document.as_bytes();
+    let found = find(document)?.filter(|field| field.range.start != 4);
+    let Some(id) = found else {
+        return Ok(document.to_owned());
+    };
+    let mut out = Vec::with_capacity(bytes.len());
+    write_document(&mut out, |out| {
+        out.extend_from_slice(&bytes[id.range.clone()]);
+        out.extend_from_slice(&bytes[4..id.range.start]);
+        out.extend_from_slice(&bytes[id.range.end..bytes.len() - 1]);
+    });
+    super::document(out)
+}
+
+/// The document with another one's `_id` in front of it.
+pub(super) fn prepended(document: &RawDocument, id: &Field<'_>) -> Result<RawDocumentBuf> {
+    let bytes = document.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len() + id.range.len());
+    write_document(&mut out, |out| {
+        write_element(out, "_id", id.kind(), id.payload());
+        out.extend_from_slice(&bytes[4..bytes.len() - 1]);
+    });
+    super::document(out)
+}
+
+/// Refuses an `_id` that cannot be stored.
+///
+/// # Errors
+/// `InvalidIdField` for an array, a regular expression or undefined;
+/// `DollarPrefixedFieldName` for such a name inside it.
+pub(super) fn check_stored(document: &RawDocument) -> Result<()> {
+    let Some(id) = find(document)? else {
+        return Ok(());
+    };
+    let value = id.value()?;
+    match value {
+        RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined => {
+            Err(Error::new(
+                Code::InvalidIdField,
+                format!(
+                    "The '_id' value cannot be of type {}",
+                    type_name(value.element_type())
+                ),
+            ))
+        }
+        value => check_names(value),
+    }
+}
+
+fn check_names(value: RawBsonRef<'_>) -> Result<()> {
+    let children: Box<dyn Iterator<Item = (&str, RawBsonRef<'_>)>> = match value {
+        RawBsonRef::Document(document) => Box::new(
+            document
+                .iter()
+                .flatten()
+                .map(|(name, value)| (name.as_str(), value)),
+        ),
+        RawBsonRef::Array(array) => Box::new(array.into_iter().flatten().map(|value| ("", value))),
+        _ => return Ok(()),
+    };
+    for (name, child) in children {
+        if name.starts_with('$') {
+            return Err(Error::new(
+                Code::DollarPrefixedFieldName,
+                format!(
+                    "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                ),
+            ));
+        }
+        check_names(child)?;
+    }
+    Ok(())
+}
+
+/// Refuses a new document whose `_id` is not the old one's value.
+///
+/// # Errors
+/// `ImmutableField`.
+pub(super) fn check_unaltered(old: &RawDocument, new: &RawDocument) -> Result<()> {
+    let (Some(old), Some(new)) = (find(old)?, find(new)?) else {
+        return Ok(());
+    };
+    let new = new.value()?;
+    if meridian_value::compare(old.value()?, new).is_eq() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::ImmutableField,
+        format!(
+            "After applying the update, the (immutable) field '_id' was found to have been altered to {}",
+            text::element("_id", new)
+        ),
+    ))
+}
+
+/// Refuses an array as the `_id` that an upsert would insert.
+///
+/// # Errors
+/// `NotSingleValueField`.
+pub(super) fn refuse_array(id: RawBsonRef<'_>) -> Result<()> {
+    if !matches!(id, RawBsonRef::Array(_)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::NotSingleValueField,
+        "After applying the update to the document, the (immutable) field '_id' was found to be an array or array descendant.",
+    ))
+}

@@ -1,0 +1,150 @@
+//! Update documents into trees: `{$set: {...}, $inc: {...}}`.
+
+use super::Operators;
+use super::array_filters::ArrayFilters;
+use super::operators::{
+    AddToSet, Arithmetic, Bits, CurrentDate, End, Operator, Pull, Push, parse_rename,
+};
+use super::path::{Part, UpdatePath};
+use super::raw::Value;
+use super::tree::FieldsNode;
+use crate::error::{Error, Result};
+use crate::query::{malformed, text, type_name};
+use bson::raw::{RawBsonRef, RawDocument};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Parses a document of operators.
+///
+/// # Errors
+/// MongoDB's: unknown modifiers, operands of a wrong type, paths that conflict, array filters
+/// that are missing or not used.
+pub(super) fn parse_operators(
+    update: &RawDocument,
+    array_filters: &[&RawDocument],
+) -> Result<Operators> {
+    let mut parsing = Parsing {
+        filters: ArrayFilters::parse(array_filters)?,
+        used: BTreeSet::new(),
+        tree: FieldsNode::default(),
+        is_positional: false,
+    };
+    for element in update.iter() {
+        let (name, operand) = element.map_err(malformed)?;
+        let parse = operator_parser(name.as_str())?;
+        let RawBsonRef::Document(fields) = operand else {
+            return Err(Error::failed_to_parse(format!(
+                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{}}}",
+                type_name(operand.element_type()),
+                text::element(name.as_str(), operand)
+            )));
+        };
+        for field in fields.iter() {
+            let (path, operand) = field.map_err(malformed)?;
+            parse(&mut parsing, path.as_str(), operand)?;
+        }
+    }
+    if let Some(identifier) = parsing.filters.first_unused(&parsing.used) {
+        return Err(Error::failed_to_parse(format!(
+            "The array filter for identifier '{identifier}' was not used in the update {}",
+            text::document_text(update)
+        )));
+    }
+    Ok(Operators {
+        tree: parsing.tree,
+        filters: parsing.filters,
+        is_positional: parsing.is_positional,
+    })
+}
+
+struct Parsing {
+    filters: ArrayFilters,
+    /// Identifiers that a path used.
+    used: BTreeSet<Box<str>>,
+    tree: FieldsNode,
+    is_positional: bool,
+}
+
+/// Parses one `path: operand` of an operator.
+type OperatorParser = fn(&mut Parsing, &str, RawBsonRef<'_>) -> Result<()>;
+
+/// The table of operators.
+fn operator_parser(name: &str) -> Result<OperatorParser> {
+    Ok(match name {
+        "$addToSet" => {
+            |p, path, value| p.insert(path, || Ok(Operator::AddToSet(AddToSet::parse(value)?)))
+        }
+        "$bit" => |p, path, value| p.insert(path, || Ok(Operator::Bits(Bits::parse(value)?))),
+        "$currentDate" => |p, path, value| {
+            p.insert(path, || {
+                Ok(Operator::CurrentDate(CurrentDate::parse(value)?))
+            })
+        },
+        "$inc" => |p, path, value| {
+            p.insert(path, || {
+                Ok(Operator::Arithmetic(Arithmetic::increment(path, value)?))
+            })
+        },
+        "$max" => |p, path, value| p.insert(path, || Ok(Operator::Maximum(Value::new(value)))),
+        "$min" => |p, path, value| p.insert(path, || Ok(Operator::Minimum(Value::new(value)))),
+        "$mul" => |p, path, value| {
+            p.insert(path, || {
+                Ok(Operator::Arithmetic(Arithmetic::multiply(path, value)?))
+            })
+        },
+        "$pop" => |p, path, value| p.insert(path, || Ok(Operator::Pop(End::parse(path, value)?))),
+        "$pull" => |p, path, value| p.insert(path, || Ok(Operator::Pull(Pull::parse(value)?))),
+        "$pullAll" => {
+            |p, path, value| p.insert(path, || Ok(Operator::Pull(Pull::parse_all(value)?)))
+        }
+        "$push" => |p, path, value| p.insert(path, || Ok(Operator::Push(Push::parse(value)?))),
+        "$rename" => Parsing::insert_rename,
+        "$set" => |p, path, value| p.insert(path, || Ok(Operator::Set(Value::new(value)))),
+        "$setOnInsert" => {
+            |p, path, value| p.insert(path, || Ok(Operator::SetOnInsert(Value::new(value))))
+        }
+        "$unset" => |p, path, _| p.insert(path, || Ok(Operator::Unset)),
+        other => {
+            return Err(Error::failed_to_parse(format!(
+                "Unknown modifier: {other}. Expected a valid update modifier or pipeline-style update specified as an array"
+            )));
+        }
+    })
+}
+
+impl Parsing {
+    /// Puts an operator into the tree; a wrong path is reported before a wrong operand.
+    fn insert(&mut self, path: &str, operator: impl FnOnce() -> Result<Operator>) -> Result<()> {
+        let path = UpdatePath::parse(path)?;
+        for part in &path.parts {
+            match part {
+                Part::Matched => self.is_positional = true,
+                Part::Elements(identifier) if !identifier.is_empty() => {
+                    self.use_filter(identifier, &path)?;
+                }
+                _ => (),
+            }
+        }
+        let operator = operator()?;
+        self.tree.insert(&path, Arc::new(operator))
+    }
+
+    fn use_filter(&mut self, identifier: &str, path: &UpdatePath) -> Result<()> {
+        if !self.filters.contains(identifier) {
+            return Err(Error::bad_value(format!(
+                "No array filter found for identifier '{identifier}' in path '{}'",
+                path.text
+            )));
+        }
+        self.used.insert(identifier.into());
+        Ok(())
+    }
+
+    /// A rename is two leaves: one takes the value away, the other one puts it in.
+    fn insert_rename(&mut self, from: &str, operand: RawBsonRef<'_>) -> Result<()> {
+        let (source, target) = parse_rename(from, operand)?;
+        self.tree.insert(&source, Arc::new(Operator::RenameAway))?;
+        self.tree
+            .insert(&target, Arc::new(Operator::RenameFrom(source)))
+    }
+}
