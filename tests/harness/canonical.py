@@ -63,12 +63,12 @@ def text(value, indent=0):
 
 def _cstring(raw, at):
     end = raw.index(b"\0", at)
-    return raw[at:end].decode("utf-8", "surrogateescape"), end + 1
+    return raw[at:end].decode("utf-8", "backslashreplace"), end + 1
 
 
 def _string(raw, at):
     (length,) = struct.unpack_from("<i", raw, at)
-    return raw[at + 4 : at + 3 + length].decode("utf-8", "surrogateescape"), at + 4 + length
+    return raw[at + 4 : at + 3 + length].decode("utf-8", "backslashreplace"), at + 4 + length
 
 
 def _document(raw, at):

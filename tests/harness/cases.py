@@ -16,6 +16,11 @@ from .canonical import Doc
 
 DATABASE = "diff"
 
+# Stages whose output has no defined order.
+LOSES_ORDER = {"$group", "$sample", "$bucket", "$sortByCount"}
+
+UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+
 # Reply fields that say nothing about the answer.
 VOLATILE = {"operationTime", "$clusterTime", "electionId", "opTime", "lastCommittedOpTime", "$gleStats"}
 
@@ -61,8 +66,10 @@ def substitute(value, names):
         return bson.SON((substitute(k, names), substitute(v, names)) for k, v in value.items())
     if type(value) is dict:
         return {substitute(k, names): substitute(v, names) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [substitute(item, names) for item in value]
+    if isinstance(value, tuple):  # (database, command)
+        return tuple(substitute(item, names) for item in value)
     return value
 
 
@@ -142,7 +149,11 @@ def is_ordered(command):
     if target.get("sort"):
         return True
     pipeline = target.get("pipeline")
-    return isinstance(pipeline, list) and any("$sort" in stage for stage in pipeline if isinstance(stage, dict))
+    ordered = False
+    for stage in pipeline if isinstance(pipeline, list) else []:
+        if isinstance(stage, dict):
+            ordered = "$sort" in stage or (ordered and not LOSES_ORDER.intersection(stage))
+    return ordered
 
 
 # -- comparing
@@ -175,12 +186,12 @@ def normalise(reply, case, ordered):
 
 
 def hide_uuids(value):
-    """UUIDs of collections are the server's choice; that one is there is what counts."""
+    """UUIDs of collections (also inside messages) are the server's choice; that one is there counts."""
     if isinstance(value, Doc):
         return Doc((key, "uuid" if key == "uuid" and canonical.uuid_text(item) else hide_uuids(item)) for key, item in value)
     if isinstance(value, list):
         return [hide_uuids(item) for item in value]
-    return value
+    return UUID.sub("<uuid>", value)
 
 
 def at_path(value, path, change):

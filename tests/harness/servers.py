@@ -2,7 +2,7 @@
 
 Each gets a free port and a directory of its own, and is killed when the tests end. With
 MERIDIAN_TEST_PEER=mongod a second mongod stands in for Meridian (to test the tests), and
-MERIDIAN_TEST_URI names a Meridian that already runs.
+MERIDIAN_TEST_PORT names the port of a Meridian that already runs.
 """
 
 import os
@@ -15,10 +15,8 @@ import tempfile
 import time
 
 import pymongo
-from bson.codec_options import CodecOptions
-from bson.raw_bson import RawBSONDocument
 
-from . import canonical
+from . import canonical, wire
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CACHE = pathlib.Path(os.environ.get("MERIDIAN_CACHE", pathlib.Path.home() / ".cache" / "meridian"))
@@ -26,7 +24,6 @@ MONGOD = CACHE / "mongod" / "mongod"
 MERIDIAN = pathlib.Path(os.environ.get("MERIDIAN_BINARY", ROOT / "bin" / "meridian"))
 START_SECONDS_MAX = 30
 REPLY_SECONDS_MAX = 60
-RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 def free_port():
@@ -50,6 +47,7 @@ class Server:
         self.port = free_port()
         self.process = None
         self._client = None
+        self._wire = None
 
     # -- life
 
@@ -88,10 +86,16 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(seconds_max)
 
-    def close(self):
+    def disconnect(self):
         if self._client is not None:
             self._client.close()
             self._client = None
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    def close(self):
+        self.disconnect()
         if self.alive():
             self.process.terminate()
             try:
@@ -136,8 +140,9 @@ class Server:
 
     def run(self, database, command):
         """The canonical reply to a command, errors included."""
-        reply = self.client[database].command(command, check=False, codec_options=RAW)
-        return canonical.decode(reply.raw)
+        if self._wire is None:
+            self._wire = wire.Connection(self.port, REPLY_SECONDS_MAX)
+        return canonical.decode(self._wire.command(database, command))
 
 
 class Mongod(Server):
@@ -166,15 +171,14 @@ class Meridian(Server):
 
 
 class Running(Server):
-    """A server somebody else started, by its connection string."""
+    """A server somebody else started on this machine, by its port."""
 
     name = "running"
 
-    def __init__(self, uri):
-        self._uri = uri
-        self._client = None
-
-    uri = property(lambda self: self._uri)
+    def __init__(self, port):
+        self.port = port
+        self.log = pathlib.Path(os.devnull)
+        self._client = self._wire = None
 
     def start(self):
         return self
@@ -183,12 +187,7 @@ class Running(Server):
         return True
 
     def close(self):
-        if self._client is not None:
-            self._client.close()
-
-    def connect(self, **options):
-        options.setdefault("socketTimeoutMS", REPLY_SECONDS_MAX * 1000)
-        return pymongo.MongoClient(self.uri, directConnection=True, **options)
+        self.disconnect()
 
 
 def start_oracle():
@@ -196,8 +195,8 @@ def start_oracle():
 
 
 def start_subject(arguments=()):
-    if uri := os.environ.get("MERIDIAN_TEST_URI"):
-        return Running(uri)
+    if port := os.environ.get("MERIDIAN_TEST_PORT"):
+        return Running(int(port))
     if os.environ.get("MERIDIAN_TEST_PEER") == "mongod":
         return Mongod().start()
     return Meridian(arguments=arguments).start()

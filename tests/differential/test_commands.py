@@ -1,0 +1,262 @@
+"""Replies of commands about collections, databases, cursors and the server itself."""
+
+import pytest
+from bson import Int64
+from harness.cases import Case
+
+DOCS = [{"_id": i, "n": i % 3, "v": i * 10} for i in range(6)]
+MANY = [{"_id": i, "n": i % 7} for i in range(500)]
+READ = {"find": "COLL", "sort": {"_id": 1}}
+LIST = {"listCollections": 1, "filter": {"name": "COLL"}}
+
+
+def admin(command):
+    return ("admin", command)
+
+
+CASES = [
+    # create
+    Case("create", [{"create": "COLL"}, LIST, {"listIndexes": "COLL"}]),
+    Case("create_twice", [{"create": "COLL"}, {"create": "COLL"}]),
+    Case("create_twice_other_options", [{"create": "COLL"}, {"create": "COLL", "validator": {"a": 1}}]),
+    Case("create_clustered", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True}}, LIST, {"listIndexes": "COLL"}, {"insert": "COLL", "documents": DOCS}, {"find": "COLL", "filter": {"_id": {"$gte": 2, "$lt": 5}}}]),
+    Case("create_clustered_name", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True, "name": "mine"}}, LIST, {"listIndexes": "COLL"}]),
+    Case("create_clustered_not_unique", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": False}}]),
+    Case("create_clustered_no_unique", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}}}]),
+    Case("create_clustered_other_key", [{"create": "COLL", "clusteredIndex": {"key": {"a": 1}, "unique": True}}]),
+    Case("create_clustered_descending", [{"create": "COLL", "clusteredIndex": {"key": {"_id": -1}, "unique": True}}]),
+    Case("create_clustered_true", [{"create": "COLL", "clusteredIndex": True}]),
+    Case("create_clustered_unknown", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True, "foo": 1}}]),
+    Case("create_clustered_ttl", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True}, "expireAfterSeconds": 3600}, LIST]),
+    Case("create_clustered_drop_index", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True}}, {"dropIndexes": "COLL", "index": "_id_"}]),
+    Case("create_clustered_duplicate", [{"create": "COLL", "clusteredIndex": {"key": {"_id": 1}, "unique": True}}, {"insert": "COLL", "documents": [{"_id": 1}]}, {"insert": "COLL", "documents": [{"_id": 1.0}]}]),
+    Case("create_ttl_not_clustered", [{"create": "COLL", "expireAfterSeconds": 10}]),
+    Case("create_capped_no_size", [{"create": "COLL", "capped": True}]),
+    Case("create_unknown", [{"create": "COLL", "foo": 1}]),
+    Case("create_bad_name", [{"create": "a$b"}]),
+    Case("create_empty_name", [{"create": ""}]),
+    Case("create_number", [{"create": 5}]),
+    Case("create_system", [{"create": "system.foo"}]),
+    Case("create_long_name", [{"create": "c" * 252}]),
+    Case("create_id_index", [{"create": "COLL", "idIndex": {"key": {"_id": 1}, "name": "_id_"}}, {"listIndexes": "COLL"}]),
+    Case("create_collation_simple", [{"create": "COLL", "collation": {"locale": "simple"}}, LIST]),
+    Case("create_write_concern", [{"create": "COLL", "writeConcern": {"w": "majority"}}, LIST]),
+    # drop
+    Case("drop", [{"drop": "COLL"}, LIST, {"drop": "COLL"}], DOCS),
+    Case("drop_with_indexes", [{"drop": "COLL"}], DOCS, [{"key": {"n": 1}}, {"key": {"v": 1}}]),
+    Case("drop_recreate", [{"drop": "COLL"}, {"insert": "COLL", "documents": [{"_id": 0}]}, READ, {"listIndexes": "COLL"}], DOCS, [{"key": {"n": 1}}]),
+    Case("drop_database", [{"insert": "COLL", "documents": DOCS}, {"dropDatabase": 1}, {"listCollections": 1}, {"dropDatabase": 1}], database="diff_dropped"),
+    Case("drop_database_2", [{"dropDatabase": 2}], database="diff_dropped"),
+    # rename
+    Case("rename", [admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"}), {"find": "OTHER", "sort": {"_id": 1}}, {"find": "COLL"}, {"listIndexes": "OTHER"}], DOCS, [{"key": {"n": 1}}]),
+    Case("rename_existing", [{"create": "OTHER"}, admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"})], DOCS),
+    Case("rename_drop_target", [{"insert": "OTHER", "documents": [{"_id": 99}]}, admin({"renameCollection": "diff.COLL", "to": "diff.OTHER", "dropTarget": True}), {"find": "OTHER", "sort": {"_id": 1}}], DOCS),
+    Case("rename_missing", [admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"})]),
+    Case("rename_same", [admin({"renameCollection": "diff.COLL", "to": "diff.COLL"})], DOCS),
+    Case("rename_other_database", [admin({"renameCollection": "diff.COLL", "to": "diff_two.COLL"}), ("diff_two", READ)], DOCS, leave=("diff_two",)),
+    Case("rename_not_admin", [{"renameCollection": "diff.COLL", "to": "diff.OTHER"}], DOCS),
+    Case("rename_bad_target", [admin({"renameCollection": "diff.COLL", "to": "nodot"})], DOCS),
+    Case("rename_no_to", [admin({"renameCollection": "diff.COLL"})], DOCS),
+    # listCollections, listDatabases
+    Case("list_collections", [{"listCollections": 1, "filter": {"name": {"$in": ["COLL", "OTHER"]}}}], DOCS),
+    Case("list_collections_name_only", [{"listCollections": 1, "nameOnly": True, "filter": {"name": "COLL"}}], DOCS),
+    Case("list_collections_filter_type", [{"listCollections": 1, "filter": {"type": "view", "name": "COLL"}}], DOCS),
+    Case("list_collections_authorized", [{"listCollections": 1, "nameOnly": True, "authorizedCollections": True, "filter": {"name": "COLL"}}], DOCS),
+    Case("list_collections_bad_filter", [{"listCollections": 1, "filter": {"$foo": 1}}], DOCS),
+    Case("list_collections_empty_database", [("diff_nothing", {"listCollections": 1})]),
+    Case("list_collections_unknown", [{"listCollections": 1, "foo": 1}]),
+    Case("list_databases_name_only", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "nameOnly": True, "filter": {"name": "diff_listed"}})], database="diff_listed", leave=("diff_listed",)),
+    Case("list_databases", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "filter": {"name": "diff_listed"}})], database="diff_listed", leave=("diff_listed",), ignore=("databases.*.sizeOnDisk", "totalSize", "totalSizeMb")),
+    Case("list_databases_not_admin", [{"listDatabases": 1}]),
+    # collMod
+    Case("collmod_nothing", [{"collMod": "COLL"}], DOCS),
+    Case("collmod_missing", [{"collMod": "COLL", "validator": {}}]),
+    Case("collmod_unknown", [{"collMod": "COLL", "foo": 1}], DOCS),
+    Case("collmod_index_unknown", [{"collMod": "COLL", "index": {"keyPattern": {"zzz": 1}, "expireAfterSeconds": 5}}], DOCS),
+    Case("collmod_index_nothing", [{"collMod": "COLL", "index": {"name": "_id_"}}], DOCS),
+    Case("collmod_index_two", [{"collMod": "COLL", "index": {"name": "n_1", "keyPattern": {"n": 1}, "hidden": True}}], DOCS, [{"key": {"n": 1}}]),
+    Case("collmod_index_empty", [{"collMod": "COLL", "index": {}}], DOCS),
+    # statistics: the fields, not the sizes
+    Case("validate", [{"validate": "COLL"}], DOCS, [{"key": {"n": 1}}, {"key": {"v": 1}}], ignore=("uuid", "advice", "indexDetails")),
+    Case("validate_full", [{"validate": "COLL", "full": True}], DOCS, [{"key": {"n": 1}}], ignore=("uuid", "advice", "indexDetails", "warnings")),
+    Case("validate_missing", [{"validate": "COLL"}]),
+    # cursors
+    Case("get_more_not_found", [{"getMore": Int64(12345), "collection": "COLL"}], DOCS),
+    Case("get_more_int32_id", [{"getMore": 12345, "collection": "COLL"}], DOCS),
+    Case("get_more_no_collection", [{"getMore": Int64(12345)}], DOCS),
+    Case("get_more_batch_negative", [{"getMore": Int64(12345), "collection": "COLL", "batchSize": -1}], DOCS),
+    Case("kill_cursors_unknown", [{"killCursors": "COLL", "cursors": [Int64(12345)]}], DOCS),
+    Case("kill_cursors_none", [{"killCursors": "COLL", "cursors": []}], DOCS),
+    Case("kill_cursors_no_list", [{"killCursors": "COLL"}], DOCS),
+    # unknown and malformed
+    Case("unknown_command", [{"fooBar": 1}]),
+    Case("unknown_command_case", [{"FIND": "COLL"}]),
+    Case("find_number", [{"find": 5}]),
+    Case("find_empty", [{"find": ""}]),
+    Case("find_bad_name", [{"find": "a$b"}]),
+    Case("database_bad_name", [("bad name", {"find": "c"})], message_differs=None),
+    Case("database_long_name", [("d" * 64, {"insert": "c", "documents": [{"_id": 1}]})]),
+    Case("database_dollar", [("a$b", {"insert": "c", "documents": [{"_id": 1}]})], leave=("a$b",)),
+    Case("database_case_differs", [{"insert": "COLL", "documents": [{"_id": 1}]}, ("DIFF_case", {"insert": "c", "documents": [{"_id": 1}]})], database="diff_case", leave=("diff_case",)),
+    Case("find_missing_collection", [READ, {"count": "COLL"}, {"distinct": "COLL", "key": "a"}, {"aggregate": "COLL", "pipeline": [{"$match": {}}], "cursor": {}}]),
+    Case("count_missing_group", [{"aggregate": "COLL", "pipeline": [{"$group": {"_id": None, "n": {"$sum": 1}}}], "cursor": {}}, {"aggregate": "COLL", "pipeline": [{"$count": "n"}], "cursor": {}}]),
+    Case("ping", [admin({"ping": 1}), {"ping": 1}]),
+    Case("end_sessions", [admin({"endSessions": []})]),
+    Case("admin_only", [{"getParameter": 1, "featureCompatibilityVersion": 1}, {"getLog": "startupWarnings"}]),
+    Case("get_parameter", [admin({"getParameter": 1, "featureCompatibilityVersion": 1})]),
+    Case("get_parameter_unknown", [admin({"getParameter": 1, "noSuchThing": 1})]),
+    Case("get_log_list", [admin({"getLog": "*"})]),
+    Case("get_log_unknown", [admin({"getLog": "foo"})]),
+    Case("connection_status", [admin({"connectionStatus": 1}), admin({"connectionStatus": 1, "showPrivileges": True})]),
+    Case("transaction_number_on_standalone", [{"insert": "COLL", "documents": [{"_id": 1}], "txnNumber": Int64(1)}]),
+    Case("read_concern_majority", [{"find": "COLL", "readConcern": {"level": "majority"}}], DOCS),
+    Case("read_concern_snapshot", [{"find": "COLL", "readConcern": {"level": "snapshot"}}], DOCS),
+    Case("read_concern_linearizable", [{"find": "COLL", "readConcern": {"level": "linearizable"}}], DOCS),
+    Case("coll_stats_missing", [{"collStats": "COLL"}], ignore=("scaleFactor", "wiredTiger")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_command(pair, case):
+    pair.run_case(case)
+
+
+def names_and_types(document, fields):
+    """The type of each field named: what a strict driver sees."""
+    kinds = {field: str(document.get(field)).split("(")[0] for field in fields}
+    return {field: "string" if kind.startswith('"') else kind for field, kind in kinds.items()}
+
+
+SHAPES = {
+    "collStats": ({"collStats": "shape"}, ["ns", "size", "count", "avgObjSize", "storageSize", "totalIndexSize", "totalSize", "nindexes", "capped", "scaleFactor", "ok"]),
+    "collStats_scaled": ({"collStats": "shape", "scale": 1024}, ["size", "storageSize", "totalIndexSize", "scaleFactor"]),
+    "dbStats": ({"dbStats": 1}, ["db", "collections", "views", "objects", "avgObjSize", "dataSize", "storageSize", "indexes", "indexSize", "totalSize", "scaleFactor", "fsUsedSize", "fsTotalSize", "ok"]),
+    "hello": ({"hello": 1}, ["isWritablePrimary", "maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize", "localTime", "logicalSessionTimeoutMinutes", "connectionId", "minWireVersion", "readOnly", "ok"]),
+    "isMaster": ({"isMaster": 1}, ["ismaster", "maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize", "localTime", "minWireVersion", "maxWireVersion", "readOnly", "ok"]),
+    "buildInfo": ({"buildInfo": 1}, ["version", "gitVersion", "modules", "versionArray", "bits", "debug", "maxBsonObjectSize", "storageEngines", "ok"]),
+    "whatsmyuri": ({"whatsmyuri": 1}, ["you", "ok"]),
+    "explain": ({"explain": {"find": "shape", "filter": {"v": 10}}, "verbosity": "executionStats"}, ["explainVersion", "command", "serverInfo", "ok"]),
+}  # fmt: skip
+ADMIN_SHAPES = {
+    "hostInfo": ({"hostInfo": 1}, ["ok"]),
+    "serverStatus": ({"serverStatus": 1}, ["host", "version", "process", "pid", "uptime", "uptimeMillis", "localTime", "ok"]),
+    "listCommands": ({"listCommands": 1}, ["ok"]),
+    "listDatabases": ({"listDatabases": 1}, ["totalSize", "totalSizeMb", "ok"]),
+    "getLog": ({"getLog": "startupWarnings"}, ["totalLinesWritten", "ok"]),
+}
+
+
+@pytest.mark.parametrize("name", [*SHAPES, *ADMIN_SHAPES])
+def test_reply_types(pair, name):
+    """The reply has mongod's fields with mongod's types; sizes and times are the server's own."""
+    command, fields = SHAPES.get(name) or ADMIN_SHAPES[name]
+    database = "diff_shape" if name in SHAPES else "admin"
+    for server in (pair.subject, pair.oracle):
+        server.run("diff_shape", {"drop": "shape"})
+        server.run("diff_shape", {"insert": "shape", "documents": DOCS})
+        server.run("diff_shape", {"createIndexes": "shape", "indexes": [{"key": {"v": 1}, "name": "v_1"}]})
+    expected, actual = (server.run(database, command) for server in (pair.oracle, pair.subject))
+    assert names_and_types(actual, fields) == names_and_types(expected, fields)
+
+
+def test_limits_in_hello_are_mongods(pair):
+    expected, actual = (server.run("admin", {"hello": 1}) for server in (pair.oracle, pair.subject))
+    for field in ("maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize", "logicalSessionTimeoutMinutes", "minWireVersion"):
+        assert actual.get(field) == expected.get(field), field
+    assert int(actual.get("maxWireVersion")[6:-1]) >= 17
+    assert actual.get("topologyVersion") is None  # or drivers would wait for changes
+
+
+def test_counts_in_statistics(pair):
+    for server in (pair.subject, pair.oracle):
+        server.run("diff_shape", {"drop": "counted"})
+        server.run("diff_shape", {"insert": "counted", "documents": DOCS})
+        server.run("diff_shape", {"createIndexes": "counted", "indexes": [{"key": {"v": 1}, "name": "v_1"}]})
+    expected, actual = (server.run("diff_shape", {"collStats": "counted"}) for server in (pair.oracle, pair.subject))
+    for field in ("ns", "count", "size", "avgObjSize", "nindexes", "capped"):
+        assert actual.get(field) == expected.get(field), field
+    assert actual.get("indexSizes").names() == expected.get("indexSizes").names()
+
+
+# -- cursors over several batches
+
+
+@pytest.mark.parametrize("first,more", [(None, None), (0, None), (1, 1), (7, 100), (100, 7), (499, 1), (500, 1), (501, 1)])
+def test_batches(pair, first, more):
+    """Every batch has mongod's size, and the cursor closes in the same reply as mongod's."""
+    shapes = []
+    for server in (pair.subject, pair.oracle):
+        server.run("diff", {"drop": "batches"})
+        server.run("diff", {"insert": "batches", "documents": MANY})
+        command = {"find": "batches", "sort": {"_id": 1}}
+        if first is not None:
+            command["batchSize"] = first
+        reply = server.run("diff", command).get("cursor")
+        sizes, ids = [len(reply.get("firstBatch"))], []
+        while reply.get("id") != "int64(0)":
+            request = {"getMore": Int64(int(reply.get("id")[6:-1])), "collection": "batches"}
+            if more is not None:
+                request["batchSize"] = more
+            reply = server.run("diff", request).get("cursor")
+            sizes.append(len(reply.get("nextBatch")))
+            ids += [document.get("_id") for document in reply.get("nextBatch")]
+        assert len(ids) == len(set(ids))
+        shapes.append(sizes)
+        server.run("diff", {"drop": "batches"})
+    assert shapes[0] == shapes[1]
+
+
+def test_batches_by_size(pair):
+    """A batch ends before 16 MiB."""
+    shapes = []
+    for server in (pair.subject, pair.oracle):
+        collection = server.client["diff"]["big_batches"]
+        collection.drop()
+        collection.insert_many([{"_id": i, "s": "x" * 1_000_000} for i in range(40)])
+        reply = server.run("diff", {"find": "big_batches", "projection": {"_id": 1, "s": 1}}).get("cursor")
+        sizes = [len(reply.get("firstBatch"))]
+        while reply.get("id") != "int64(0)":
+            cursor = Int64(int(reply.get("id")[6:-1]))
+            reply = server.run("diff", {"getMore": cursor, "collection": "big_batches"}).get("cursor")
+            sizes.append(len(reply.get("nextBatch")))
+        shapes.append(sizes)
+        collection.drop()
+    assert sum(shapes[0]) == sum(shapes[1]) == 40
+    assert shapes[0] == shapes[1]
+
+
+def test_killed_cursor_is_gone(pair):
+    replies = []
+    for server in (pair.subject, pair.oracle):
+        server.run("diff", {"drop": "killed"})
+        server.run("diff", {"insert": "killed", "documents": MANY})
+        cursor = Int64(int(server.run("diff", {"find": "killed", "batchSize": 2}).get("cursor").get("id")[6:-1]))
+        wrong = server.run("diff", {"getMore": cursor, "collection": "other"})
+        kill = server.run("diff", {"killCursors": "killed", "cursors": [cursor]})
+        again = server.run("diff", {"getMore": cursor, "collection": "killed"})
+        replies.append(
+            (
+                wrong.get("code"),
+                len(kill.get("cursorsKilled")),
+                kill.get("cursorsNotFound"),
+                again.get("code"),
+                again.get("errmsg").replace(str(cursor), "ID"),
+            )
+        )
+        server.run("diff", {"drop": "killed"})
+    assert replies[0] == replies[1]
+
+
+def test_cursor_survives_writes(pair):
+    """A cursor opened before writes and a dropped collection: the same documents, the same end."""
+    for server in (pair.subject, pair.oracle):
+        collection = server.client["diff"]["moving"]
+        collection.drop()
+        collection.insert_many(MANY)
+        cursor = collection.find({}, batch_size=50).sort("_id", 1)
+        first = [next(cursor)["_id"] for _ in range(10)]
+        collection.delete_many({"_id": {"$gte": 400}})
+        rest = [document["_id"] for document in cursor]
+        assert first + rest == sorted(set(first + rest)), server.name
+        assert set(range(400)) <= set(first + rest), server.name
+        collection.drop()
