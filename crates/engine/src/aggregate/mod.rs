@@ -1,1 +1,42 @@
-//! Placeholder.
+//! Expressions, accumulators and pipelines: parsed once, evaluated over raw BSON.
+//!
+//! In: the BSON of an expression or of a pipeline, and raw documents. Out: values, and
+//! documents. Nothing here reads storage: `$out`, `$merge` and the stages that make their
+//! own documents are parsed here and done by the engine.
+//!
+//! - [`Expression`] is what `$expr`, `$project`, `$group` and update pipelines evaluate;
+//! - [`Pipeline`] is a list of [`Stage`]s;
+//! - [`Executor`] runs them: the engine *pushes* borrowed documents as its scan meets them
+//!   (so that `$match`, `$group`, `$count` copy nothing) and *pulls* what is ready, a batch
+//!   at a time; [`run`] does both for an iterator.
+
+mod accumulator;
+mod bucket;
+mod dependencies;
+mod executor;
+mod expression;
+mod group;
+mod group_key;
+mod output;
+mod pipeline;
+mod sort;
+mod stage;
+mod time;
+mod time_text;
+mod transform;
+mod unwind;
+mod value;
+
+pub use accumulator::{Accumulator, Kind as AccumulatorKind};
+pub use bucket::BucketAuto;
+pub use dependencies::FieldSet;
+pub use executor::{Executor, Limits, run};
+pub use expression::{Expression, VariableScope, Variables};
+pub use group::Group;
+pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
+pub use pipeline::Pipeline;
+pub use sort::SortOrder;
+pub use stage::Stage;
+pub use transform::{ReplaceRoot, Transform};
+pub use unwind::Unwind;
+pub use value::Value;

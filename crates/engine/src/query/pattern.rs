@@ -82,6 +82,11 @@ impl Pattern {
         &self.options
     }
 
+    /// The compiled expression, for those who need what it captures.
+    pub fn regex(&self) -> &Regex {
+        &self.compiled
+    }
+
     /// Whether the text has a match anywhere.
     #[inline]
     pub fn is_match(&self, text: &str) -> bool {

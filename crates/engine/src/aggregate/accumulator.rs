@@ -1,0 +1,706 @@
+//! What `$group` keeps for each group and field.
+//!
+//! In: values of an expression, one a document. Out: one value a group. Sums of doubles
+//! carry their rounding error along (Neumaier), as MongoDB's do, and sums of integers are
+//! exact until they no longer fit.
+
+use super::expression::{Expression, Node, VariableScope};
+use super::group_key;
+use super::sort::SortOrder;
+use super::value::{Value, build_document, compare, corrupt};
+use crate::error::{Code, Error, Result};
+use ahash::AHashSet;
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::number::{Decimal, Number};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+/// A running sum of numbers of any type.
+#[derive(Debug, Clone, Default)]
+pub struct Sum {
+    integers: i128,
+    double: f64,
+    /// What rounding took from `double`.
+    error: f64,
+    /// The sum of infinities and NaNs.
+    special: Option<f64>,
+    decimal: Option<Box<Decimal>>,
+    kind: Widest,
+    count: u64,
+}
+
+/// The widest type a sum has met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Widest {
+    #[default]
+    Int,
+    Long,
+    Double,
+    Decimal,
+}
+
+impl Sum {
+    /// Adds a number.
+    #[inline]
+    pub fn add(&mut self, number: Number) {
+        self.count += 1;
+        match number {
+            Number::Int32(value) => self.integers += i128::from(value),
+            Number::Int64(value) => {
+                self.integers += i128::from(value);
+                self.kind = self.kind.max(Widest::Long);
+            }
+            Number::Double(value) => {
+                self.kind = self.kind.max(Widest::Double);
+                self.add_double(value);
+            }
+            Number::Decimal(value) => {
+                self.kind = Widest::Decimal;
+                let sum = self.decimal.get_or_insert_with(|| Box::new(Decimal::ZERO));
+                **sum = sum.add(value);
+            }
+        }
+    }
+
+    #[inline]
+    fn add_double(&mut self, value: f64) {
+        if !value.is_finite() {
+            *self.special.get_or_insert(0.0) += value;
+            return;
+        }
+        let sum = self.double + value;
+        let part = sum - self.double;
+        self.error += (self.double - (sum - part)) + (value - part);
+        self.double = sum;
+    }
+
+    fn as_double(&self) -> f64 {
+        if let Some(special) = self.special {
+            return special;
+        }
+        let doubles = if self.double.is_finite() {
+            self.double + self.error
+        } else {
+            self.double
+        };
+        if self.integers == 0 {
+            doubles
+        } else {
+            doubles + self.integers as f64
+        }
+    }
+
+    fn as_decimal(&self) -> Decimal {
+        let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
+        let mut total = decimal;
+        if self.double != 0.0 || self.special.is_some() {
+            let doubles = self.special.unwrap_or(self.double + self.error);
+            total = total.add(Decimal::from_f64(doubles));
+        }
+        if self.integers != 0 {
+            let integers = i64::try_from(self.integers).map_or_else(
+                |_| Decimal::from_f64(self.integers as f64),
+                Decimal::from_i64,
+            );
+            total = total.add(integers);
+        }
+        total
+    }
+
+    /// The sum, in the widest type met; integers that no longer fit become a double.
+    pub fn total(&self) -> Number {
+        match (self.kind, i64::try_from(self.integers)) {
+            (Widest::Decimal, _) => Number::Decimal(self.as_decimal()),
+            (Widest::Int, Ok(total)) => {
+                i32::try_from(total).map_or(Number::Int64(total), Number::Int32)
+            }
+            (Widest::Long, Ok(total)) => Number::Int64(total),
+            _ => Number::Double(self.as_double()),
+        }
+    }
+
+    /// The sum by the count; none where nothing was added.
+    pub fn average(&self) -> Option<Number> {
+        if self.count == 0 {
+            return None;
+        }
+        Some(if self.kind == Widest::Decimal {
+            let count = Decimal::from_i64(i64::try_from(self.count).unwrap_or(i64::MAX));
+            Number::Decimal(self.as_decimal().divide(count))
+        } else {
+            Number::Double(self.as_double() / self.count as f64)
+        })
+    }
+}
+
+/// A running standard deviation (Welford).
+#[derive(Debug, Clone, Default)]
+pub struct Deviation {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Deviation {
+    /// Adds a number.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        let delta = value - self.mean;
+        if delta != 0.0 {
+            self.mean += delta / self.count as f64;
+            self.squares += delta * (value - self.mean);
+        }
+    }
+
+    /// The deviation of a whole population; none of nothing.
+    pub fn population(&self) -> Option<f64> {
+        (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
+    }
+
+    /// The deviation of a sample; none of fewer than two.
+    pub fn sample(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+    }
+}
+
+/// Which accumulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Sum,
+    Average,
+    Min,
+    Max,
+    First,
+    Last,
+    Push,
+    AddToSet,
+    Count,
+    DeviationPopulation,
+    DeviationSample,
+    MergeObjects,
+    FirstN,
+    LastN,
+    MinN,
+    MaxN,
+    Top,
+    Bottom,
+    TopN,
+    BottomN,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "$sum" => Kind::Sum,
+            "$avg" => Kind::Average,
+            "$min" => Kind::Min,
+            "$max" => Kind::Max,
+            "$first" => Kind::First,
+            "$last" => Kind::Last,
+            "$push" => Kind::Push,
+            "$addToSet" => Kind::AddToSet,
+            "$count" => Kind::Count,
+            "$stdDevPop" => Kind::DeviationPopulation,
+            "$stdDevSamp" => Kind::DeviationSample,
+            "$mergeObjects" => Kind::MergeObjects,
+            "$firstN" => Kind::FirstN,
+            "$lastN" => Kind::LastN,
+            "$minN" => Kind::MinN,
+            "$maxN" => Kind::MaxN,
+            "$top" => Kind::Top,
+            "$bottom" => Kind::Bottom,
+            "$topN" => Kind::TopN,
+            "$bottomN" => Kind::BottomN,
+            _ => return None,
+        })
+    }
+}
+
+/// One computed field of a `$group`.
+#[derive(Debug, Clone)]
+pub struct Accumulator {
+    /// The field's name.
+    pub field: Box<str>,
+    /// What it computes.
+    pub kind: Kind,
+    /// Of what.
+    pub(crate) argument: Node,
+    /// How many, for the `N` accumulators: computed once a group, from its key.
+    pub(crate) count: Option<Node>,
+    /// In which order, for `$top` and its like.
+    pub(crate) sort: Option<SortOrder>,
+}
+
+impl Accumulator {
+    /// Parses `{field: {$operator: argument}}`.
+    ///
+    /// # Errors
+    /// MongoDB's codes: 40234 to 40238 for the shape, 15952 for an unknown operator.
+    pub fn parse(field: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
+        let fail = |code, text: String| Err(Error::location(code, text));
+        let first = match raw {
+            RawBsonRef::Document(document) => document.iter().flatten().next(),
+            _ => None,
+        };
+        let (RawBsonRef::Document(document), Some((name, argument))) = (raw, first) else {
+            return fail(
+                40234,
+                format!("The field '{field}' must be an accumulator object"),
+            );
+        };
+        if field.contains('.') {
+            return fail(
+                40235,
+                format!("The field name '{field}' cannot contain '.'"),
+            );
+        }
+        if field.starts_with('$') {
+            return fail(
+                40236,
+                format!("The field name '{field}' cannot be an operator name"),
+            );
+        }
+        if document.iter().count() != 1 {
+            return fail(
+                40238,
+                format!("The field '{field}' must specify one accumulator"),
+            );
+        }
+        let name = name.as_str();
+        let Some(kind) = Kind::parse(name) else {
+            if matches!(name, "$accumulator" | "$_internalJsReduce") {
+                return Err(Error::not_implemented(format!("the accumulator {name}")));
+            }
+            return fail(15952, format!("unknown group operator '{name}'"));
+        };
+        let made = |argument, count, sort| Self {
+            field: field.into(),
+            kind,
+            argument,
+            count,
+            sort,
+        };
+        match kind {
+            Kind::Count => match argument {
+                RawBsonRef::Document(empty) if empty.is_empty() => {
+                    Ok(made(Node::known(&Value::Missing)?, None, None))
+                }
+                _ => Err(Error::type_mismatch(
+                    "$count takes no arguments, i.e. $count:{}",
+                )),
+            },
+            Kind::FirstN | Kind::LastN | Kind::MinN | Kind::MaxN => {
+                let (argument, count) = several(name, argument, scope)?;
+                Ok(made(argument, Some(count), None))
+            }
+            Kind::Top | Kind::Bottom | Kind::TopN | Kind::BottomN => {
+                let (argument, count, sort) = ranked(name, argument, scope)?;
+                Ok(made(argument, count, Some(sort)))
+            }
+            _ => {
+                if matches!(argument, RawBsonRef::Array(_)) {
+                    return fail(40237, format!("The {name} accumulator is a unary operator"));
+                }
+                Ok(made(Expression::parse(argument, scope)?.node, None, None))
+            }
+        }
+    }
+
+    /// What a new group begins with. The context's document is the group's key as `_id`.
+    pub fn begin(&self, count: Option<usize>) -> State {
+        match self.kind {
+            Kind::Sum | Kind::Average => State::Sum(Sum::default()),
+            Kind::Min | Kind::Max | Kind::First | Kind::Last => State::One(None),
+            Kind::Push => State::Items {
+                items: VecDeque::new(),
+                bytes: 0,
+            },
+            Kind::AddToSet => State::Set {
+                seen: AHashSet::new(),
+                items: Vec::new(),
+                bytes: 0,
+            },
+            Kind::Count => State::Count(0),
+            Kind::DeviationPopulation | Kind::DeviationSample => {
+                State::Deviation(Deviation::default())
+            }
+            Kind::MergeObjects => State::Merged(Vec::new()),
+            Kind::FirstN | Kind::LastN | Kind::MinN | Kind::MaxN => State::Several {
+                count: count.unwrap_or(1),
+                items: VecDeque::new(),
+            },
+            Kind::Top | Kind::Bottom | Kind::TopN | Kind::BottomN => State::Ranked {
+                count: count.unwrap_or(1),
+                entries: Vec::new(),
+            },
+        }
+    }
+}
+
+/// `{n, input}` of the accumulators that keep several.
+fn several(name: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<(Node, Node)> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
+            5_787_801,
+            format!(
+                "specification must be an object; found {}",
+                crate::query::text::element(name, raw)
+            ),
+        ));
+    };
+    let (mut count, mut input) = (None, None);
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        match key.as_str() {
+            "n" => count = Some(Expression::parse(raw, scope)?.node),
+            "input" => input = Some(Expression::parse(raw, scope)?.node),
+            other => {
+                return Err(Error::location(
+                    5_787_901,
+                    format!("Unknown argument for 'n' operator: {other}"),
+                ));
+            }
+        }
+    }
+    let count = count.ok_or_else(|| Error::location(5_787_906, "Missing value for 'n'"))?;
+    let input = input.ok_or_else(|| Error::location(5_787_907, "Missing value for 'input'"))?;
+    Ok((input, count))
+}
+
+/// `{n, sortBy, output}` of `$top` and its like.
+fn ranked(
+    name: &str,
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+) -> Result<(Node, Option<Node>, SortOrder)> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
+            5_788_001,
+            format!(
+                "specification must be an object; found {}",
+                crate::query::text::element(name, raw)
+            ),
+        ));
+    };
+    let many = name.ends_with('N');
+    let (mut count, mut sort, mut output) = (None, None, None);
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        match (key.as_str(), raw) {
+            ("n", raw) if many => count = Some(Expression::parse(raw, scope)?.node),
+            ("sortBy", RawBsonRef::Document(order)) => sort = Some(SortOrder::parse(order)?),
+            ("sortBy", _) => {
+                return Err(Error::location(
+                    10065,
+                    "invalid parameter: expected an object (sortBy)",
+                ));
+            }
+            ("output", raw) => output = Some(Expression::parse(raw, scope)?.node),
+            (other, _) => {
+                return Err(Error::location(
+                    5_788_002,
+                    format!("Unknown argument to {name} '{other}'"),
+                ));
+            }
+        }
+    }
+    if many && count.is_none() {
+        return Err(Error::location(5_788_003, "Missing value for 'n'"));
+    }
+    let output = output.ok_or_else(|| Error::location(5_788_004, "Missing value for 'output'"))?;
+    let sort = sort.ok_or_else(|| Error::location(5_788_005, "Missing value for 'sortBy'"))?;
+    Ok((output, count, sort))
+}
+
+/// What a group has gathered.
+#[derive(Debug)]
+pub enum State {
+    /// `$sum`, `$avg`.
+    Sum(Sum),
+    /// `$min`, `$max`, `$first`, `$last`; the inner none is a missing value.
+    One(Option<Option<RawBson>>),
+    /// `$push`.
+    Items {
+        items: VecDeque<RawBson>,
+        bytes: usize,
+    },
+    /// `$addToSet`.
+    Set {
+        seen: AHashSet<Box<[u8]>>,
+        items: Vec<RawBson>,
+        bytes: usize,
+    },
+    /// `$count`.
+    Count(i64),
+    /// `$stdDevPop`, `$stdDevSamp`.
+    Deviation(Deviation),
+    /// `$mergeObjects`.
+    Merged(Vec<(Box<str>, RawBson)>),
+    /// `$firstN`, `$lastN`, `$minN`, `$maxN`.
+    Several {
+        count: usize,
+        items: VecDeque<RawBson>,
+    },
+    /// `$top` and its like: sort keys and outputs, in order.
+    Ranked {
+        count: usize,
+        entries: Vec<(Vec<u8>, RawBson)>,
+    },
+}
+
+/// What `$push` and `$addToSet` may hold for one group, as in MongoDB.
+const ITEMS_BYTES_MAX: usize = 100 << 20;
+
+impl State {
+    /// Takes the value for one more document, and says how many bytes the group grew.
+    #[inline]
+    pub fn add(
+        &mut self,
+        accumulator: &Accumulator,
+        value: &Value<'_>,
+        document: &RawDocument,
+    ) -> Result<usize> {
+        match self {
+            State::Sum(sum) => {
+                if let Value::Raw(raw) = value {
+                    if let Some(number) = Number::from_raw(*raw) {
+                        sum.add(number);
+                    }
+                }
+                Ok(0)
+            }
+            State::Count(count) => {
+                *count += 1;
+                Ok(0)
+            }
+            State::Deviation(deviation) => {
+                if let Value::Raw(raw) = value {
+                    if let Some(number) = Number::from_raw(*raw) {
+                        deviation.add(number.to_f64());
+                    }
+                }
+                Ok(0)
+            }
+            State::One(kept) => add_one(kept, accumulator.kind, value),
+            State::Items { items, bytes } => {
+                let Some(raw) = value.to_raw()? else {
+                    return Ok(0);
+                };
+                let grown = value.size_bytes();
+                *bytes += grown;
+                check_items("push", *bytes)?;
+                items.push_back(raw);
+                Ok(grown)
+            }
+            State::Set { seen, items, bytes } => {
+                let Some(raw) = value.to_raw()? else {
+                    return Ok(0);
+                };
+                let mut key = Vec::new();
+                group_key::encode(value, &mut key)?;
+                if !seen.insert(key.into_boxed_slice()) {
+                    return Ok(0);
+                }
+                let grown = value.size_bytes() * 2;
+                *bytes += grown;
+                check_items("addToSet", *bytes)?;
+                items.push(raw);
+                Ok(grown)
+            }
+            State::Merged(fields) => add_merged(fields, value),
+            State::Several { count, items } => add_several(items, *count, accumulator.kind, value),
+            State::Ranked { count, entries } => {
+                let sort = accumulator.sort.as_ref().expect("parsed with a sort order");
+                let output = value.to_raw()?.unwrap_or(RawBson::Null);
+                let top = matches!(accumulator.kind, Kind::Top | Kind::TopN);
+                add_ranked(entries, *count, top, sort.key(document)?, output)
+            }
+        }
+    }
+
+    /// The group's value.
+    pub fn finish(self, kind: Kind) -> Result<RawBson> {
+        Ok(match self {
+            State::Sum(sum) if kind == Kind::Sum => raw_number(sum.total()),
+            State::Sum(sum) => sum.average().map_or(RawBson::Null, raw_number),
+            State::Count(count) => {
+                i32::try_from(count).map_or(RawBson::Int64(count), RawBson::Int32)
+            }
+            State::Deviation(deviation) => {
+                let result = if kind == Kind::DeviationPopulation {
+                    deviation.population()
+                } else {
+                    deviation.sample()
+                };
+                result.map_or(RawBson::Null, RawBson::Double)
+            }
+            State::One(kept) => kept.flatten().unwrap_or(RawBson::Null),
+            State::Items { items, .. } | State::Several { items, .. } => array(items),
+            State::Set { items, .. } => array(items),
+            State::Merged(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(key, value)| {
+                    (Cow::Borrowed(&**key), Value::Raw(value.as_raw_bson_ref()))
+                });
+                RawBson::Document(build_document(&fields.collect())?)
+            }
+            State::Ranked { entries, .. } => {
+                let mut outputs = entries.into_iter().map(|(_, output)| output);
+                match kind {
+                    Kind::Top | Kind::Bottom => outputs.next().unwrap_or(RawBson::Null),
+                    _ => array(outputs),
+                }
+            }
+        })
+    }
+}
+
+fn array(items: impl IntoIterator<Item = RawBson>) -> RawBson {
+    let mut array = bson::RawArrayBuf::new();
+    items.into_iter().for_each(|item| array.push(item));
+    RawBson::Array(array)
+}
+
+fn raw_number(number: Number) -> RawBson {
+    match number {
+        Number::Int32(value) => RawBson::Int32(value),
+        Number::Int64(value) => RawBson::Int64(value),
+        Number::Double(value) => RawBson::Double(value),
+        Number::Decimal(value) => RawBson::Decimal128(value.to_bson()),
+    }
+}
+
+fn check_items(name: &str, bytes: usize) -> Result<()> {
+    if bytes <= ITEMS_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::ExceededMemoryLimit,
+        format!(
+            "${name} used too much memory and cannot spill to disk. Memory limit: \
+             {ITEMS_BYTES_MAX} bytes"
+        ),
+    ))
+}
+
+#[inline]
+fn add_one(kept: &mut Option<Option<RawBson>>, kind: Kind, value: &Value<'_>) -> Result<usize> {
+    let replace = match kind {
+        Kind::First => kept.is_none(),
+        Kind::Last => true,
+        _ if value.is_nullish() => false,
+        _ => match kept {
+            Some(Some(best)) => {
+                let order = compare(value, &Value::Raw(best.as_raw_bson_ref()));
+                if kind == Kind::Min {
+                    order.is_lt()
+                } else {
+                    order.is_gt()
+                }
+            }
+            _ => true,
+        },
+    };
+    if replace {
+        *kept = Some(value.to_raw()?);
+    }
+    Ok(0)
+}
+
+fn add_merged(fields: &mut Vec<(Box<str>, RawBson)>, value: &Value<'_>) -> Result<usize> {
+    if value.is_nullish() {
+        return Ok(0);
+    }
+    let Some(merged) = value.fields()? else {
+        return Err(Error::location(
+            40400,
+            format!(
+                "$mergeObjects requires object inputs, but input {} is of type {}",
+                super::expression::display(value),
+                value.type_name()
+            ),
+        ));
+    };
+    for (key, value) in merged.iter() {
+        let Some(raw) = value.to_raw()? else { continue };
+        match fields.iter_mut().find(|(known, _)| **known == **key) {
+            Some((_, old)) => *old = raw,
+            None => fields.push((key.as_ref().into(), raw)),
+        }
+    }
+    Ok(value.size_bytes())
+}
+
+fn add_several(
+    items: &mut VecDeque<RawBson>,
+    count: usize,
+    kind: Kind,
+    value: &Value<'_>,
+) -> Result<usize> {
+    let raw = || value.to_raw().map(|raw| raw.unwrap_or(RawBson::Null));
+    match kind {
+        Kind::FirstN => {
+            if items.len() == count {
+                return Ok(0);
+            }
+            items.push_back(raw()?);
+        }
+        Kind::LastN => {
+            if items.len() == count {
+                items.pop_front();
+            }
+            items.push_back(raw()?);
+        }
+        _ => {
+            if value.is_nullish() {
+                return Ok(0);
+            }
+            let place = items.partition_point(|item| {
+                let order = compare(&Value::Raw(item.as_raw_bson_ref()), value);
+                if kind == Kind::MinN {
+                    order.is_le()
+                } else {
+                    order.is_ge()
+                }
+            });
+            if place == count {
+                return Ok(0);
+            }
+            items.insert(place, raw()?);
+            items.truncate(count);
+        }
+    }
+    Ok(value.size_bytes())
+}
+
+/// Keeps the first (or the last) `count` entries by key; equals stay in order of arrival.
+fn add_ranked(
+    entries: &mut Vec<(Vec<u8>, RawBson)>,
+    count: usize,
+    top: bool,
+    key: Vec<u8>,
+    output: RawBson,
+) -> Result<usize> {
+    let grown = key.len() + 64;
+    let place = entries.partition_point(|(known, _)| *known <= key);
+    if top {
+        if place < count {
+            entries.insert(place, (key, output));
+            entries.truncate(count);
+        }
+    } else if entries.len() < count || place > 0 {
+        entries.insert(place, (key, output));
+        if entries.len() > count {
+            entries.remove(0);
+        }
+    }
+    Ok(grown)
+}
+
+/// A document with only `_id`: what the `n` of an accumulator is computed from.
+pub fn key_document(id: &RawBson) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    document.append(bson::raw::cstr!("_id"), id.as_raw_bson_ref());
+    document
+}

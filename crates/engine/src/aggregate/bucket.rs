@@ -1,0 +1,510 @@
+//! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
+
+use super::accumulator::{Accumulator, State};
+use super::dependencies::FieldSet;
+use super::executor::Limits;
+use super::expression::{Context, Expression, VariableScope, Variables, display};
+use super::group::Group;
+use super::sort::SortOrder;
+use super::stage::Stage;
+use super::value::{Value, compare, corrupt, field_name, type_name};
+use crate::error::{Error, Result};
+use crate::query::text;
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use std::sync::Arc;
+
+/// Parses `$bucket` into the `$group` and the `$sort` that it stands for.
+///
+/// # Errors
+/// 40190 to 40202, and those of expressions and accumulators.
+pub(super) fn parse_bucket(
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
+            40201,
+            format!(
+                "Argument to $bucket stage must be an object, but found type: {}.",
+                type_name(raw.element_type())
+            ),
+        ));
+    };
+    let (mut group_by, mut boundaries, mut default, mut output) = (None, None, None, None);
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        match (key.as_str(), raw) {
+            ("groupBy", raw) if is_expression(raw) => group_by = Some(raw),
+            ("groupBy", raw) => {
+                return Err(Error::location(
+                    40202,
+                    format!(
+                        "The $bucket 'groupBy' field must be defined as a $-prefixed path or an \
+                         expression, but found: {}.",
+                        text::text(raw)
+                    ),
+                ));
+            }
+            ("boundaries", raw) => boundaries = Some(parse_boundaries(raw, scope)?),
+            ("default", raw) => default = Some(parse_default(raw, scope)?),
+            ("output", RawBsonRef::Document(fields)) => output = Some(fields),
+            ("output", raw) => {
+                return Err(Error::location(
+                    40196,
+                    format!(
+                        "The $bucket 'output' field must be an object, but found type: {}.",
+                        type_name(raw.element_type())
+                    ),
+                ));
+            }
+            (other, _) => {
+                return Err(Error::location(
+                    40197,
+                    format!("Unrecognized option to $bucket: {other}."),
+                ));
+            }
+        }
+    }
+    let (Some(group_by), Some(boundaries)) = (group_by, boundaries) else {
+        return Err(Error::location(
+            40198,
+            "$bucket requires 'groupBy' and 'boundaries' to be specified.",
+        ));
+    };
+    check_default(&boundaries, default.as_ref())?;
+    let mut group = RawDocumentBuf::new();
+    group.append(
+        bson::raw::cstr!("_id"),
+        bucket_switch(group_by, &boundaries, default.as_ref()),
+    );
+    match output {
+        None => group.append(bson::raw::cstr!("count"), rawdoc! { "$sum": 1 }),
+        Some(fields) => {
+            for entry in fields.iter() {
+                let (key, raw) = entry.map_err(corrupt)?;
+                group.append(key, raw);
+            }
+        }
+    }
+    out.push(Stage::Group(Arc::new(Group::parse(
+        RawBsonRef::Document(&group),
+        scope,
+    )?)));
+    out.push(Stage::Sort {
+        order: SortOrder::parse(&rawdoc! { "_id": 1 })?,
+        limit: None,
+    });
+    Ok(())
+}
+
+fn is_expression(raw: RawBsonRef<'_>) -> bool {
+    match raw {
+        RawBsonRef::String(path) => path.starts_with('$'),
+        RawBsonRef::Document(_) => true,
+        _ => false,
+    }
+}
+
+fn constant(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Option<RawBson>> {
+    let expression = Expression::parse(raw, scope)?;
+    match expression.constant() {
+        Some(value) => value.to_raw(),
+        None => Ok(None),
+    }
+}
+
+fn parse_boundaries(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Vec<RawBson>> {
+    let RawBsonRef::Array(array) = raw else {
+        return Err(Error::location(
+            40200,
+            format!(
+                "The $bucket 'boundaries' field must be an array, but found type: {}.",
+                type_name(raw.element_type())
+            ),
+        ));
+    };
+    let mut boundaries: Vec<RawBson> = Vec::new();
+    for item in array {
+        let item = item.map_err(corrupt)?;
+        let boundary = constant(item, scope)?.ok_or_else(|| {
+            Error::location(
+                40191,
+                format!(
+                    "The $bucket 'boundaries' field must be an array of constant values, but found \
+                     value: {}.",
+                    text::text(item)
+                ),
+            )
+        })?;
+        boundaries.push(boundary);
+    }
+    if boundaries.len() < 2 {
+        return Err(Error::location(
+            40192,
+            format!(
+                "The $bucket 'boundaries' field must have at least 2 values, but found {} value(s).",
+                boundaries.len()
+            ),
+        ));
+    }
+    for (index, pair) in boundaries.windows(2).enumerate() {
+        let (lower, upper) = (pair[0].as_raw_bson_ref(), pair[1].as_raw_bson_ref());
+        if meridian_value::canonical_type(lower) != meridian_value::canonical_type(upper) {
+            return Err(Error::location(
+                40193,
+                format!(
+                    "All values in the the 'boundaries' option to $bucket must have the same type. \
+                     Found conflicting types {} and {}.",
+                    type_name(lower.element_type()),
+                    type_name(upper.element_type())
+                ),
+            ));
+        }
+        if meridian_value::compare(lower, upper).is_ge() {
+            return Err(Error::location(
+                40194,
+                format!(
+                    "The 'boundaries' option to $bucket must be sorted, but elements {index} and {} \
+                     are not in ascending order ({} is not less than {}).",
+                    index + 1,
+                    display(&Value::Raw(lower)),
+                    display(&Value::Raw(upper))
+                ),
+            ));
+        }
+    }
+    Ok(boundaries)
+}
+
+fn parse_default(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<RawBson> {
+    constant(raw, scope)?.ok_or_else(|| {
+        Error::location(
+            40195,
+            format!(
+                "The $bucket 'default' field must be a constant expression, but found: {}.",
+                text::text(raw)
+            ),
+        )
+    })
+}
+
+fn check_default(boundaries: &[RawBson], default: Option<&RawBson>) -> Result<()> {
+    let (Some(default), [lowest, .., highest]) = (default, boundaries) else {
+        return Ok(());
+    };
+    let default = default.as_raw_bson_ref();
+    let (lowest, highest) = (lowest.as_raw_bson_ref(), highest.as_raw_bson_ref());
+    let same_type =
+        meridian_value::canonical_type(default) == meridian_value::canonical_type(lowest);
+    let inside = meridian_value::compare(default, lowest).is_ge()
+        && meridian_value::compare(default, highest).is_lt();
+    if same_type && inside {
+        return Err(Error::location(
+            40199,
+            "The $bucket 'default' field must be less than the lowest boundary or greater than or \
+             equal to the highest boundary.",
+        ));
+    }
+    Ok(())
+}
+
+/// The `$switch` that gives a value the lower boundary of its bucket.
+fn bucket_switch(
+    group_by: RawBsonRef<'_>,
+    boundaries: &[RawBson],
+    default: Option<&RawBson>,
+) -> RawDocumentBuf {
+    let literal = |value: &RawBson| {
+        let mut literal = RawDocumentBuf::new();
+        literal.append(bson::raw::cstr!("$literal"), value.as_raw_bson_ref());
+        literal
+    };
+    let comparison = |operator: &'static str, boundary: &RawBson| {
+        let mut operands = RawArrayBuf::new();
+        operands.push(group_by);
+        operands.push(literal(boundary));
+        let mut comparison = RawDocumentBuf::new();
+        if let Ok(operator) = field_name(operator) {
+            comparison.append(operator, operands);
+        }
+        comparison
+    };
+    let mut branches = RawArrayBuf::new();
+    for pair in boundaries.windows(2) {
+        let mut both = RawArrayBuf::new();
+        both.push(comparison("$gte", &pair[0]));
+        both.push(comparison("$lt", &pair[1]));
+        branches.push(rawdoc! { "case": { "$and": both }, "then": literal(&pair[0]) });
+    }
+    let mut switch = RawDocumentBuf::new();
+    switch.append(bson::raw::cstr!("branches"), branches);
+    if let Some(default) = default {
+        switch.append(bson::raw::cstr!("default"), literal(default));
+    }
+    rawdoc! { "$switch": switch }
+}
+
+/// A parsed `$bucketAuto`.
+#[derive(Debug, Clone)]
+pub struct BucketAuto {
+    group_by: Expression,
+    buckets: usize,
+    accumulators: Vec<Accumulator>,
+}
+
+impl BucketAuto {
+    /// Parses the operand of `$bucketAuto`.
+    ///
+    /// # Errors
+    /// 40239 to 40246, and those of expressions and accumulators; `granularity` is not
+    /// implemented.
+    pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
+        let RawBsonRef::Document(document) = raw else {
+            return Err(Error::location(
+                40240,
+                format!(
+                    "The argument to $bucketAuto must be an object, but found type: {}",
+                    type_name(raw.element_type())
+                ),
+            ));
+        };
+        let (mut group_by, mut buckets, mut accumulators) = (None, None, None);
+        for entry in document.iter() {
+            let (key, raw) = entry.map_err(corrupt)?;
+            match (key.as_str(), raw) {
+                ("groupBy", raw) if is_expression(raw) => {
+                    group_by = Some(Expression::parse(raw, scope)?);
+                }
+                ("groupBy", raw) => {
+                    return Err(Error::location(
+                        40239,
+                        format!(
+                            "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or \
+                             an expression object, but found: {}",
+                            text::text(raw)
+                        ),
+                    ));
+                }
+                ("buckets", raw) => buckets = Some(parse_bucket_count(raw)?),
+                ("output", RawBsonRef::Document(fields)) => {
+                    accumulators = Some(parse_output(fields, scope)?);
+                }
+                ("output", raw) => {
+                    return Err(Error::location(
+                        40244,
+                        format!(
+                            "The $bucketAuto 'output' field must be an object, but found type: {}",
+                            type_name(raw.element_type())
+                        ),
+                    ));
+                }
+                ("granularity", _) => {
+                    return Err(Error::not_implemented("$bucketAuto with granularity"));
+                }
+                (other, _) => {
+                    return Err(Error::location(
+                        40245,
+                        format!("Unrecognized option to $bucketAuto: {other}"),
+                    ));
+                }
+            }
+        }
+        let (Some(group_by), Some(buckets)) = (group_by, buckets) else {
+            return Err(Error::location(
+                40246,
+                "$bucketAuto requires 'groupBy' and 'buckets' to be specified",
+            ));
+        };
+        let accumulators = match accumulators {
+            Some(accumulators) => accumulators,
+            None => parse_output(&rawdoc! { "count": { "$sum": 1 } }, scope)?,
+        };
+        Ok(Self {
+            group_by,
+            buckets,
+            accumulators,
+        })
+    }
+
+    /// The fields read.
+    pub fn dependencies(&self) -> FieldSet {
+        let mut set = self.group_by.dependencies();
+        for accumulator in &self.accumulators {
+            accumulator.argument.add_dependencies(&mut set);
+            for (path, _) in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
+                set.add(path.as_str());
+            }
+        }
+        set
+    }
+}
+
+fn parse_bucket_count(raw: RawBsonRef<'_>) -> Result<usize> {
+    let Some(number) = meridian_value::number::Number::from_raw(raw) else {
+        return Err(Error::location(
+            40241,
+            format!(
+                "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}",
+                type_name(raw.element_type())
+            ),
+        ));
+    };
+    let whole = number
+        .to_i64_exact()
+        .and_then(|whole| i32::try_from(whole).ok());
+    let Some(whole) = whole else {
+        return Err(Error::location(
+            40242,
+            format!(
+                "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but \
+                 found {}",
+                display(&Value::Raw(raw))
+            ),
+        ));
+    };
+    if whole <= 0 {
+        return Err(Error::location(
+            40243,
+            format!("The $bucketAuto 'buckets' field must be greater than 0, but found: {whole}"),
+        ));
+    }
+    Ok(whole.unsigned_abs() as usize)
+}
+
+fn parse_output(fields: &RawDocument, scope: &VariableScope) -> Result<Vec<Accumulator>> {
+    fields
+        .iter()
+        .map(|entry| {
+            let (key, raw) = entry.map_err(corrupt)?;
+            Accumulator::parse(key.as_str(), raw, scope)
+        })
+        .collect()
+}
+
+/// The documents a `$bucketAuto` has gathered.
+pub struct Bucketed {
+    stage: BucketAuto,
+    documents: Vec<(RawBson, RawDocumentBuf)>,
+    bytes: usize,
+    limits: Limits,
+}
+
+impl Bucketed {
+    /// Nothing gathered yet.
+    pub fn new(stage: BucketAuto, limits: &Limits) -> Self {
+        Self {
+            stage,
+            documents: Vec::new(),
+            bytes: 0,
+            limits: limits.clone(),
+        }
+    }
+
+    /// Takes one more document.
+    ///
+    /// # Errors
+    /// 292 where the documents outgrow their memory, and those of expressions.
+    pub fn push(&mut self, document: RawDocumentBuf, variables: &Variables) -> Result<()> {
+        let value = self.stage.group_by.evaluate_value(&document, variables)?;
+        let key = value.to_raw()?.unwrap_or(RawBson::Null);
+        self.bytes += value.size_bytes() + document.as_bytes().len() + 64;
+        self.documents.push((key, document));
+        self.limits.check(self.bytes, || {
+            "Exceeded memory limit for $bucketAuto, but did not opt in to external sorting.".into()
+        })
+    }
+
+    /// The buckets as documents: as even as equal keys allow.
+    ///
+    /// # Errors
+    /// Those of the accumulators' expressions.
+    pub fn finish(mut self, variables: &Variables) -> Result<Vec<RawDocumentBuf>> {
+        self.documents.sort_by(|(a, _), (b, _)| key_order(a, b));
+        let total = self.documents.len();
+        let even = ((total as f64 / self.stage.buckets as f64).round() as usize).max(1);
+        let mut buckets = Vec::new();
+        let mut start = 0;
+        while start < total {
+            let last = buckets.len() + 1 == self.stage.buckets;
+            let mut end = if last {
+                total
+            } else {
+                (start + even).min(total)
+            };
+            while end < total
+                && key_order(&self.documents[end - 1].0, &self.documents[end].0).is_eq()
+            {
+                end += 1;
+            }
+            buckets.push((start, end));
+            start = end;
+        }
+        buckets
+            .iter()
+            .map(|range| self.bucket(*range, variables))
+            .collect()
+    }
+
+    fn bucket(
+        &self,
+        (start, end): (usize, usize),
+        variables: &Variables,
+    ) -> Result<RawDocumentBuf> {
+        let mut states = Vec::with_capacity(self.stage.accumulators.len());
+        for accumulator in &self.stage.accumulators {
+            let count = match &accumulator.count {
+                None => None,
+                Some(count) => {
+                    let empty = RawDocumentBuf::new();
+                    let value = count.evaluate(&mut Context::new(&empty, variables))?;
+                    Some(super::expression::several_count(&value)?)
+                }
+            };
+            states.push(accumulator.begin(count));
+        }
+        for (_, document) in &self.documents[start..end] {
+            add_to_states(&mut states, &self.stage.accumulators, document, variables)?;
+        }
+        let max = self
+            .documents
+            .get(end)
+            .map_or(&self.documents[end - 1].0, |(key, _)| key);
+        let mut id = RawDocumentBuf::new();
+        id.append(
+            bson::raw::cstr!("min"),
+            self.documents[start].0.as_raw_bson_ref(),
+        );
+        id.append(bson::raw::cstr!("max"), max.as_raw_bson_ref());
+        let mut bucket = RawDocumentBuf::new();
+        bucket.append(bson::raw::cstr!("_id"), id);
+        for (state, accumulator) in states.into_iter().zip(&self.stage.accumulators) {
+            bucket.append(
+                field_name(&accumulator.field)?,
+                state.finish(accumulator.kind)?,
+            );
+        }
+        Ok(bucket)
+    }
+}
+
+fn key_order(left: &RawBson, right: &RawBson) -> std::cmp::Ordering {
+    compare(
+        &Value::Raw(left.as_raw_bson_ref()),
+        &Value::Raw(right.as_raw_bson_ref()),
+    )
+}
+
+fn add_to_states(
+    states: &mut [State],
+    accumulators: &[Accumulator],
+    document: &RawDocument,
+    variables: &Variables,
+) -> Result<()> {
+    let mut context = Context::new(document, variables);
+    for (state, accumulator) in states.iter_mut().zip(accumulators) {
+        let value = accumulator.argument.evaluate(&mut context)?;
+        state.add(accumulator, &value, document)?;
+    }
+    Ok(())
+}

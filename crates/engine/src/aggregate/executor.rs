@@ -1,0 +1,606 @@
+//! Running a pipeline's stages over documents, without storage.
+//!
+//! In: documents, pushed one at a time and borrowed, so that `$match`, `$group`, `$count`
+//! and `$sort` of a scan copy only what they keep. Out: documents, pulled one at a time, so
+//! that a cursor can take a batch and come back. Between them each stage passes a document
+//! on, changed or not, or keeps it until the input has ended.
+//!
+//! Deliberately absent: `$out`, `$merge` and the stages that make their own documents; the
+//! engine does those around an [`Executor`].
+
+use super::bucket::Bucketed;
+use super::expression::Variables;
+use super::group::Groups;
+use super::sort::SortOrder;
+use super::stage::Stage;
+use super::transform::{ReplaceRoot, Transform};
+use super::unwind::Unwind;
+use super::value::field_name;
+use crate::error::{Code, Error, Result};
+use crate::query::Filter;
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use rand::Rng;
+use std::borrow::Cow;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
+
+/// What the stages that keep documents may hold in memory.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// For each stage.
+    pub memory_bytes: usize,
+    /// Whether the client allowed to use the disk.
+    pub allow_disk_use: bool,
+}
+
+/// What MongoDB allows a stage in memory.
+const MEMORY_BYTES: usize = 100 << 20;
+/// What a stage may hold in memory where the client allowed to use the disk, which
+/// Meridian does not do yet.
+const MEMORY_BYTES_FOR_DISK: usize = 1 << 30;
+
+impl Limits {
+    /// MongoDB's limit, or ours where the disk may be used.
+    pub fn new(allow_disk_use: bool) -> Self {
+        let memory_bytes = if allow_disk_use {
+            MEMORY_BYTES_FOR_DISK
+        } else {
+            MEMORY_BYTES
+        };
+        Self {
+            memory_bytes,
+            allow_disk_use,
+        }
+    }
+
+    /// Fails where so many bytes are too many.
+    ///
+    /// # Errors
+    /// `QueryExceededMemoryLimitNoDiskUseAllowed` with MongoDB's message, or with ours where
+    /// the client did allow to use the disk.
+    #[inline]
+    pub fn check(&self, bytes: usize, message: impl FnOnce() -> String) -> Result<()> {
+        if bytes <= self.memory_bytes {
+            return Ok(());
+        }
+        let message = if self.allow_disk_use {
+            format!(
+                "a stage holds more than {} bytes; Meridian does not spill stages to disk yet",
+                self.memory_bytes
+            )
+        } else {
+            message()
+        };
+        Err(Error::new(
+            Code::QueryExceededMemoryLimitNoDiskUseAllowed,
+            message,
+        ))
+    }
+}
+
+/// A pipeline at work.
+///
+/// ```
+/// use bson::rawdoc;
+/// use meridian_engine::aggregate::{Executor, Limits, Pipeline, Variables};
+///
+/// let pipeline = Pipeline::parse(&[&rawdoc! { "$count": "n" }]).unwrap();
+/// let mut executor = Executor::new(&pipeline.stages, Variables::default(), &Limits::new(false)).unwrap();
+/// executor.push(&rawdoc! { "a": 1 }).unwrap();
+/// executor.push(&rawdoc! { "a": 2 }).unwrap();
+/// executor.finish().unwrap();
+/// assert_eq!(executor.pull().unwrap(), Some(rawdoc! { "n": 2 }));
+/// assert_eq!(executor.pull().unwrap(), None);
+/// ```
+pub struct Executor {
+    steps: Vec<Step>,
+    variables: Variables,
+    ready: VecDeque<RawDocumentBuf>,
+    /// Steps before this one have nothing left; none while the input goes on.
+    drained: Option<usize>,
+    limits: Limits,
+}
+
+type Documents = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
+
+enum Step {
+    Match(Filter),
+    Transform(Transform),
+    ReplaceRoot(ReplaceRoot),
+    Unwind(Unwind),
+    Limit {
+        left: u64,
+    },
+    Skip {
+        left: u64,
+    },
+    Count {
+        field: String,
+        count: i64,
+    },
+    Group(Box<Groups>),
+    Sort(Sorter),
+    Sample(Reservoir),
+    BucketAuto(Box<Bucketed>),
+    Facet {
+        names: Vec<String>,
+        executors: Vec<Executor>,
+    },
+    /// A step that kept documents, after the end of its input.
+    Draining(Documents),
+    /// Nothing more to come.
+    Done,
+}
+
+impl Executor {
+    /// Makes the stages ready for their first document.
+    ///
+    /// # Errors
+    /// `InternalError` for a stage that the engine must do itself.
+    pub fn new(stages: &[Stage], variables: Variables, limits: &Limits) -> Result<Self> {
+        let steps: Result<Vec<Step>> = stages
+            .iter()
+            .map(|stage| Step::new(stage, &variables, limits))
+            .collect();
+        Ok(Self {
+            steps: steps?,
+            variables,
+            ready: VecDeque::new(),
+            drained: None,
+            limits: limits.clone(),
+        })
+    }
+
+    /// Takes one document of the input. `Break` says that no more is needed.
+    ///
+    /// # Errors
+    /// Those of the stages, with MongoDB's prefix for errors at run time.
+    pub fn push(&mut self, document: &RawDocument) -> Result<ControlFlow<()>> {
+        pass(
+            &mut self.steps,
+            Cow::Borrowed(document),
+            &self.variables,
+            &mut self.ready,
+        )
+        .map_err(at_run_time)
+    }
+
+    /// Says that the input has ended (or that no more of it is wanted).
+    ///
+    /// # Errors
+    /// Those of the stages.
+    pub fn finish(&mut self) -> Result<()> {
+        if self.drained.is_none() {
+            self.drained = Some(0);
+            self.end_step(0).map_err(at_run_time)?;
+        }
+        Ok(())
+    }
+
+    /// The next document that is ready. None before [`Executor::finish`] means that more
+    /// input is needed; after it, that there is none left.
+    ///
+    /// # Errors
+    /// Those of the stages.
+    pub fn pull(&mut self) -> Result<Option<RawDocumentBuf>> {
+        self.pull_inner().map_err(at_run_time)
+    }
+
+    fn pull_inner(&mut self) -> Result<Option<RawDocumentBuf>> {
+        loop {
+            if let Some(document) = self.ready.pop_front() {
+                return Ok(Some(document));
+            }
+            let Some(place) = self.drained.filter(|place| *place < self.steps.len()) else {
+                return Ok(None);
+            };
+            let next = match &mut self.steps[place] {
+                Step::Draining(documents) => documents.next().transpose()?,
+                _ => None,
+            };
+            let flow = match next {
+                Some(document) => {
+                    let behind = &mut self.steps[place + 1..];
+                    pass(
+                        behind,
+                        Cow::Owned(document),
+                        &self.variables,
+                        &mut self.ready,
+                    )?
+                }
+                None => ControlFlow::Break(()),
+            };
+            if flow.is_break() {
+                self.steps[place] = Step::Done;
+                self.drained = Some(place + 1);
+                self.end_step(place + 1)?;
+            }
+        }
+    }
+
+    /// Turns a step that kept documents into one that gives them back.
+    fn end_step(&mut self, place: usize) -> Result<()> {
+        if let Some(step) = self.steps.get_mut(place) {
+            let ended = std::mem::replace(step, Step::Done);
+            *step = ended.end(&self.variables, &self.limits)?;
+        }
+        Ok(())
+    }
+}
+
+/// The prefix MongoDB puts before an error that running a pipeline met.
+fn at_run_time(mut error: Error) -> Error {
+    const PREFIX: &str = "PlanExecutor error during aggregation :: caused by :: ";
+    if !error.message.starts_with(PREFIX) && error.code != Code::NotImplemented {
+        error.message.insert_str(0, PREFIX);
+    }
+    error
+}
+
+/// Sends a document through steps; what comes out at the end is ready.
+fn pass(
+    steps: &mut [Step],
+    document: Cow<'_, RawDocument>,
+    variables: &Variables,
+    ready: &mut VecDeque<RawDocumentBuf>,
+) -> Result<ControlFlow<()>> {
+    const MORE: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
+    let Some((step, behind)) = steps.split_first_mut() else {
+        ready.push_back(document.into_owned());
+        return MORE;
+    };
+    match step {
+        Step::Match(filter) => {
+            if filter.matches(&document)? {
+                pass(behind, document, variables, ready)
+            } else {
+                MORE
+            }
+        }
+        Step::Transform(transform) => {
+            let changed = transform.apply(&document, variables)?;
+            pass(behind, Cow::Owned(changed), variables, ready)
+        }
+        Step::ReplaceRoot(replace) => {
+            let changed = replace.apply(&document, variables)?;
+            pass(behind, Cow::Owned(changed), variables, ready)
+        }
+        Step::Unwind(unwind) => {
+            let mut flow = ControlFlow::Continue(());
+            unwind.apply(&document, &mut |item| {
+                if flow.is_continue() {
+                    flow = pass(behind, Cow::Owned(item), variables, ready)?;
+                }
+                Ok(())
+            })?;
+            Ok(flow)
+        }
+        Step::Limit { left: 0 } | Step::Done | Step::Draining(_) => Ok(ControlFlow::Break(())),
+        Step::Limit { left } => {
+            *left -= 1;
+            let last = *left == 0;
+            let flow = pass(behind, document, variables, ready)?;
+            Ok(if last { ControlFlow::Break(()) } else { flow })
+        }
+        Step::Skip { left: 0 } => pass(behind, document, variables, ready),
+        Step::Skip { left } => {
+            *left -= 1;
+            MORE
+        }
+        Step::Count { count, .. } => {
+            *count += 1;
+            MORE
+        }
+        Step::Group(groups) => {
+            groups.push(&document, variables)?;
+            MORE
+        }
+        Step::Sort(sorter) => {
+            sorter.push(document)?;
+            MORE
+        }
+        Step::Sample(reservoir) => {
+            reservoir.push(document)?;
+            Ok(if reservoir.size == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        }
+        Step::BucketAuto(bucketed) => {
+            bucketed.push(document.into_owned(), variables)?;
+            MORE
+        }
+        Step::Facet { executors, .. } => {
+            for executor in executors {
+                if executor.drained.is_none() && executor.push(&document)?.is_break() {
+                    executor.finish()?;
+                }
+            }
+            MORE
+        }
+    }
+}
+
+impl Step {
+    fn new(stage: &Stage, variables: &Variables, limits: &Limits) -> Result<Self> {
+        Ok(match stage {
+            Stage::Match(filter) => Step::Match(filter.clone()),
+            Stage::Project(transform) | Stage::Set(transform) | Stage::Unset(transform) => {
+                Step::Transform(transform.clone())
+            }
+            Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
+            Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
+            Stage::Limit(limit) => Step::Limit { left: *limit },
+            Stage::Skip(skip) => Step::Skip { left: *skip },
+            Stage::Count(field) => Step::Count {
+                field: field.clone(),
+                count: 0,
+            },
+            Stage::Group(group) => Step::Group(Box::new(Groups::new(group.clone(), limits))),
+            Stage::Sort { order, limit } => Step::Sort(Sorter::new(order.clone(), *limit, limits)),
+            Stage::Sample { size } => Step::Sample(Reservoir::new(*size, limits)),
+            Stage::BucketAuto(bucket) => {
+                Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
+            }
+            Stage::Facet(facets) => {
+                let executors: Result<Vec<Executor>> = facets
+                    .iter()
+                    .map(|(_, pipeline)| Executor::new(&pipeline.stages, variables.clone(), limits))
+                    .collect();
+                let names = facets.iter().map(|(name, _)| name.clone()).collect();
+                Step::Facet {
+                    names,
+                    executors: executors?,
+                }
+            }
+            Stage::Out(_) | Stage::Merge(_) | Stage::IndexStats | Stage::CollectionStats(_) => {
+                return Err(Error::new(
+                    Code::InternalError,
+                    format!("{} reached the executor", stage.name()),
+                ));
+            }
+        })
+    }
+
+    fn end(self, variables: &Variables, limits: &Limits) -> Result<Self> {
+        let one = |document| Step::Draining(Box::new(std::iter::once(Ok(document))));
+        Ok(match self {
+            // MongoDB counts nothing as no document at all.
+            Step::Count { count: 0, .. } => Step::Done,
+            Step::Count { field, count } => {
+                let mut document = RawDocumentBuf::new();
+                match i32::try_from(count) {
+                    Ok(count) => document.append(field_name(&field)?, count),
+                    Err(_) => document.append(field_name(&field)?, count),
+                }
+                one(document)
+            }
+            Step::Group(groups) => Step::Draining(Box::new(groups.into_documents())),
+            Step::Sort(sorter) => Step::Draining(Box::new(sorter.into_documents().map(Ok))),
+            Step::Sample(reservoir) => Step::Draining(Box::new(reservoir.into_documents().map(Ok))),
+            Step::BucketAuto(bucketed) => {
+                Step::Draining(Box::new(bucketed.finish(variables)?.into_iter().map(Ok)))
+            }
+            Step::Facet { names, executors } => one(facet_document(names, executors, limits)?),
+            _ => Step::Done,
+        })
+    }
+}
+
+/// The largest document a `$facet` may make, as any other.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+fn facet_document(
+    names: Vec<String>,
+    executors: Vec<Executor>,
+    limits: &Limits,
+) -> Result<RawDocumentBuf> {
+    let mut document = RawDocumentBuf::new();
+    for (name, mut executor) in names.into_iter().zip(executors) {
+        executor.finish()?;
+        let mut items = RawArrayBuf::new();
+        while let Some(item) = executor.pull()? {
+            items.push(item);
+            limits.check(items.as_bytes().len(), || {
+                "Exceeded memory limit for $facet, which cannot spill to disk".into()
+            })?;
+        }
+        document.append(field_name(&name)?, items);
+    }
+    let bytes = document.as_bytes().len();
+    if bytes > DOCUMENT_BYTES_MAX {
+        return Err(Error::location(
+            10334,
+            format!("BSONObj size: {bytes} is invalid. Size must be between 0 and 16793600(16MB)"),
+        ));
+    }
+    Ok(document)
+}
+
+/// The documents of a `$sort`: all of them, or the first so many.
+struct Sorter {
+    order: SortOrder,
+    limit: usize,
+    /// The last of those kept on top.
+    kept: BinaryHeap<Sorted>,
+    arrivals: u64,
+    bytes: usize,
+    limits: Limits,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Sorted {
+    key: Vec<u8>,
+    /// Equal keys stay in order of arrival.
+    arrival: u64,
+    document: Vec<u8>,
+}
+
+impl Sorter {
+    fn new(order: SortOrder, limit: Option<u64>, limits: &Limits) -> Self {
+        let limit = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        Self {
+            order,
+            limit,
+            kept: BinaryHeap::new(),
+            arrivals: 0,
+            bytes: 0,
+            limits: limits.clone(),
+        }
+    }
+
+    fn push(&mut self, document: Cow<'_, RawDocument>) -> Result<()> {
+        let key = self.order.key(&document)?;
+        self.arrivals += 1;
+        if self.kept.len() == self.limit {
+            if self.kept.peek().is_none_or(|last| last.key <= key) {
+                return Ok(());
+            }
+            if let Some(last) = self.kept.pop() {
+                self.bytes -= last.size_bytes();
+            }
+        }
+        let document = document.into_owned().into_bytes();
+        let sorted = Sorted {
+            key,
+            arrival: self.arrivals,
+            document,
+        };
+        self.bytes += sorted.size_bytes();
+        self.kept.push(sorted);
+        let limit = self.limits.memory_bytes;
+        self.limits.check(self.bytes, || {
+            format!(
+                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
+                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
+            )
+        })
+    }
+
+    fn into_documents(self) -> impl Iterator<Item = RawDocumentBuf> + Send {
+        let sorted = self.kept.into_sorted_vec().into_iter();
+        sorted.map(|sorted| from_bytes(sorted.document))
+    }
+}
+
+impl Sorted {
+    fn size_bytes(&self) -> usize {
+        self.key.len() + self.document.len() + size_of::<Self>()
+    }
+}
+
+fn from_bytes(bytes: Vec<u8>) -> RawDocumentBuf {
+    RawDocumentBuf::from_bytes(bytes).expect("the bytes of a document")
+}
+
+/// The documents of a `$sample`: each of the input as likely as any other (reservoir
+/// sampling), in random order.
+struct Reservoir {
+    size: usize,
+    seen: u64,
+    kept: Vec<RawDocumentBuf>,
+    bytes: usize,
+    limits: Limits,
+}
+
+impl Reservoir {
+    fn new(size: u64, limits: &Limits) -> Self {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Self {
+            size,
+            seen: 0,
+            kept: Vec::new(),
+            bytes: 0,
+            limits: limits.clone(),
+        }
+    }
+
+    fn push(&mut self, document: Cow<'_, RawDocument>) -> Result<()> {
+        self.seen += 1;
+        if self.kept.len() < self.size {
+            self.bytes += document.as_bytes().len();
+            self.kept.push(document.into_owned());
+        } else {
+            let place = rand::rng().random_range(0..self.seen);
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            if let Some(old) = self.kept.get_mut(place) {
+                self.bytes = self.bytes + document.as_bytes().len() - old.as_bytes().len();
+                *old = document.into_owned();
+            }
+        }
+        let limit = self.limits.memory_bytes;
+        self.limits.check(self.bytes, || {
+            format!(
+                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
+                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
+            )
+        })
+    }
+
+    fn into_documents(mut self) -> impl Iterator<Item = RawDocumentBuf> + Send {
+        use rand::seq::SliceRandom;
+        self.kept.shuffle(&mut rand::rng());
+        self.kept.into_iter()
+    }
+}
+
+/// Runs stages over an iterator: what tests and small inputs use. The engine pushes a
+/// scan's documents into an [`Executor`] itself and saves their copies.
+///
+/// # Errors
+/// As [`Executor::new`]; the iterator yields those of the stages.
+pub fn run<'a>(
+    stages: &[Stage],
+    input: impl Iterator<Item = Result<RawDocumentBuf>> + 'a,
+    variables: Variables,
+    limits: &Limits,
+) -> Result<Box<dyn Iterator<Item = Result<RawDocumentBuf>> + 'a>> {
+    let executor = Executor::new(stages, variables, limits)?;
+    Ok(Box::new(Run {
+        executor,
+        input,
+        failed: false,
+    }))
+}
+
+struct Run<I> {
+    executor: Executor,
+    input: I,
+    failed: bool,
+}
+
+impl<I: Iterator<Item = Result<RawDocumentBuf>>> Run<I> {
+    fn advance(&mut self) -> Result<Option<RawDocumentBuf>> {
+        loop {
+            if let Some(document) = self.executor.pull()? {
+                return Ok(Some(document));
+            }
+            if self.executor.drained.is_some() {
+                return Ok(None);
+            }
+            let more = match self.input.next() {
+                Some(document) => self.executor.push(&document?)?.is_continue(),
+                None => false,
+            };
+            if !more {
+                self.executor.finish()?;
+            }
+        }
+    }
+}
+
+impl<I: Iterator<Item = Result<RawDocumentBuf>>> Iterator for Run<I> {
+    type Item = Result<RawDocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.advance();
+        self.failed = next.is_err();
+        next.transpose()
+    }
+}

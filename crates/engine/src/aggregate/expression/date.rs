@@ -1,0 +1,778 @@
+//! Dates: parts, truncation, arithmetic, and text.
+
+use super::Value;
+use super::control::number;
+use super::convert::display;
+use super::node::Node;
+use super::parse::Parser;
+use super::table::{Arity, Complaint, Named, Operator, Parameter};
+use crate::aggregate::time::{
+    self, Civil, DAY_MS, Unit, Zone, days_from_iso_week, parse_day_of_week,
+};
+use crate::aggregate::time_text;
+use crate::aggregate::value::corrupt;
+use crate::error::{Code, Error, Result};
+use bson::RawBsonRef;
+use meridian_value::number::Number;
+
+/// A date in ISO 8601 as `$dateToString` writes it when it is not told how.
+pub fn iso(millis: i64) -> Result<String> {
+    time_text::format(millis, ISO_FORMAT, &Zone::Utc)
+}
+
+const ISO_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
+
+/// A text as a date, for `$toDate`.
+pub fn parse_text(text: &str, zone: Option<&Zone>, format: Option<&str>) -> Result<i64> {
+    time_text::parse(text, zone, format)
+}
+
+/// The milliseconds of a date, a timestamp or an ObjectId.
+fn date_millis(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Raw(RawBsonRef::DateTime(date)) => Some(date.timestamp_millis()),
+        Value::Raw(RawBsonRef::Timestamp(stamp)) => Some(i64::from(stamp.time) * 1000),
+        Value::Raw(RawBsonRef::ObjectId(id)) => Some(id.timestamp().timestamp_millis()),
+        _ => None,
+    }
+}
+
+fn coerced(value: &Value<'_>) -> Result<i64> {
+    date_millis(value).ok_or_else(|| {
+        Error::location(
+            16006,
+            format!("can't convert from BSON type {} to Date", value.type_name()),
+        )
+    })
+}
+
+/// The zone of an optional argument; none where it is null.
+fn zone(argument: Option<&Value<'_>>) -> Result<Option<Zone>> {
+    let Some(value) = argument else {
+        return Ok(Some(Zone::Utc));
+    };
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let Some(text) = value.as_str() else {
+        return Err(Error::location(
+            40517,
+            format!(
+                "timezone must evaluate to a string, found {}",
+                value.type_name()
+            ),
+        ));
+    };
+    named_zone(text).map(Some)
+}
+
+fn named_zone(text: &str) -> Result<Zone> {
+    Zone::parse(text).ok_or_else(|| {
+        Error::location(
+            40485,
+            format!("unrecognized time zone identifier: \"{text}\""),
+        )
+    })
+}
+
+static PARTS: [Operator; 13] = {
+    const fn part(name: &'static str) -> Operator {
+        Operator {
+            name,
+            arity: Arity::Date,
+            function: part_of,
+        }
+    }
+    [
+        part("$year"),
+        part("$month"),
+        part("$dayOfMonth"),
+        part("$dayOfWeek"),
+        part("$dayOfYear"),
+        part("$hour"),
+        part("$minute"),
+        part("$second"),
+        part("$millisecond"),
+        part("$week"),
+        part("$isoWeek"),
+        part("$isoWeekYear"),
+        part("$isoDayOfWeek"),
+    ]
+};
+
+/// `$year` and its like: a date, or `{date, timezone}`.
+pub fn parse_part(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+    let operator = PARTS
+        .iter()
+        .find(|operator| operator.name == name)
+        .expect("the table names only these");
+    let arguments = match raw {
+        RawBsonRef::Document(document)
+            if !document
+                .iter()
+                .flatten()
+                .next()
+                .is_some_and(|(key, _)| key.as_str().starts_with('$')) =>
+        {
+            let (mut date, mut timezone) = (None, None);
+            for entry in document.iter() {
+                let (key, raw) = entry.map_err(corrupt)?;
+                match key.as_str() {
+                    "date" => date = Some(parser.operand(raw)?),
+                    "timezone" => timezone = Some(parser.operand(raw)?),
+                    other => {
+                        return Err(Error::location(
+                            40535,
+                            format!("unrecognized option to {name}: \"{other}\""),
+                        ));
+                    }
+                }
+            }
+            let Some(date) = date else {
+                let provided = crate::query::text::element(name, raw);
+                return Err(Error::location(
+                    40539,
+                    format!("missing 'date' argument to {name}, provided: {provided}"),
+                ));
+            };
+            std::iter::once(date).chain(timezone).collect()
+        }
+        RawBsonRef::Array(_) => {
+            let arguments = parser.arguments(raw)?;
+            if arguments.len() != 1 {
+                return Err(Error::location(
+                    40536,
+                    format!(
+                        "{name} accepts exactly one argument if given an array, but was given {}",
+                        arguments.len()
+                    ),
+                ));
+            }
+            arguments
+        }
+        other => vec![parser.operand(other)?],
+    };
+    Ok(Node::Call {
+        operator,
+        arguments: arguments.into(),
+    })
+}
+
+fn part_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+    let date = &arguments[0];
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let zone = match arguments.get(1) {
+        None => Zone::Utc,
+        Some(zone) if zone.is_nullish() => return Ok(Value::NULL),
+        Some(zone) => match zone.as_str() {
+            Some(text) => named_zone(text)?,
+            None => {
+                return Err(Error::location(
+                    40533,
+                    format!(
+                        "{name} requires a string for the timezone argument, but was given a {} \
+                         ({})",
+                        zone.type_name(),
+                        display(zone)
+                    ),
+                ));
+            }
+        },
+    };
+    let civil = Civil::from_millis(zone.to_local(coerced(date)?));
+    Ok(Value::int_or_long(match name {
+        "$year" => civil.year,
+        "$month" => civil.month,
+        "$dayOfMonth" => civil.day,
+        "$dayOfWeek" => civil.day_of_week(),
+        "$dayOfYear" => civil.day_of_year(),
+        "$hour" => civil.hour,
+        "$minute" => civil.minute,
+        "$second" => civil.second,
+        "$millisecond" => civil.millisecond,
+        "$week" => civil.week(),
+        "$isoWeek" => civil.iso_week().1,
+        "$isoWeekYear" => return Ok(Value::int64(civil.iso_week().0)),
+        _ => civil.iso_day_of_week(),
+    }))
+}
+
+/// `$tsSecond` and `$tsIncrement`.
+pub fn timestamp_part<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+    match &arguments[0] {
+        value if value.is_nullish() => Ok(Value::NULL),
+        Value::Raw(RawBsonRef::Timestamp(stamp)) => {
+            let part = if name == "$tsSecond" {
+                stamp.time
+            } else {
+                stamp.increment
+            };
+            Ok(Value::int64(i64::from(part)))
+        }
+        other => Err(Error::location(
+            if name == "$tsSecond" {
+                5_687_301
+            } else {
+                5_687_302
+            },
+            format!(
+                "Argument to {name} must be a timestamp, but is {}",
+                other.type_name()
+            ),
+        )),
+    }
+}
+
+/// `$dateToString`.
+pub fn to_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    let [date, format, timezone, on_null] = arguments else {
+        unreachable!("four parameters")
+    };
+    let text = match format {
+        None => None,
+        Some(format) if format.is_nullish() => return Ok(Value::NULL),
+        Some(format) => Some(format.as_str().map(str::to_owned).ok_or_else(|| {
+            Error::location(
+                18533,
+                format!(
+                    "$dateToString requires that 'format' be a string, found: {} with value {}",
+                    format.type_name(),
+                    display(format)
+                ),
+            )
+        })?),
+    };
+    let Some(zone) = zone(timezone.as_ref())? else {
+        return Ok(Value::NULL);
+    };
+    let date = date.as_ref().expect("a required argument");
+    if date.is_nullish() {
+        return Ok(on_null.take().unwrap_or(Value::NULL));
+    }
+    let millis = coerced(date)?;
+    // MongoDB 6.0 writes the `Z` at the end whatever the zone is.
+    time_text::format(millis, text.as_deref().unwrap_or(ISO_FORMAT), &zone).map(Value::string)
+}
+
+/// `$dateFromString`.
+pub fn from_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    let [text, format, timezone, on_null, on_error] = arguments else {
+        unreachable!("five parameters")
+    };
+    let has_zone = timezone.is_some();
+    let zone = zone(timezone.as_ref())?;
+    let pattern = match format {
+        Some(format) if !format.is_nullish() => {
+            Some(format.as_str().map(str::to_owned).ok_or_else(|| {
+                Error::location(
+                    40684,
+                    format!(
+                        "$dateFromString requires that 'format' be a string, found: {} with value \
+                         {}",
+                        format.type_name(),
+                        display(format)
+                    ),
+                )
+            })?)
+        }
+        _ => None,
+    };
+    let null_format = format.as_ref().is_some_and(Value::is_nullish);
+    let text = text.as_ref().expect("a required argument");
+    if text.is_nullish() {
+        return Ok(on_null.take().unwrap_or(Value::NULL));
+    }
+    let parsed = match text.as_str() {
+        None => Err(Error::new(
+            Code::ConversionFailure,
+            format!(
+                "$dateFromString requires that 'dateString' be a string, found: {} with value {}",
+                text.type_name(),
+                display(text)
+            ),
+        )),
+        Some(_) if zone.is_none() || null_format => return Ok(Value::NULL),
+        Some(text) => {
+            time_text::parse(text, zone.as_ref().filter(|_| has_zone), pattern.as_deref())
+        }
+    };
+    match (parsed, on_error.take()) {
+        (Ok(millis), _) => Ok(Value::date(millis)),
+        (Err(error), Some(fallback)) if error.code == Code::ConversionFailure => Ok(fallback),
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// `$dateToParts`.
+pub fn to_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    let [date, timezone, iso8601] = arguments else {
+        unreachable!("three parameters")
+    };
+    let Some(zone) = zone(timezone.as_ref())? else {
+        return Ok(Value::NULL);
+    };
+    let iso = match iso8601 {
+        None => false,
+        Some(Value::Raw(RawBsonRef::Boolean(iso))) => *iso,
+        Some(other) if other.is_nullish() => return Ok(Value::NULL),
+        Some(other) => {
+            return Err(Error::location(
+                40521,
+                format!(
+                    "iso8601 must evaluate to a bool, found {}",
+                    other.type_name()
+                ),
+            ));
+        }
+    };
+    let date = date.as_ref().expect("a required argument");
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let civil = Civil::from_millis(zone.to_local(coerced(date)?));
+    let day = if iso {
+        let (year, week) = civil.iso_week();
+        [
+            ("isoWeekYear", year),
+            ("isoWeek", week),
+            ("isoDayOfWeek", civil.iso_day_of_week()),
+        ]
+    } else {
+        [
+            ("year", civil.year),
+            ("month", civil.month),
+            ("day", civil.day),
+        ]
+    };
+    let time = [
+        ("hour", civil.hour),
+        ("minute", civil.minute),
+        ("second", civil.second),
+        ("millisecond", civil.millisecond),
+    ];
+    let fields = day.into_iter().chain(time);
+    Ok(Value::document(
+        fields
+            .map(|(name, part)| (name.into(), Value::int_or_long(part)))
+            .collect(),
+    ))
+}
+
+const fn part(name: &'static str) -> Parameter {
+    Parameter {
+        name,
+        missing: None,
+    }
+}
+
+static FROM_PARTS: Named = Named {
+    name: "$dateFromParts",
+    parameters: &[
+        part("year"),
+        part("month"),
+        part("day"),
+        part("isoWeekYear"),
+        part("isoWeek"),
+        part("isoDayOfWeek"),
+        part("hour"),
+        part("minute"),
+        part("second"),
+        part("millisecond"),
+        part("timezone"),
+    ],
+    unknown: Complaint(40518, "Unrecognized argument to $dateFromParts: {arg}"),
+    not_object: Complaint(
+        40519,
+        "$dateFromParts only supports an object as its argument",
+    ),
+    function: from_parts,
+};
+
+/// `$dateFromParts`.
+pub fn parse_from_parts(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(FROM_PARTS.not_object.error(FROM_PARTS.name, "", ""));
+    };
+    let mut arguments: Vec<Option<Node>> = FROM_PARTS.parameters.iter().map(|_| None).collect();
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        let place = FROM_PARTS
+            .parameters
+            .iter()
+            .position(|known| known.name == key.as_str());
+        let Some(place) = place else {
+            return Err(FROM_PARTS.unknown.error(FROM_PARTS.name, key.as_str(), ""));
+        };
+        arguments[place] = Some(parser.operand(raw)?);
+    }
+    let natural = arguments[..3].iter().any(Option::is_some);
+    let iso = arguments[3..6].iter().any(Option::is_some);
+    if arguments[0].is_none() && arguments[3].is_none() {
+        return Err(Error::location(
+            40516,
+            "$dateFromParts requires either 'year' or 'isoWeekYear' to be present",
+        ));
+    }
+    if natural && iso {
+        return Err(if arguments[0].is_some() {
+            Error::location(
+                40489,
+                "$dateFromParts does not allow mixing natural dates with ISO dates",
+            )
+        } else {
+            Error::location(
+                40525,
+                "$dateFromParts does not allow mixing ISO dates with natural dates",
+            )
+        });
+    }
+    Ok(Node::Named {
+        operator: &FROM_PARTS,
+        arguments: arguments.into(),
+    })
+}
+
+fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    if arguments.iter().flatten().any(Value::is_nullish) {
+        return Ok(Value::NULL);
+    }
+    let zone = zone(arguments[10].as_ref())?.unwrap_or(Zone::Utc);
+    let whole = |place: usize, default: i64| -> Result<i64> {
+        let Some(value) = &arguments[place] else {
+            return Ok(default);
+        };
+        number(value).and_then(Number::to_i64_exact).ok_or_else(|| {
+            Error::location(
+                40515,
+                format!(
+                    "'{}' must evaluate to an integer, found {} with value {}",
+                    FROM_PARTS.parameters[place].name,
+                    value.type_name(),
+                    display(value)
+                ),
+            )
+        })
+    };
+    let year = |place: usize, code: i32| -> Result<i64> {
+        let year = whole(place, 1970)?;
+        if (1..=9999).contains(&year) {
+            return Ok(year);
+        }
+        let name = FROM_PARTS.parameters[place].name;
+        Err(Error::location(
+            code,
+            format!("'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"),
+        ))
+    };
+    let small = |place: usize, default: i64| -> Result<i64> {
+        let part = whole(place, default)?;
+        if i16::try_from(part).is_ok() {
+            return Ok(part);
+        }
+        let name = FROM_PARTS.parameters[place].name;
+        Err(Error::location(
+            31034,
+            format!(
+                "'{name}' must evaluate to a value in the range [-32768, 32767]; value {part} is \
+                 not in range"
+            ),
+        ))
+    };
+    let days = if arguments[3].is_some() {
+        days_from_iso_week(year(3, 31095)?, small(4, 1)?, small(5, 1)?)
+    } else {
+        time::days_from_civil(year(0, 40523)?, small(1, 1)?, small(2, 1)?)
+    };
+    let overflow = || {
+        Error::location(
+            159,
+            "Overflow casting from a lower-precision duration to a higher-precision duration",
+        )
+    };
+    let (hour, minute) = (small(6, 0)?, small(7, 0)?);
+    let seconds = whole(8, 0)?.checked_mul(1000).ok_or_else(overflow)?;
+    let rest = seconds.checked_add(whole(9, 0)?).ok_or_else(overflow)?;
+    let local = days * DAY_MS + hour * time::HOUR_MS + minute * time::MINUTE_MS;
+    let utc = zone.to_utc(local).checked_add(rest).ok_or_else(overflow)?;
+    Ok(Value::date(utc))
+}
+
+/// `$dateTrunc` with its unit, bin, zone and start of week known.
+#[derive(Debug, Clone)]
+pub struct TruncatePlan {
+    unit: Unit,
+    bin: i64,
+    zone: Zone,
+    week_start: i64,
+    /// Where every bin is as long as every other: where one begins, and its length.
+    even: Option<(i64, i64)>,
+}
+
+/// The plan, from the values of `unit`, `binSize`, `timezone`, `startOfWeek`; none where
+/// one of them is null or wrong, which every evaluation then finds by itself.
+pub fn plan_truncation(values: &[Option<Value<'_>>]) -> Option<TruncatePlan> {
+    let [unit, bin, timezone, week] = values else {
+        return None;
+    };
+    let plan = truncate_plan(
+        "$dateTrunc",
+        unit.as_ref()?,
+        bin.as_ref(),
+        timezone.as_ref(),
+        week.as_ref(),
+    );
+    plan.ok().flatten()
+}
+
+const BIN_MAX: i64 = 100_000_000_000;
+
+fn truncate_plan(
+    name: &str,
+    unit: &Value<'_>,
+    bin: Option<&Value<'_>>,
+    timezone: Option<&Value<'_>>,
+    week: Option<&Value<'_>>,
+) -> Result<Option<TruncatePlan>> {
+    let given = [Some(unit), bin, timezone];
+    if given.iter().flatten().any(|value| value.is_nullish()) {
+        return Ok(None);
+    }
+    let unit = unit_of(name, unit)?;
+    let bin = bin.map_or(Ok(1), |bin| bin_size(name, bin))?;
+    let zone = prefixed_zone(name, timezone)?;
+    let week_start = match week {
+        Some(week) if unit == Unit::Week => match week_start(name, week)? {
+            Some(start) => start,
+            None => return Ok(None),
+        },
+        _ => 7,
+    };
+    // A bin of days is even where every day is; of a month never.
+    let even = match unit {
+        Unit::Week | Unit::Day if zone.is_fixed() => true,
+        unit => !unit.is_calendar(),
+    };
+    let even = even.then(|| {
+        let start = time::truncate(0, unit, bin, &zone, week_start);
+        (start, bin.saturating_mul(unit.millis()))
+    });
+    Ok(Some(TruncatePlan {
+        unit,
+        bin,
+        zone,
+        week_start,
+        even,
+    }))
+}
+
+fn unit_of(name: &str, value: &Value<'_>) -> Result<Unit> {
+    let Some(text) = value.as_str() else {
+        return Err(Error::location(
+            5_439_013,
+            format!(
+                "{name} requires 'unit' to be a string, but got {}",
+                value.type_name()
+            ),
+        ));
+    };
+    Unit::parse(text).ok_or_else(|| {
+        Error::location(
+            5_439_014,
+            format!("{name} parameter 'unit' value cannot be recognized as a time unit: {text}"),
+        )
+    })
+}
+
+fn bin_size(name: &str, value: &Value<'_>) -> Result<i64> {
+    let Some(bin) = number(value).and_then(Number::to_i64_exact) else {
+        return Err(Error::location(
+            5_439_017,
+            format!(
+                "{name} requires 'binSize' to be a 64-bit integer, but got value '{}' of type {}",
+                display(value),
+                value.type_name()
+            ),
+        ));
+    };
+    if bin <= 0 {
+        return Err(Error::location(
+            5_439_018,
+            format!("{name} requires 'binSize' to be greater than 0, but got value {bin}"),
+        ));
+    }
+    if bin > BIN_MAX {
+        return Err(Error::location(
+            5_439_006,
+            "dateTrunc unsupported binSize value",
+        ));
+    }
+    Ok(bin)
+}
+
+fn prefixed_zone(name: &str, timezone: Option<&Value<'_>>) -> Result<Zone> {
+    let found = zone(timezone).map_err(|mut error| {
+        let prefix = format!("{name} parameter 'timezone' value parsing failed :: caused by :: ");
+        error.message.insert_str(0, &prefix);
+        error
+    })?;
+    Ok(found.unwrap_or(Zone::Utc))
+}
+
+/// 1 (Monday) to 7 (Sunday); none where the value is null.
+fn week_start(name: &str, value: &Value<'_>) -> Result<Option<i64>> {
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let Some(text) = value.as_str() else {
+        return Err(Error::location(
+            5_439_015,
+            format!(
+                "{name} requires 'startOfWeek' to be a string, but got {}",
+                value.type_name()
+            ),
+        ));
+    };
+    parse_day_of_week(text).map(Some).ok_or_else(|| {
+        Error::location(
+            5_439_016,
+            format!(
+                "{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {text}"
+            ),
+        )
+    })
+}
+
+/// `$dateTrunc` of one date with everything else known.
+#[inline]
+pub fn truncate_planned<'a>(date: &Value<'a>, plan: &TruncatePlan) -> Result<Value<'a>> {
+    let Some(millis) = date_millis(date) else {
+        if date.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        return Err(Error::location(
+            5_439_012,
+            format!(
+                "$dateTrunc requires 'date' to be a date, but got {}",
+                date.type_name()
+            ),
+        ));
+    };
+    Ok(Value::date(match plan.even {
+        Some((start, length)) => millis.saturating_sub(start).div_euclid(length) * length + start,
+        None => time::truncate(millis, plan.unit, plan.bin, &plan.zone, plan.week_start),
+    }))
+}
+
+/// `$dateTrunc`.
+pub fn truncate<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    let [date, unit, bin, timezone, week] = &*arguments else {
+        unreachable!("five parameters")
+    };
+    let (Some(date), Some(unit)) = (date, unit) else {
+        unreachable!("required arguments")
+    };
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let plan = truncate_plan(name, unit, bin.as_ref(), timezone.as_ref(), week.as_ref())?;
+    match plan {
+        Some(plan) => truncate_planned(date, &plan),
+        None => Ok(Value::NULL),
+    }
+}
+
+/// `$dateAdd` and `$dateSubtract`.
+pub fn add<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    if arguments.iter().flatten().any(Value::is_nullish) {
+        return Ok(Value::NULL);
+    }
+    let [Some(date), Some(unit), Some(amount), timezone] = &*arguments else {
+        unreachable!("three required parameters and one that is not")
+    };
+    let millis = date_millis(date).ok_or_else(|| {
+        Error::location(
+            5_166_403,
+            format!("{name} requires startDate to be convertible to a date"),
+        )
+    })?;
+    let Some(unit_name) = unit.as_str() else {
+        return Err(Error::location(
+            5_166_404,
+            format!("{name} expects string defining the time unit"),
+        ));
+    };
+    let unit = Unit::parse(unit_name)
+        .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {unit_name}")))?;
+    let amount = number(amount)
+        .and_then(Number::to_i64_exact)
+        .ok_or_else(|| {
+            Error::location(
+                5_166_405,
+                format!("{name} expects integer amount of time units"),
+            )
+        })?;
+    let zone = zone(timezone.as_ref())?.unwrap_or(Zone::Utc);
+    let signed = if name == "$dateSubtract" {
+        amount.checked_neg().ok_or_else(|| {
+            Error::location(
+                6_045_000,
+                format!("invalid {name} 'amount' parameter value: {amount}"),
+            )
+        })?
+    } else {
+        amount
+    };
+    if signed.unsigned_abs() > u64::MAX / unit.millis().unsigned_abs() {
+        return Err(Error::location(
+            5_976_500,
+            format!("invalid dateAdd 'amount' parameter value: {signed} {unit_name}"),
+        ));
+    }
+    time::add(millis, unit, signed, &zone)
+        .map(Value::date)
+        .ok_or_else(|| Error::location(5_166_406, "dateAdd overflowed"))
+}
+
+/// `$dateDiff`.
+pub fn difference<'a>(
+    name: &'static str,
+    arguments: &mut [Option<Value<'a>>],
+) -> Result<Value<'a>> {
+    let [start, end, unit, timezone, week] = &*arguments else {
+        unreachable!("five parameters")
+    };
+    let (Some(start), Some(end), Some(unit)) = (start, end, unit) else {
+        unreachable!("required arguments")
+    };
+    let nullish = [Some(start), Some(end), Some(unit), timezone.as_ref()];
+    if nullish.iter().flatten().any(|value| value.is_nullish()) {
+        return Ok(Value::NULL);
+    }
+    let millis = |value: &Value<'_>, which| {
+        date_millis(value).ok_or_else(|| {
+            Error::location(
+                5_166_307,
+                format!(
+                    "{name} requires '{which}' to be a date, but got {}",
+                    value.type_name()
+                ),
+            )
+        })
+    };
+    let start = millis(start, "startDate")?;
+    let end = millis(end, "endDate")?;
+    let unit = unit_of(name, unit)?;
+    let zone = prefixed_zone(name, timezone.as_ref())?;
+    let week_start = match week {
+        Some(week) if unit == Unit::Week => match week_start(name, week)? {
+            Some(start) => start,
+            None => return Ok(Value::NULL),
+        },
+        _ => 7,
+    };
+    time::difference(start, end, unit, &zone, week_start)
+        .map(Value::int64)
+        .ok_or_else(|| Error::location(5_166_308, "dateDiff overflowed"))
+}

@@ -1,0 +1,194 @@
+//! Evaluation of the tree.
+
+use super::node::{Comparison, Context, Node};
+use super::{Value, control, date, regex};
+use crate::aggregate::value::{self, raw_field};
+use crate::error::{Error, Result};
+use bson::RawBsonRef;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+impl Node {
+    /// The value of this part of an expression.
+    pub fn evaluate<'a>(&'a self, context: &mut Context<'a>) -> Result<Value<'a>> {
+        match self {
+            Node::Constant(constant) => constant.value(),
+            Node::Field { path, prefetched } => field(path, *prefetched, context),
+            Node::Slot { slot, path } => descend(context.slots[*slot].clone(), path),
+            Node::Root => Ok(Value::Raw(RawBsonRef::Document(context.document))),
+            Node::Now => Ok(Value::Raw(RawBsonRef::DateTime(context.variables.now()))),
+            Node::ClusterTime => Err(Error::location(
+                51144,
+                "Builtin variable '$$CLUSTER_TIME' is not available",
+            )),
+            Node::Random => Ok(Value::double(rand::random())),
+            Node::Object(fields) => object(fields, context),
+            Node::Array(items) => array(items, context),
+            Node::Call {
+                operator,
+                arguments,
+            } => {
+                let mut values = SmallVec::<[Value<'a>; 3]>::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.evaluate(context)?);
+                }
+                (operator.function)(operator.name, &mut values)
+            }
+            Node::Named {
+                operator,
+                arguments,
+            } => {
+                let mut values = SmallVec::<[Option<Value<'a>>; 5]>::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(
+                        argument
+                            .as_ref()
+                            .map(|node| node.evaluate(context))
+                            .transpose()?,
+                    );
+                }
+                (operator.function)(operator.name, &mut values)
+            }
+            Node::Compare {
+                comparison,
+                operands,
+            } => {
+                let left = operands[0].evaluate(context)?;
+                let right = operands[1].evaluate(context)?;
+                Ok(compared(*comparison, value::compare(&left, &right)))
+            }
+            Node::And(parts) => {
+                for part in parts {
+                    if !part.evaluate(context)?.truthy() {
+                        return Ok(Value::boolean(false));
+                    }
+                }
+                Ok(Value::boolean(true))
+            }
+            Node::Or(parts) => {
+                for part in parts {
+                    if part.evaluate(context)?.truthy() {
+                        return Ok(Value::boolean(true));
+                    }
+                }
+                Ok(Value::boolean(false))
+            }
+            Node::Condition(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                let branch = if condition.evaluate(context)?.truthy() {
+                    then
+                } else {
+                    otherwise
+                };
+                branch.evaluate(context)
+            }
+            Node::IfNull(parts) => control::if_null(parts, context),
+            Node::Switch { branches, default } => {
+                control::switch(branches, default.as_deref(), context)
+            }
+            Node::Let { variables, body } => {
+                for (slot, node) in variables {
+                    let value = node.evaluate(context)?;
+                    context.set(*slot, value);
+                }
+                body.evaluate(context)
+            }
+            Node::Map { input, slot, body } => control::map(input, *slot, body, context),
+            Node::Filter {
+                input,
+                slot,
+                condition,
+                limit,
+            } => control::filter(input, *slot, condition, limit.as_deref(), context),
+            Node::Reduce { parts, value_slot } => control::reduce(parts, *value_slot, context),
+            Node::Zip {
+                inputs,
+                defaults,
+                longest,
+            } => control::zip(inputs, defaults, *longest, context),
+            Node::DateTruncate { date, plan } => {
+                let date = date.evaluate(context)?;
+                date::truncate_planned(&date, plan)
+            }
+            Node::Regex {
+                kind,
+                input,
+                pattern,
+            } => {
+                let input = input.evaluate(context)?;
+                regex::run(*kind, &input, pattern)
+            }
+        }
+    }
+}
+
+fn compared<'a>(comparison: Comparison, order: Ordering) -> Value<'a> {
+    Value::boolean(match comparison {
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+        Comparison::Order => return Value::int32(order as i32),
+    })
+}
+
+#[inline]
+fn field<'a>(
+    path: &'a [Box<str>],
+    prefetched: Option<usize>,
+    context: &mut Context<'a>,
+) -> Result<Value<'a>> {
+    let first = match prefetched.and_then(|place| context.prefetched.get(place)) {
+        Some(value) => value.clone(),
+        None => raw_field(context.document, &path[0])?,
+    };
+    if path.len() == 1 {
+        Ok(first)
+    } else {
+        descend(first, &path[1..])
+    }
+}
+
+/// What lies at a path below a value. A path through an array gives the array of what
+/// lies below each of its documents; numbers in a path are field names, never indexes.
+pub fn descend<'a>(value: Value<'a>, path: &[Box<str>]) -> Result<Value<'a>> {
+    let Some((name, rest)) = path.split_first() else {
+        return Ok(value);
+    };
+    if value.is_document() {
+        return descend(value.field(name)?, rest);
+    }
+    let Some(items) = value.items()? else {
+        return Ok(Value::Missing);
+    };
+    let mut found = Vec::new();
+    for item in items.iter().filter(|item| item.is_document()) {
+        let below = descend(item.clone(), path)?;
+        if !below.is_missing() {
+            found.push(below);
+        }
+    }
+    Ok(Value::array(found))
+}
+
+fn object<'a>(fields: &'a [(Box<str>, Node)], context: &mut Context<'a>) -> Result<Value<'a>> {
+    let mut built = Vec::with_capacity(fields.len());
+    for (name, node) in fields {
+        let value = node.evaluate(context)?;
+        if !value.is_missing() {
+            built.push((Cow::Borrowed(&**name), value));
+        }
+    }
+    Ok(Value::document(built))
+}
+
+fn array<'a>(items: &'a [Node], context: &mut Context<'a>) -> Result<Value<'a>> {
+    let mut built = Vec::with_capacity(items.len());
+    for item in items {
+        built.push(control::or_null(item.evaluate(context)?));
+    }
+    Ok(Value::array(built))
+}

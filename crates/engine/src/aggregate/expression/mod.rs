@@ -1,0 +1,178 @@
+//! Expressions: parsed once from BSON, folded, evaluated over raw documents.
+//!
+//! In: the BSON of an expression (`"$a.b"`, `{$add: [..]}`, a literal) and the variables
+//! that are in scope. Out: a tree of [`Node`]s with every constant part already computed,
+//! that evaluates a `&RawDocument` to a [`Value`] without decoding the document into a
+//! tree. Operators live beside their like (`arithmetic`, `string`, `array`, ...), each in
+//! a table of name, arity and function; operators that must not evaluate all of their
+//! arguments are nodes of their own (`control`).
+//!
+//! Deliberately absent: `$function`, `$accumulator` (JavaScript), `$meta`; they answer
+//! with an error that names them.
+
+mod arithmetic;
+mod array;
+mod control;
+mod convert;
+mod date;
+mod evaluate;
+mod node;
+mod object;
+mod parse;
+mod regex;
+mod set;
+mod string;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use array::several_count;
+pub(crate) use convert::display;
+pub(crate) use node::{Context, Node, prefetch};
+pub use parse::{VariableScope, parse_field_path};
+
+use super::dependencies::FieldSet;
+use super::value::{Value, corrupt};
+use crate::error::{Error, Result};
+use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+/// What expressions see besides the document: the time the command began (`$$NOW`).
+/// Variables of the command's `let` are part of the parsed expression.
+#[derive(Debug, Clone)]
+pub struct Variables {
+    now: bson::DateTime,
+}
+
+impl Default for Variables {
+    fn default() -> Self {
+        Self::new(bson::DateTime::now())
+    }
+}
+
+impl Variables {
+    /// Variables with this `$$NOW`.
+    pub fn new(now: bson::DateTime) -> Self {
+        Self { now }
+    }
+
+    /// The value of `$$NOW`.
+    pub fn now(&self) -> bson::DateTime {
+        self.now
+    }
+}
+
+/// A parsed expression.
+///
+/// ```
+/// use bson::{Bson, rawdoc};
+/// use meridian_engine::aggregate::{Expression, VariableScope, Variables};
+///
+/// let spec = rawdoc! { "e": { "$add": ["$a", 1] } };
+/// let raw = spec.get("e").unwrap().unwrap();
+/// let expression = Expression::parse(raw, &VariableScope::default()).unwrap();
+/// let result = expression.evaluate(&rawdoc! { "a": 2 }, &Variables::default()).unwrap();
+/// assert_eq!(result, Some(Bson::Int32(3)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Expression {
+    pub(crate) node: Node,
+    source: RawDocumentBuf,
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Expression {
+    /// Parses an expression and computes its constant parts.
+    ///
+    /// # Errors
+    /// MongoDB's codes: unknown operators (168), wrong arity (16020), undefined variables
+    /// (17276), and whatever computing a constant part answers.
+    pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
+        let node = parse::Parser::new(scope).operand(raw)?;
+        Ok(Self {
+            node,
+            source: wrap(raw),
+        })
+    }
+
+    /// The expression as it was given.
+    pub fn source(&self) -> RawBsonRef<'_> {
+        self.source
+            .iter()
+            .next()
+            .and_then(|entry| entry.ok())
+            .map_or(RawBsonRef::Null, |(_, value)| value)
+    }
+
+    /// The expression's value for a document; none where it is missing.
+    ///
+    /// # Errors
+    /// The operator's, with MongoDB's code and message.
+    pub fn evaluate(&self, document: &RawDocument, variables: &Variables) -> Result<Option<Bson>> {
+        self.evaluate_value(document, variables)?.to_bson()
+    }
+
+    /// The expression's value for a document as raw BSON; none where it is missing.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_raw(
+        &self,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<RawBson>> {
+        self.evaluate_value(document, variables)?.to_raw()
+    }
+
+    /// The expression's value for a document, borrowed from it where possible.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_value<'a>(
+        &'a self,
+        document: &'a RawDocument,
+        variables: &'a Variables,
+    ) -> Result<Value<'a>> {
+        self.node.evaluate(&mut Context::new(document, variables))
+    }
+
+    /// Whether the expression is true for a document (`$expr`).
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn is_true(&self, document: &RawDocument, variables: &Variables) -> Result<bool> {
+        Ok(self.evaluate_value(document, variables)?.truthy())
+    }
+
+    /// The value, where it does not depend on the document.
+    pub fn constant(&self) -> Option<Value<'_>> {
+        self.node.constant()
+    }
+
+    /// The fields the expression reads.
+    pub fn dependencies(&self) -> FieldSet {
+        let mut set = FieldSet::none();
+        self.node.add_dependencies(&mut set);
+        set
+    }
+}
+
+fn wrap(raw: RawBsonRef<'_>) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    document.append(bson::raw::cstr!("e"), raw);
+    document
+}
+
+/// The prefix MongoDB puts before an error that computing a constant part met.
+pub(crate) const FOLDING_PREFIX: &str = "Failed to optimize pipeline :: caused by :: ";
+
+fn folding_error(mut error: Error) -> Error {
+    if !error.message.starts_with(FOLDING_PREFIX) {
+        error.message.insert_str(0, FOLDING_PREFIX);
+    }
+    error
+}

@@ -1,0 +1,348 @@
+//! The tree an expression is parsed into, and what it is evaluated in.
+
+use super::table::{Named, Operator};
+use super::{Value, Variables, corrupt, date, regex};
+use crate::aggregate::dependencies::FieldSet;
+use crate::aggregate::value::raw_value;
+use crate::error::Result;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use smallvec::SmallVec;
+
+/// One document and everything an evaluation needs beside it.
+pub struct Context<'a> {
+    /// The document.
+    pub document: &'a RawDocument,
+    /// What `$$NOW` is.
+    pub variables: &'a Variables,
+    /// The values of `$let`, `$map`, `$filter` and `$reduce` variables by slot.
+    pub slots: Vec<Value<'a>>,
+    /// Top-level fields read in one pass over the document ([`Node::bind_fields`]).
+    pub prefetched: SmallVec<[Value<'a>; 6]>,
+}
+
+impl<'a> Context<'a> {
+    /// A context with no variable set.
+    pub fn new(document: &'a RawDocument, variables: &'a Variables) -> Self {
+        Self {
+            document,
+            variables,
+            slots: Vec::new(),
+            prefetched: SmallVec::new(),
+        }
+    }
+
+    /// Sets the variable of a slot.
+    pub fn set(&mut self, slot: usize, value: Value<'a>) {
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Value::Missing);
+        }
+        self.slots[slot] = value;
+    }
+}
+
+/// A value known when the expression was parsed.
+#[derive(Debug, Clone)]
+pub enum Constant {
+    /// A value that borrows nothing.
+    Scalar(Value<'static>),
+    /// Anything else, held as the only field of a document.
+    Held(RawDocumentBuf),
+}
+
+impl Constant {
+    /// Keeps a value.
+    pub fn new(value: &Value<'_>) -> Result<Self> {
+        if let Some(scalar) = scalar(value) {
+            return Ok(Constant::Scalar(scalar));
+        }
+        let mut holder = RawDocumentBuf::new();
+        value.append_to("", &mut holder)?;
+        Ok(Constant::Held(holder))
+    }
+
+    /// The value.
+    pub fn value(&self) -> Result<Value<'_>> {
+        match self {
+            Constant::Scalar(value) => Ok(value.clone()),
+            Constant::Held(holder) => match holder.iter().next() {
+                Some(entry) => Ok(Value::Raw(entry.map_err(corrupt)?.1)),
+                None => Ok(Value::Missing),
+            },
+        }
+    }
+}
+
+fn scalar(value: &Value<'_>) -> Option<Value<'static>> {
+    let Value::Raw(raw) = value else {
+        return value.is_missing().then_some(Value::Missing);
+    };
+    Some(Value::Raw(match *raw {
+        RawBsonRef::Double(value) => RawBsonRef::Double(value),
+        RawBsonRef::Int32(value) => RawBsonRef::Int32(value),
+        RawBsonRef::Int64(value) => RawBsonRef::Int64(value),
+        RawBsonRef::Boolean(value) => RawBsonRef::Boolean(value),
+        RawBsonRef::DateTime(value) => RawBsonRef::DateTime(value),
+        RawBsonRef::Null => RawBsonRef::Null,
+        RawBsonRef::Decimal128(value) => RawBsonRef::Decimal128(value),
+        RawBsonRef::ObjectId(value) => RawBsonRef::ObjectId(value),
+        _ => return None,
+    }))
+}
+
+/// The six comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `$eq`
+    Equal,
+    /// `$ne`
+    NotEqual,
+    /// `$lt`
+    Less,
+    /// `$lte`
+    LessOrEqual,
+    /// `$gt`
+    Greater,
+    /// `$gte`
+    GreaterOrEqual,
+    /// `$cmp`
+    Order,
+}
+
+/// A part of an expression.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// Known already.
+    Constant(Constant),
+    /// A field of the document; `prefetched` is where one pass has put the first part.
+    Field {
+        path: Box<[Box<str>]>,
+        prefetched: Option<usize>,
+    },
+    /// A variable, and a path below it.
+    Slot { slot: usize, path: Box<[Box<str>]> },
+    /// `$$ROOT` and `$$CURRENT`.
+    Root,
+    /// `$$NOW`.
+    Now,
+    /// `$$CLUSTER_TIME`: an error on a server that is no replica set.
+    ClusterTime,
+    /// `$rand`.
+    Random,
+    /// A document whose fields are expressions.
+    Object(Box<[(Box<str>, Node)]>),
+    /// An array whose items are expressions.
+    Array(Box<[Node]>),
+    /// An operator that evaluates all of its arguments.
+    Call {
+        operator: &'static Operator,
+        arguments: Box<[Node]>,
+    },
+    /// An operator with named arguments, all of which it evaluates.
+    Named {
+        operator: &'static Named,
+        arguments: Box<[Option<Node>]>,
+    },
+    /// A comparison.
+    Compare {
+        comparison: Comparison,
+        operands: Box<[Node; 2]>,
+    },
+    /// `$and`.
+    And(Box<[Node]>),
+    /// `$or`.
+    Or(Box<[Node]>),
+    /// `$cond`: if, then, else.
+    Condition(Box<[Node; 3]>),
+    /// `$ifNull`.
+    IfNull(Box<[Node]>),
+    /// `$switch`.
+    Switch {
+        branches: Box<[(Node, Node)]>,
+        default: Option<Box<Node>>,
+    },
+    /// `$let`.
+    Let {
+        variables: Box<[(usize, Node)]>,
+        body: Box<Node>,
+    },
+    /// `$map`.
+    Map {
+        input: Box<Node>,
+        slot: usize,
+        body: Box<Node>,
+    },
+    /// `$filter`.
+    Filter {
+        input: Box<Node>,
+        slot: usize,
+        condition: Box<Node>,
+        limit: Option<Box<Node>>,
+    },
+    /// `$reduce`: input, initial value, body; `$$this` is the slot after `$$value`.
+    Reduce {
+        parts: Box<[Node; 3]>,
+        value_slot: usize,
+    },
+    /// `$zip`.
+    Zip {
+        inputs: Box<[Node]>,
+        defaults: Box<[Node]>,
+        longest: bool,
+    },
+    /// `$dateTrunc` with everything but the date known.
+    DateTruncate {
+        date: Box<Node>,
+        plan: date::TruncatePlan,
+    },
+    /// `$regexMatch`, `$regexFind`, `$regexFindAll` with a known pattern.
+    Regex {
+        kind: regex::Kind,
+        input: Box<Node>,
+        pattern: regex::Compiled,
+    },
+}
+
+impl Node {
+    /// A known value.
+    pub fn known(value: &Value<'_>) -> Result<Self> {
+        Constant::new(value).map(Node::Constant)
+    }
+
+    /// The value, where it is known.
+    pub fn constant(&self) -> Option<Value<'_>> {
+        match self {
+            Node::Constant(constant) => constant.value().ok(),
+            _ => None,
+        }
+    }
+
+    /// Visits the parts one level below.
+    pub fn for_each_child<'n>(&'n self, visit: &mut dyn FnMut(&'n Node)) {
+        match self {
+            Node::Constant(_)
+            | Node::Field { .. }
+            | Node::Slot { .. }
+            | Node::Root
+            | Node::Now
+            | Node::ClusterTime
+            | Node::Random => {}
+            Node::Object(fields) => fields.iter().for_each(|(_, node)| visit(node)),
+            Node::Array(nodes) | Node::And(nodes) | Node::Or(nodes) | Node::IfNull(nodes) => {
+                nodes.iter().for_each(visit);
+            }
+            Node::Call { arguments, .. } => arguments.iter().for_each(visit),
+            Node::Named { arguments, .. } => arguments.iter().flatten().for_each(visit),
+            Node::Compare { operands, .. } => operands.iter().for_each(visit),
+            Node::Condition(parts) | Node::Reduce { parts, .. } => parts.iter().for_each(visit),
+            Node::Switch { branches, default } => {
+                for (case, then) in branches {
+                    visit(case);
+                    visit(then);
+                }
+                default.iter().for_each(|node| visit(node));
+            }
+            Node::Let { variables, body } => {
+                variables.iter().for_each(|(_, node)| visit(node));
+                visit(body);
+            }
+            Node::Map { input, body, .. } => {
+                visit(input);
+                visit(body);
+            }
+            Node::Filter {
+                input,
+                condition,
+                limit,
+                ..
+            } => {
+                visit(input);
+                visit(condition);
+                limit.iter().for_each(|node| visit(node));
+            }
+            Node::Zip {
+                inputs, defaults, ..
+            } => {
+                inputs.iter().for_each(&mut *visit);
+                defaults.iter().for_each(visit);
+            }
+            Node::DateTruncate { date, .. } => visit(date),
+            Node::Regex { input, .. } => visit(input),
+        }
+    }
+
+    /// Adds the fields read.
+    pub fn add_dependencies(&self, set: &mut FieldSet) {
+        match self {
+            Node::Field { path, .. } => set.add(path.join(".")),
+            Node::Root => set.add_all(),
+            _ => self.for_each_child(&mut |child| child.add_dependencies(set)),
+        }
+    }
+
+    /// Whether the value can differ between two evaluations of the same document.
+    pub fn is_known_part(&self) -> bool {
+        matches!(self, Node::Constant(_))
+    }
+
+    /// Gives every field outside of variable bodies a place in `names`, so that one pass
+    /// over a document reads them all ([`prefetch`]).
+    pub fn bind_fields(&mut self, names: &mut Vec<Box<str>>) {
+        match self {
+            Node::Field { path, prefetched } => {
+                let place = names
+                    .iter()
+                    .position(|name| *name == path[0])
+                    .unwrap_or_else(|| {
+                        names.push(path[0].clone());
+                        names.len() - 1
+                    });
+                *prefetched = Some(place);
+            }
+            Node::Object(fields) => fields
+                .iter_mut()
+                .for_each(|(_, node)| node.bind_fields(names)),
+            Node::Array(nodes) | Node::And(nodes) | Node::Or(nodes) | Node::IfNull(nodes) => {
+                nodes.iter_mut().for_each(|node| node.bind_fields(names));
+            }
+            Node::Call { arguments, .. } => {
+                arguments
+                    .iter_mut()
+                    .for_each(|node| node.bind_fields(names));
+            }
+            Node::Named { arguments, .. } => {
+                arguments
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|node| node.bind_fields(names));
+            }
+            Node::Compare { operands, .. } => {
+                operands.iter_mut().for_each(|node| node.bind_fields(names));
+            }
+            Node::Condition(parts) => parts.iter_mut().for_each(|node| node.bind_fields(names)),
+            Node::DateTruncate { date, .. } => date.bind_fields(names),
+            Node::Regex { input, .. } => input.bind_fields(names),
+            // The rest reads its fields itself: rarely in a hot path, and always right.
+            _ => {}
+        }
+    }
+}
+
+/// Reads the named top-level fields in one pass over the context's document.
+pub fn prefetch(names: &[Box<str>], context: &mut Context<'_>) -> Result<()> {
+    context.prefetched.clear();
+    context.prefetched.resize(names.len(), Value::Missing);
+    let mut found = 0;
+    for field in meridian_value::field::fields(context.document) {
+        if let Some(place) = names
+            .iter()
+            .position(|name| name.as_bytes() == field.name())
+        {
+            context.prefetched[place] = raw_value(&field)?;
+            found += 1;
+            if found == names.len() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

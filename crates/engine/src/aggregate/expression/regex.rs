@@ -1,0 +1,184 @@
+//! `$regexMatch`, `$regexFind`, `$regexFindAll`.
+
+use super::Value;
+use crate::error::{Code, Error, Result};
+use crate::query::Pattern;
+use bson::RawBsonRef;
+
+/// Which of the three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Whether there is a match.
+    Match,
+    /// The first match.
+    Find,
+    /// Every match.
+    FindAll,
+}
+
+impl Kind {
+    /// The operator of a name.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "$regexMatch" => Kind::Match,
+            "$regexFind" => Kind::Find,
+            "$regexFindAll" => Kind::FindAll,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Match => "$regexMatch",
+            Kind::Find => "$regexFind",
+            Kind::FindAll => "$regexFindAll",
+        }
+    }
+
+    fn nothing<'a>(self) -> Value<'a> {
+        match self {
+            Kind::Match => Value::boolean(false),
+            Kind::Find => Value::NULL,
+            Kind::FindAll => Value::array(Vec::new()),
+        }
+    }
+}
+
+/// A compiled pattern; none where the pattern was null.
+pub type Compiled = Option<Box<Pattern>>;
+
+/// Compiles the `regex` and `options` arguments; none where they cannot be known yet.
+pub fn compile(name: &str, arguments: &[Option<Value<'_>>]) -> Result<Option<Compiled>> {
+    let [Some(pattern), options] = arguments else {
+        return Ok(None);
+    };
+    compiled(name, pattern, options.as_ref()).map(Some)
+}
+
+fn compiled(name: &str, pattern: &Value<'_>, options: Option<&Value<'_>>) -> Result<Compiled> {
+    let options = match options {
+        None => None,
+        Some(options) if options.is_nullish() => None,
+        Some(options) => Some(options.as_str().ok_or_else(|| {
+            Error::location(
+                51106,
+                format!("{name} needs 'options' to be of type string"),
+            )
+        })?),
+    };
+    if pattern.is_nullish() {
+        return Ok(None);
+    }
+    let (source, inner) = match pattern {
+        Value::Raw(RawBsonRef::RegularExpression(regex)) => {
+            (regex.pattern.as_str(), regex.options.as_str())
+        }
+        other => match other.as_str() {
+            Some(text) => (text, ""),
+            None => {
+                return Err(Error::location(
+                    51105,
+                    format!("{name} needs 'regex' to be of type string or regex"),
+                ));
+            }
+        },
+    };
+    if !inner.is_empty() && options.is_some() {
+        return Err(Error::location(
+            51107,
+            format!("{name}: found regex option(s) specified in both 'regex' and 'option' fields"),
+        ));
+    }
+    if source.contains('\0') {
+        return Err(Error::location(
+            51109,
+            format!("{name}: regular expression cannot contain an embedded null byte"),
+        ));
+    }
+    let options = options.unwrap_or(inner);
+    let pattern = Pattern::new(source, options).map_err(|error| rephrase(name, error))?;
+    Ok(Some(Box::new(pattern)))
+}
+
+/// A query's error about a pattern in the words of an expression.
+fn rephrase(name: &str, error: Error) -> Error {
+    match error.code {
+        Code::Location(51108) => Error::location(51108, format!("{name}{}", error.message)),
+        Code::Location(51091) => {
+            let reason = error
+                .message
+                .trim_start_matches("Regular expression is invalid: ");
+            Error::location(51111, format!("Invalid Regex in {name}: {reason}"))
+        }
+        _ => error,
+    }
+}
+
+/// The operator with a pattern only known now.
+pub fn evaluate<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+    let kind = Kind::of(name).expect("one of the three names");
+    let pattern = arguments[1].take().expect("a required argument");
+    let input = arguments[0].take().expect("a required argument");
+    check_input(name, &input)?;
+    let pattern = compiled(name, &pattern, arguments[2].as_ref())?;
+    run(kind, &input, &pattern)
+}
+
+fn check_input(name: &str, input: &Value<'_>) -> Result<()> {
+    if input.is_nullish() || input.as_str().is_some() {
+        return Ok(());
+    }
+    Err(Error::location(
+        51104,
+        format!("{name} needs 'input' to be of type string"),
+    ))
+}
+
+/// The operator over one input.
+pub fn run<'a>(kind: Kind, input: &Value<'a>, pattern: &Compiled) -> Result<Value<'a>> {
+    check_input(kind.name(), input)?;
+    let (Some(text), Some(pattern)) = (input.as_str(), pattern) else {
+        return Ok(kind.nothing());
+    };
+    match kind {
+        Kind::Match => Ok(Value::boolean(pattern.is_match(text))),
+        Kind::Find => {
+            let found = pattern.regex().captures(text);
+            Ok(found.map_or(Value::NULL, |captures| {
+                found_value(&captures, points(text, &captures))
+            }))
+        }
+        Kind::FindAll => {
+            let regex = pattern.regex();
+            let mut found = Vec::new();
+            for captures in regex.captures_iter(text) {
+                let whole = captures.get(0).expect("group 0 is the match");
+                // MongoDB does not report an empty match at the very end.
+                if whole.is_empty() && whole.start() == text.len() && !text.is_empty() {
+                    continue;
+                }
+                found.push(found_value(&captures, points(text, &captures)));
+            }
+            Ok(Value::array(found))
+        }
+    }
+}
+
+/// Where a match begins, in code points.
+fn points(text: &str, captures: &::regex::Captures<'_>) -> usize {
+    let start = captures.get(0).map_or(0, |whole| whole.start());
+    text[..start].chars().count()
+}
+
+fn found_value<'a>(captures: &::regex::Captures<'_>, index: usize) -> Value<'a> {
+    let whole = captures.get(0).map_or("", |whole| whole.as_str());
+    let groups = captures.iter().skip(1).map(|group| match group {
+        Some(group) => Value::string(group.as_str()),
+        None => Value::NULL,
+    });
+    Value::document(vec![
+        ("match".into(), Value::string(whole)),
+        ("idx".into(), Value::int_or_long(index as i64)),
+        ("captures".into(), Value::array(groups.collect())),
+    ])
+}

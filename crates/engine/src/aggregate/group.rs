@@ -1,0 +1,281 @@
+//! `$group`: parse, and the table of groups.
+//!
+//! One pass reads every field that the key and the accumulators need; the key's bytes are
+//! built in a buffer that is used again, so that a document of a known group allocates
+//! nothing.
+
+use super::accumulator::{Accumulator, State, key_document};
+use super::dependencies::FieldSet;
+use super::executor::Limits;
+use super::expression::{
+    Context, Expression, Node, VariableScope, Variables, prefetch, several_count,
+};
+use super::group_key;
+use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes};
+use crate::error::{Code, Error, Result};
+use ahash::RandomState;
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A parsed `$group`.
+#[derive(Debug, Clone)]
+pub struct Group {
+    key: Key,
+    /// The computed fields, in order.
+    pub accumulators: Vec<Accumulator>,
+    /// Top-level fields read in one pass.
+    fields: Vec<Box<str>>,
+    specification: RawDocumentBuf,
+}
+
+#[derive(Debug, Clone)]
+enum Key {
+    /// A document of expressions, encoded part by part without being built.
+    Parts(Box<[(Box<str>, Node)]>),
+    /// Any other expression.
+    Whole(Node),
+}
+
+impl Group {
+    /// Parses the operand of `$group`.
+    ///
+    /// # Errors
+    /// 15947, 15948, 15955, and those of accumulators and expressions.
+    pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
+        let RawBsonRef::Document(document) = raw else {
+            return Err(Error::location(
+                15947,
+                "a group's fields must be specified in an object",
+            ));
+        };
+        let mut key = None;
+        let mut accumulators = Vec::new();
+        for entry in document.iter() {
+            let (name, raw) = entry.map_err(corrupt)?;
+            if name.as_str() == "_id" {
+                if key.is_some() {
+                    return Err(Error::location(
+                        15948,
+                        "a group's _id may only be specified once",
+                    ));
+                }
+                key = Some(parse_key(raw, scope)?);
+            } else {
+                accumulators.push(Accumulator::parse(name.as_str(), raw, scope)?);
+            }
+        }
+        let Some(key) = key else {
+            return Err(Error::location(
+                15955,
+                "a group specification must include an _id",
+            ));
+        };
+        Ok(Self::new(key, accumulators, document.to_owned()))
+    }
+
+    fn new(
+        mut key: Key,
+        mut accumulators: Vec<Accumulator>,
+        specification: RawDocumentBuf,
+    ) -> Self {
+        let mut fields = Vec::new();
+        match &mut key {
+            Key::Parts(parts) => parts
+                .iter_mut()
+                .for_each(|(_, node)| node.bind_fields(&mut fields)),
+            Key::Whole(node) => node.bind_fields(&mut fields),
+        }
+        for accumulator in &mut accumulators {
+            accumulator.argument.bind_fields(&mut fields);
+        }
+        Self {
+            key,
+            accumulators,
+            fields,
+            specification,
+        }
+    }
+
+    /// The operand as it was given.
+    pub fn specification(&self) -> &RawDocument {
+        &self.specification
+    }
+
+    /// The fields read.
+    pub fn dependencies(&self) -> FieldSet {
+        let mut set = FieldSet::none();
+        match &self.key {
+            Key::Parts(parts) => parts
+                .iter()
+                .for_each(|(_, node)| node.add_dependencies(&mut set)),
+            Key::Whole(node) => node.add_dependencies(&mut set),
+        }
+        for accumulator in &self.accumulators {
+            accumulator.argument.add_dependencies(&mut set);
+            for (path, _) in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
+                set.add(path.as_str());
+            }
+        }
+        set
+    }
+}
+
+fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Key> {
+    if let RawBsonRef::Document(document) = raw {
+        let dotted = document
+            .iter()
+            .flatten()
+            .find(|(key, _)| key.as_str().contains('.'));
+        if dotted.is_some() {
+            return Err(Error::location(
+                17390,
+                "$group does not support inclusion-style expressions",
+            ));
+        }
+    }
+    Ok(match Expression::parse(raw, scope)?.node {
+        Node::Object(parts) => Key::Parts(parts),
+        node => Key::Whole(node),
+    })
+}
+
+/// The groups met so far.
+pub struct Groups {
+    group: Arc<Group>,
+    table: Table,
+    key: Vec<u8>,
+    limits: Limits,
+}
+
+#[derive(Default)]
+struct Table {
+    places: HashMap<Box<[u8]>, u32, RandomState>,
+    ids: Vec<RawBson>,
+    /// The states of all groups, one after the other.
+    states: Vec<State>,
+    bytes: usize,
+}
+
+impl Groups {
+    /// No group yet.
+    pub fn new(group: Arc<Group>, limits: &Limits) -> Self {
+        Self {
+            group,
+            table: Table::default(),
+            key: Vec::new(),
+            limits: limits.clone(),
+        }
+    }
+
+    /// Takes one more document.
+    ///
+    /// # Errors
+    /// 292 where the groups outgrow their memory, and those of expressions.
+    pub fn push(&mut self, document: &RawDocument, variables: &Variables) -> Result<()> {
+        let Self {
+            group,
+            table,
+            key,
+            limits,
+        } = self;
+        let mut context = Context::new(document, variables);
+        prefetch(&group.fields, &mut context)?;
+        key.clear();
+        match &group.key {
+            Key::Parts(parts) => {
+                for (_, node) in parts {
+                    group_key::encode(&node.evaluate(&mut context)?, key)?;
+                }
+            }
+            Key::Whole(node) => {
+                let value = node.evaluate(&mut context)?;
+                let value = if value.is_missing() {
+                    Value::NULL
+                } else {
+                    value
+                };
+                group_key::encode(&value, key)?;
+            }
+        }
+        let place = match table.places.get(&key[..]) {
+            Some(place) => *place as usize,
+            None => table.begin(group, key, &mut context)?,
+        };
+        let width = group.accumulators.len();
+        let states = &mut table.states[place * width..(place + 1) * width];
+        for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
+            let value = accumulator.argument.evaluate(&mut context)?;
+            table.bytes += state.add(accumulator, &value, document)?;
+        }
+        limits.check(table.bytes, || {
+            "Exceeded memory limit for $group, but didn't allow external sort. Pass \
+             allowDiskUse:true to opt in."
+                .into()
+        })
+    }
+
+    /// The groups as documents, in the order they were first met.
+    pub fn into_documents(self) -> impl Iterator<Item = Result<RawDocumentBuf>> + Send {
+        let group = self.group;
+        let mut states = self.table.states.into_iter();
+        self.table.ids.into_iter().map(move |id| {
+            let mut document = RawDocumentBuf::new();
+            document.append(bson::raw::cstr!("_id"), id);
+            for accumulator in &group.accumulators {
+                let state = states.next().expect("a state for each field of each group");
+                document.append(
+                    field_name(&accumulator.field)?,
+                    state.finish(accumulator.kind)?,
+                );
+            }
+            Ok(document)
+        })
+    }
+}
+
+impl Table {
+    /// A new group.
+    fn begin<'c>(
+        &mut self,
+        group: &'c Group,
+        key: &[u8],
+        context: &mut Context<'c>,
+    ) -> Result<usize> {
+        let id = match &group.key {
+            Key::Parts(parts) => {
+                let mut fields = Vec::with_capacity(parts.len());
+                for (name, node) in parts {
+                    fields.push(((&**name).into(), node.evaluate(context)?));
+                }
+                RawBson::Document(build_document(&fields)?)
+            }
+            Key::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
+        };
+        let place = self.ids.len();
+        self.bytes += key.len()
+            + raw_size_bytes(id.as_raw_bson_ref())
+            + 64
+            + group.accumulators.len() * size_of::<State>();
+        for accumulator in &group.accumulators {
+            let count = match &accumulator.count {
+                None => None,
+                Some(count) => {
+                    let document = key_document(&id);
+                    let mut context = Context::new(&document, context.variables);
+                    Some(several_count(&count.evaluate(&mut context)?)?)
+                }
+            };
+            self.states.push(accumulator.begin(count));
+        }
+        self.ids.push(id);
+        let number = u32::try_from(place).map_err(|_| {
+            Error::new(
+                Code::ExceededMemoryLimit,
+                "$group has more than 2^32 groups",
+            )
+        })?;
+        self.places.insert(key.into(), number);
+        Ok(place)
+    }
+}

@@ -1,0 +1,130 @@
+//! A whole pipeline: parse, order of stages, and the few rewrites worth having.
+
+use super::dependencies::FieldSet;
+use super::expression::VariableScope;
+use super::stage::{self, Stage};
+use super::value::corrupt;
+use crate::error::{Error, Result};
+use bson::RawDocument;
+
+/// A parsed pipeline.
+///
+/// ```
+/// use bson::rawdoc;
+/// use meridian_engine::aggregate::{Pipeline, Stage};
+///
+/// let pipeline = Pipeline::parse(&[&rawdoc! { "$limit": 5 }]).unwrap();
+/// assert!(matches!(pipeline.stages[..], [Stage::Limit(5)]));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Pipeline {
+    /// In order.
+    pub stages: Vec<Stage>,
+}
+
+impl Pipeline {
+    /// Parses the documents of a `pipeline` array.
+    ///
+    /// # Errors
+    /// 40323 where a document is not one stage, 40324 where it is no stage, 40601 and 40602
+    /// where a stage stands in the wrong place, and the stages' own.
+    pub fn parse(documents: &[&RawDocument]) -> Result<Self> {
+        Self::parse_with(documents, &VariableScope::default())
+    }
+
+    /// As [`Pipeline::parse`], with the variables of the command's `let`.
+    ///
+    /// # Errors
+    /// As [`Pipeline::parse`].
+    pub fn parse_with(documents: &[&RawDocument], scope: &VariableScope) -> Result<Self> {
+        let mut stages = Vec::new();
+        for document in documents {
+            let mut entries = document.iter();
+            let (Some(entry), None) = (entries.next(), entries.next()) else {
+                return Err(Error::location(
+                    40323,
+                    "A pipeline stage specification object must contain exactly one field.",
+                ));
+            };
+            let (key, raw) = entry.map_err(corrupt)?;
+            stage::parse(key.as_str(), raw, scope, &mut stages)?;
+        }
+        check_places(&stages)?;
+        Ok(Self {
+            stages: keep_only_needed(stages),
+        })
+    }
+
+    /// The fields of the input that the pipeline reads.
+    pub fn dependencies(&self) -> FieldSet {
+        let mut set = FieldSet::none();
+        for stage in &self.stages {
+            if let Stage::Match(_) = stage {
+                // A filter does not say yet what it reads.
+                set.add_all();
+                return set;
+            }
+            let (read, goes_on) = stage.dependencies();
+            set.merge(read);
+            if !goes_on {
+                return set;
+            }
+        }
+        set.add_all();
+        set
+    }
+
+    /// The last stage, where it writes.
+    pub fn output(&self) -> Option<&Stage> {
+        self.stages.last().filter(|stage| stage.is_output())
+    }
+}
+
+fn check_places(stages: &[Stage]) -> Result<()> {
+    for (index, stage) in stages.iter().enumerate() {
+        if stage.is_output() && index + 1 != stages.len() {
+            return Err(Error::location(
+                40601,
+                format!(
+                    "{} can only be the final stage in the pipeline",
+                    stage.name()
+                ),
+            ));
+        }
+        if stage.is_source() && index != 0 {
+            return Err(Error::location(
+                40602,
+                format!(
+                    "{} is only valid as the first stage in a pipeline",
+                    stage.name()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tells a `$sort` how many documents the `$skip` and `$limit` behind it leave.
+fn keep_only_needed(mut stages: Vec<Stage>) -> Vec<Stage> {
+    for index in 0..stages.len() {
+        let mut skipped = 0_u64;
+        let mut needed = None;
+        if !matches!(stages[index], Stage::Sort { .. }) {
+            continue;
+        }
+        for behind in &stages[index + 1..] {
+            match behind {
+                Stage::Skip(skip) => skipped = skipped.saturating_add(*skip),
+                Stage::Limit(limit) => {
+                    needed = Some(limit.saturating_add(skipped));
+                    break;
+                }
+                _ => break,
+            }
+        }
+        if let Stage::Sort { limit, .. } = &mut stages[index] {
+            *limit = needed;
+        }
+    }
+    stages
+}

@@ -1,0 +1,432 @@
+//! The stages of a pipeline, parsed.
+
+use super::bucket::{BucketAuto, parse_bucket};
+use super::dependencies::FieldSet;
+use super::expression::{VariableScope, parse_field_path};
+use super::group::Group;
+use super::output::{Merge, Out};
+use super::pipeline::Pipeline;
+use super::sort::SortOrder;
+use super::transform::{ReplaceRoot, Transform};
+use super::unwind::Unwind;
+use super::value::{corrupt, type_name};
+use crate::error::{Error, Result};
+use crate::query::{Filter, text};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::number::Number;
+use std::sync::Arc;
+
+/// A stage of a pipeline.
+#[derive(Debug, Clone)]
+pub enum Stage {
+    /// `$match`.
+    Match(Filter),
+    /// `$project`.
+    Project(Transform),
+    /// `$set` and `$addFields`.
+    Set(Transform),
+    /// `$unset`.
+    Unset(Transform),
+    /// `$replaceRoot` and `$replaceWith`.
+    ReplaceRoot(ReplaceRoot),
+    /// `$sort`; a `$limit` behind it is part of it, so that only so many are kept.
+    Sort {
+        /// The order.
+        order: SortOrder,
+        /// How many are needed.
+        limit: Option<u64>,
+    },
+    /// `$limit`.
+    Limit(u64),
+    /// `$skip`.
+    Skip(u64),
+    /// `$count`: the name of the field.
+    Count(String),
+    /// `$group`; `$bucket` and `$sortByCount` become one and a `$sort`.
+    Group(Arc<Group>),
+    /// `$unwind`.
+    Unwind(Unwind),
+    /// `$sample`.
+    Sample {
+        /// How many documents.
+        size: u64,
+    },
+    /// `$bucketAuto`.
+    BucketAuto(BucketAuto),
+    /// `$facet`: named pipelines.
+    Facet(Vec<(String, Pipeline)>),
+    /// `$out`: the engine writes.
+    Out(Out),
+    /// `$merge`: the engine writes.
+    Merge(Box<Merge>),
+    /// `$indexStats`: the engine supplies the documents.
+    IndexStats,
+    /// `$collStats` with its options: the engine supplies the documents.
+    CollectionStats(RawDocumentBuf),
+}
+
+/// Stages that MongoDB has and Meridian does not.
+const ABSENT: [&str; 26] = [
+    "$changeStream",
+    "$currentOp",
+    "$densify",
+    "$documents",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$lookup",
+    "$planCacheStats",
+    "$redact",
+    "$search",
+    "$searchMeta",
+    "$setWindowFields",
+    "$shardedDataDistribution",
+    "$unionWith",
+    "$operationMetrics",
+    "$listCatalog",
+    "$backupCursor",
+    "$backupCursorExtend",
+    "$queue",
+    "$_internalInhibitOptimization",
+    "$_internalSplitPipeline",
+    "$_internalUnpackBucket",
+];
+
+/// Parses one stage; some become two.
+///
+/// # Errors
+/// 40324 for a name that is no stage, `NotImplemented` for one that is not built yet, and
+/// the stage's own.
+pub(super) fn parse(
+    name: &str,
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
+    let stage = match name {
+        "$match" => Stage::Match(parse_match(raw)?),
+        "$project" => Stage::Project(Transform::project(raw, scope)?),
+        "$set" | "$addFields" => Stage::Set(Transform::set(name, raw, scope)?),
+        "$unset" => Stage::Unset(Transform::unset(raw)?),
+        "$replaceRoot" => Stage::ReplaceRoot(ReplaceRoot::parse_root(raw, scope)?),
+        "$replaceWith" => Stage::ReplaceRoot(ReplaceRoot::parse_with(raw, scope)?),
+        "$sort" => Stage::Sort {
+            order: parse_sort(raw)?,
+            limit: None,
+        },
+        "$limit" => Stage::Limit(parse_limit(raw)?),
+        "$skip" => Stage::Skip(whole(name, 5_107_200, raw)?),
+        "$count" => Stage::Count(parse_count(raw)?),
+        "$group" => Stage::Group(Arc::new(Group::parse(raw, scope)?)),
+        "$sortByCount" => return parse_sort_by_count(raw, scope, out),
+        "$bucket" => return parse_bucket(raw, scope, out),
+        "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
+        "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
+        "$sample" => Stage::Sample {
+            size: parse_sample(raw)?,
+        },
+        "$facet" => Stage::Facet(parse_facet(raw, scope)?),
+        "$out" => Stage::Out(Out::parse(raw)?),
+        "$merge" => Stage::Merge(Box::new(Merge::parse(raw)?)),
+        "$indexStats" => Stage::IndexStats,
+        "$collStats" => match raw {
+            RawBsonRef::Document(options) => Stage::CollectionStats(options.to_owned()),
+            other => {
+                return Err(Error::location(
+                    5_447_000,
+                    format!(
+                        "$collStats must take a nested object but found: {}",
+                        text::element(name, other)
+                    ),
+                ));
+            }
+        },
+        known if ABSENT.contains(&known) => {
+            return Err(Error::not_implemented(format!(
+                "the pipeline stage {known}"
+            )));
+        }
+        unknown => {
+            return Err(Error::location(
+                40324,
+                format!("Unrecognized pipeline stage name: '{unknown}'"),
+            ));
+        }
+    };
+    out.push(stage);
+    Ok(())
+}
+
+impl Stage {
+    /// The stage's name, as errors and `explain` give it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Stage::Match(_) => "$match",
+            Stage::Project(_) => "$project",
+            Stage::Set(_) => "$addFields",
+            Stage::Unset(_) => "$unset",
+            Stage::ReplaceRoot(_) => "$replaceRoot",
+            Stage::Sort { .. } => "$sort",
+            Stage::Limit(_) => "$limit",
+            Stage::Skip(_) => "$skip",
+            Stage::Count(_) => "$count",
+            Stage::Group(_) => "$group",
+            Stage::Unwind(_) => "$unwind",
+            Stage::Sample { .. } => "$sample",
+            Stage::BucketAuto(_) => "$bucketAuto",
+            Stage::Facet(_) => "$facet",
+            Stage::Out(_) => "$out",
+            Stage::Merge(_) => "$merge",
+            Stage::IndexStats => "$indexStats",
+            Stage::CollectionStats(_) => "$collStats",
+        }
+    }
+
+    /// Whether the stage stands at the end and writes.
+    pub fn is_output(&self) -> bool {
+        matches!(self, Stage::Out(_) | Stage::Merge(_))
+    }
+
+    /// Whether the stage stands at the start and makes its own documents.
+    pub fn is_source(&self) -> bool {
+        matches!(self, Stage::IndexStats | Stage::CollectionStats(_))
+    }
+
+    /// Whether the stage answers only after its last input.
+    pub fn is_blocking(&self) -> bool {
+        matches!(
+            self,
+            Stage::Sort { .. }
+                | Stage::Count(_)
+                | Stage::Group(_)
+                | Stage::Sample { .. }
+                | Stage::BucketAuto(_)
+                | Stage::Facet(_)
+        )
+    }
+
+    /// The fields the stage reads, and whether what follows can read others (it cannot
+    /// behind a stage that makes documents anew).
+    pub fn dependencies(&self) -> (FieldSet, bool) {
+        let all = || {
+            let mut set = FieldSet::none();
+            set.add_all();
+            set
+        };
+        match self {
+            Stage::Project(transform) if transform.is_inclusion() => {
+                (transform.dependencies(), false)
+            }
+            Stage::Group(group) => (group.dependencies(), false),
+            Stage::Count(_) => (FieldSet::none(), false),
+            Stage::ReplaceRoot(replace) => (replace.dependencies(), false),
+            Stage::BucketAuto(bucket) => (bucket.dependencies(), false),
+            Stage::Sort { order, .. } => {
+                let mut set = FieldSet::none();
+                order
+                    .fields()
+                    .iter()
+                    .for_each(|(path, _)| set.add(path.as_str()));
+                (set, true)
+            }
+            Stage::Limit(_) | Stage::Skip(_) | Stage::Sample { .. } => (FieldSet::none(), true),
+            _ => (all(), false),
+        }
+    }
+}
+
+fn parse_match(raw: RawBsonRef<'_>) -> Result<Filter> {
+    match raw {
+        RawBsonRef::Document(document) => Filter::parse(document),
+        _ => Err(Error::location(
+            15959,
+            "the match filter must be an expression in an object",
+        )),
+    }
+}
+
+fn parse_sort(raw: RawBsonRef<'_>) -> Result<SortOrder> {
+    match raw {
+        RawBsonRef::Document(document) => SortOrder::parse(document),
+        _ => Err(Error::location(
+            15973,
+            "the $sort key specification must be an object",
+        )),
+    }
+}
+
+fn whole(name: &str, code: i32, raw: RawBsonRef<'_>) -> Result<u64> {
+    let fail = |reason: &str| {
+        let shown = text::element(name, raw);
+        Error::location(
+            code,
+            format!("invalid argument to {name} stage: {reason} {shown}"),
+        )
+    };
+    let number = Number::from_raw(raw).ok_or_else(|| fail("Expected a number in:"))?;
+    let value = number
+        .to_i64_exact()
+        .ok_or_else(|| fail("Expected an integer:"))?;
+    u64::try_from(value).map_err(|_| fail("Expected a non-negative number in:"))
+}
+
+fn parse_limit(raw: RawBsonRef<'_>) -> Result<u64> {
+    match whole("$limit", 5_107_201, raw)? {
+        0 => Err(Error::location(15958, "the limit must be positive")),
+        limit => Ok(limit),
+    }
+}
+
+fn parse_count(raw: RawBsonRef<'_>) -> Result<String> {
+    let (code, reason) = match raw {
+        RawBsonRef::String("") => (40157, "the count field must be a non-empty string"),
+        RawBsonRef::String("_id") => (15948, "a group's _id may only be specified once"),
+        RawBsonRef::String(name) if name.starts_with('$') => {
+            (40158, "the count field cannot be a $-prefixed path")
+        }
+        RawBsonRef::String(name) if name.contains('\0') => {
+            (40159, "the count field cannot contain a null byte")
+        }
+        RawBsonRef::String(name) if name.contains('.') => {
+            (40160, "the count field cannot contain '.'")
+        }
+        RawBsonRef::String(name) => return Ok(name.to_owned()),
+        _ => (40156, "the count field must be a non-empty string"),
+    };
+    Err(Error::location(code, reason))
+}
+
+fn parse_sample(raw: RawBsonRef<'_>) -> Result<u64> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
+            28745,
+            "the $sample stage specification must be an object",
+        ));
+    };
+    let mut size = None;
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        if key.as_str() != "size" {
+            return Err(Error::location(
+                28748,
+                format!("unrecognized option to $sample: {}", key.as_str()),
+            ));
+        }
+        let number = Number::from_raw(raw)
+            .ok_or_else(|| Error::location(28746, "size argument to $sample must be a number"))?;
+        let whole = number.to_i64_truncated().unwrap_or(i64::MAX);
+        size = Some(u64::try_from(whole).map_err(|_| {
+            Error::location(28747, "size argument to $sample must not be negative")
+        })?);
+    }
+    size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))
+}
+
+/// `$sortByCount` is a `$group` that counts, and a `$sort`.
+fn parse_sort_by_count(
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
+    const NO_EXPRESSION: &str = "the sortByCount field must be defined as a $-prefixed path or an expression inside an object";
+    match raw {
+        RawBsonRef::String(path) if path.starts_with('$') => {}
+        RawBsonRef::String(_) => return Err(Error::location(40148, NO_EXPRESSION)),
+        RawBsonRef::Document(document) => {
+            let first = document.iter().flatten().next();
+            if !first.is_some_and(|(key, _)| key.as_str().starts_with('$')) {
+                return Err(Error::location(40147, NO_EXPRESSION));
+            }
+        }
+        _ => {
+            return Err(Error::location(
+                40149,
+                "the sortByCount field must be specified as a string or as an object",
+            ));
+        }
+    }
+    let mut group = RawDocumentBuf::new();
+    group.append(bson::raw::cstr!("_id"), raw);
+    group.append(bson::raw::cstr!("count"), bson::rawdoc! { "$sum": 1 });
+    out.push(Stage::Group(Arc::new(Group::parse(
+        RawBsonRef::Document(&group),
+        scope,
+    )?)));
+    out.push(Stage::Sort {
+        order: SortOrder::parse(&bson::rawdoc! { "count": -1 })?,
+        limit: None,
+    });
+    Ok(())
+}
+
+fn parse_facet(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Vec<(String, Pipeline)>> {
+    let specification = match raw {
+        RawBsonRef::Document(document) if !document.is_empty() => document,
+        _ => {
+            return Err(Error::location(
+                40169,
+                format!(
+                    "the $facet specification must be a non-empty object, but found: {}",
+                    text::element("$facet", raw)
+                ),
+            ));
+        }
+    };
+    let mut facets = Vec::new();
+    for entry in specification.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        let name = key.as_str();
+        if name.contains('.') {
+            return Err(Error::location(
+                16412,
+                "FieldPath field names may not contain '.'. Consider using $getField or $setField.",
+            ));
+        }
+        parse_field_path(name)?;
+        let RawBsonRef::Array(array) = raw else {
+            return Err(Error::location(
+                40170,
+                format!(
+                    "arguments to $facet must be arrays, {name} is type {}",
+                    type_name(raw.element_type())
+                ),
+            ));
+        };
+        facets.push((name.to_owned(), parse_facet_pipeline(array, scope)?));
+    }
+    Ok(facets)
+}
+
+fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result<Pipeline> {
+    let mut stages: Vec<&RawDocument> = Vec::new();
+    for stage in array {
+        match stage.map_err(corrupt)? {
+            RawBsonRef::Document(document) => stages.push(document),
+            _ => {
+                return Err(Error::type_mismatch(
+                    "Each element of the 'pipeline' array must be an object",
+                ));
+            }
+        }
+    }
+    for stage in &stages {
+        let name = stage
+            .iter()
+            .flatten()
+            .next()
+            .map_or("", |(key, _)| key.as_str());
+        if matches!(
+            name,
+            "$out" | "$merge" | "$facet" | "$indexStats" | "$collStats" | "$geoNear"
+        ) {
+            return Err(Error::location(
+                40600,
+                format!("{name} is not allowed to be used within a $facet stage"),
+            ));
+        }
+    }
+    Pipeline::parse_with(&stages, scope)
+}

@@ -1,0 +1,191 @@
+//! `$unwind`: one document for each item of an array.
+
+use super::expression::parse_field_path;
+use super::value::{corrupt, field_name, type_name};
+use crate::error::{Error, Result};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+/// A parsed `$unwind`.
+#[derive(Debug, Clone)]
+pub struct Unwind {
+    path: Box<[Box<str>]>,
+    index: Option<Box<[Box<str>]>>,
+    preserve: bool,
+}
+
+impl Unwind {
+    /// Parses the operand of `$unwind`.
+    ///
+    /// # Errors
+    /// 15981 and 28808 to 28822, and those of field paths.
+    pub fn parse(raw: RawBsonRef<'_>) -> Result<Self> {
+        let (mut path, mut index, mut preserve) = ("", None, false);
+        match raw {
+            RawBsonRef::String(text) => path = text,
+            RawBsonRef::Document(document) => {
+                for entry in document.iter() {
+                    let (key, raw) = entry.map_err(corrupt)?;
+                    match (key.as_str(), raw) {
+                        ("path", RawBsonRef::String(text)) => path = text,
+                        ("path", other) => {
+                            return Err(expected(28808, "a string as the path for", other));
+                        }
+                        ("preserveNullAndEmptyArrays", RawBsonRef::Boolean(value)) => {
+                            preserve = value
+                        }
+                        ("preserveNullAndEmptyArrays", other) => {
+                            let what = "a boolean for the preserveNullAndEmptyArrays option to";
+                            return Err(expected(28809, what, other));
+                        }
+                        ("includeArrayIndex", RawBsonRef::String(text)) if !text.is_empty() => {
+                            index = Some(text);
+                        }
+                        ("includeArrayIndex", other) => {
+                            let what = "a non-empty string for the includeArrayIndex  option to";
+                            return Err(expected(28810, what, other));
+                        }
+                        (other, _) => {
+                            return Err(Error::location(
+                                28811,
+                                format!("unrecognized option to $unwind stage: {other}"),
+                            ));
+                        }
+                    }
+                }
+            }
+            other => {
+                return Err(Error::location(
+                    15981,
+                    format!(
+                        "expected either a string or an object as specification for $unwind stage, \
+                         got {}",
+                        type_name(other.element_type())
+                    ),
+                ));
+            }
+        }
+        if path.is_empty() {
+            return Err(Error::location(28812, "no path specified to $unwind stage"));
+        }
+        let Some(path) = path.strip_prefix('$') else {
+            return Err(Error::location(
+                28818,
+                format!("path option to $unwind stage should be prefixed with a '$': {path}"),
+            ));
+        };
+        if let Some(index) = index.filter(|index| index.starts_with('$')) {
+            return Err(Error::location(
+                28822,
+                format!(
+                    "includeArrayIndex option to $unwind stage should not be prefixed with a '$': \
+                     {index}"
+                ),
+            ));
+        }
+        let index = index.map(parse_field_path).transpose()?;
+        Ok(Self {
+            path: parse_field_path(path)?,
+            index,
+            preserve,
+        })
+    }
+
+    /// Gives `emit` one document for each item.
+    ///
+    /// # Errors
+    /// Those of `emit`, which stops the walk.
+    pub fn apply(
+        &self,
+        document: &RawDocument,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<()>,
+    ) -> Result<()> {
+        let value = value_at(document, &self.path)?;
+        if let Some(RawBsonRef::Array(array)) = value {
+            if !array.is_empty() {
+                for (index, item) in array.into_iter().enumerate() {
+                    let item = item.map_err(corrupt)?;
+                    let changed = set_at(document, &self.path, Some(item))?;
+                    emit(self.with_index(changed, RawBsonRef::Int64(index as i64))?)?;
+                }
+                return Ok(());
+            }
+            if !self.preserve {
+                return Ok(());
+            }
+            let changed = set_at(document, &self.path, None)?;
+            return emit(self.with_index(changed, RawBsonRef::Null)?);
+        }
+        let nothing = matches!(
+            value,
+            None | Some(RawBsonRef::Null) | Some(RawBsonRef::Undefined)
+        );
+        if nothing && !self.preserve {
+            return Ok(());
+        }
+        emit(self.with_index(document.to_owned(), RawBsonRef::Null)?)
+    }
+
+    fn with_index(
+        &self,
+        document: RawDocumentBuf,
+        index: RawBsonRef<'_>,
+    ) -> Result<RawDocumentBuf> {
+        match &self.index {
+            None => Ok(document),
+            Some(path) => set_at(&document, path, Some(index)),
+        }
+    }
+}
+
+fn expected(code: i32, what: &str, found: RawBsonRef<'_>) -> Error {
+    let found = type_name(found.element_type());
+    Error::location(code, format!("expected {what} $unwind stage, got {found}"))
+}
+
+/// The value at a path of documents; arrays on the way end it.
+fn value_at<'d>(document: &'d RawDocument, path: &[Box<str>]) -> Result<Option<RawBsonRef<'d>>> {
+    let (first, rest) = path.split_first().expect("a path has a part");
+    let value = document.get(first).map_err(corrupt)?;
+    match (value, rest.is_empty()) {
+        (value, true) => Ok(value),
+        (Some(RawBsonRef::Document(below)), false) => value_at(below, rest),
+        _ => Ok(None),
+    }
+}
+
+/// The document with the value at a path set, or taken out. What stands in the way of the
+/// path gives way to a document.
+fn set_at(
+    document: &RawDocument,
+    path: &[Box<str>],
+    value: Option<RawBsonRef<'_>>,
+) -> Result<RawDocumentBuf> {
+    let (first, rest) = path.split_first().expect("a path has a part");
+    let below = |old: Option<RawBsonRef<'_>>| match old {
+        Some(RawBsonRef::Document(below)) => set_at(below, rest, value),
+        _ => set_at(&RawDocumentBuf::new(), rest, value),
+    };
+    let mut out = RawDocumentBuf::new();
+    let mut found = false;
+    for entry in document.iter() {
+        let (key, old) = entry.map_err(corrupt)?;
+        if *key.as_str() != **first {
+            out.append(key, old);
+            continue;
+        }
+        found = true;
+        match (rest.is_empty(), value) {
+            (true, Some(value)) => out.append(key, value),
+            (true, None) => {}
+            (false, _) => out.append(key, below(Some(old))?),
+        }
+    }
+    if !found {
+        match (rest.is_empty(), value) {
+            (true, Some(value)) => out.append(field_name(first)?, value),
+            (true, None) => {}
+            (false, _) => out.append(field_name(first)?, below(None)?),
+        }
+    }
+    Ok(out)
+}

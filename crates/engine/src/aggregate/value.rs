@@ -1,0 +1,455 @@
+//! The value an expression computes: a scalar or a piece of the document without a
+//! copy, and owned only where an operator made something new.
+//!
+//! In: raw BSON borrowed from a document or from the expression's own constants. Out:
+//! raw BSON again ([`Value::to_raw`]), or `Bson` for callers that want it. There is one
+//! state BSON has not: [`Value::Missing`], the field that is not there.
+
+use crate::error::{Error, Result};
+use bson::raw::CStr;
+use bson::spec::ElementType;
+use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The fields of a document an operator built.
+pub type Fields<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
+/// What an expression evaluates to.
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    /// The field is not there: not the same as null.
+    Missing,
+    /// A scalar, or something borrowed from the document or the expression.
+    Raw(RawBsonRef<'a>),
+    /// A string an operator built.
+    String(Arc<str>),
+    /// An array an operator built or took apart.
+    Array(Arc<Vec<Value<'a>>>),
+    /// A document an operator built or took apart.
+    Document(Arc<Fields<'a>>),
+}
+
+impl<'a> Value<'a> {
+    /// BSON null.
+    pub const NULL: Value<'static> = Value::Raw(RawBsonRef::Null);
+
+    /// A boolean.
+    pub fn boolean(value: bool) -> Self {
+        Value::Raw(RawBsonRef::Boolean(value))
+    }
+
+    /// A 32-bit integer.
+    pub fn int32(value: i32) -> Self {
+        Value::Raw(RawBsonRef::Int32(value))
+    }
+
+    /// A 64-bit integer.
+    pub fn int64(value: i64) -> Self {
+        Value::Raw(RawBsonRef::Int64(value))
+    }
+
+    /// A 32-bit integer where the value fits one, else a 64-bit one.
+    pub fn int_or_long(value: i64) -> Self {
+        i32::try_from(value).map_or(Value::int64(value), Value::int32)
+    }
+
+    /// A double.
+    pub fn double(value: f64) -> Self {
+        Value::Raw(RawBsonRef::Double(value))
+    }
+
+    /// A date from milliseconds since 1970.
+    pub fn date(millis: i64) -> Self {
+        Value::Raw(RawBsonRef::DateTime(bson::DateTime::from_millis(millis)))
+    }
+
+    /// An owned string.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Value::String(text.into())
+    }
+
+    /// An owned array.
+    pub fn array(items: Vec<Value<'a>>) -> Self {
+        Value::Array(Arc::new(items))
+    }
+
+    /// An owned document.
+    pub fn document(fields: Fields<'a>) -> Self {
+        Value::Document(Arc::new(fields))
+    }
+
+    /// Whether the value is null, undefined or missing.
+    pub fn is_nullish(&self) -> bool {
+        matches!(
+            self,
+            Value::Missing | Value::Raw(RawBsonRef::Null | RawBsonRef::Undefined)
+        )
+    }
+
+    /// Whether there is no value.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Value::Missing)
+    }
+
+    /// Whether the value is an array.
+    pub fn is_array(&self) -> bool {
+        matches!(self, Value::Array(_) | Value::Raw(RawBsonRef::Array(_)))
+    }
+
+    /// Whether the value is a document.
+    pub fn is_document(&self) -> bool {
+        matches!(
+            self,
+            Value::Document(_) | Value::Raw(RawBsonRef::Document(_))
+        )
+    }
+
+    /// Whether the value is one of the four numeric types.
+    pub fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Value::Raw(
+                RawBsonRef::Int32(_)
+                    | RawBsonRef::Int64(_)
+                    | RawBsonRef::Double(_)
+                    | RawBsonRef::Decimal128(_)
+            )
+        )
+    }
+
+    /// The text, where the value is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::Raw(RawBsonRef::String(text)) => Some(text),
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Truth as MongoDB's expressions see it: null, missing, undefined, false and zero
+    /// are false; everything else is true.
+    pub fn truthy(&self) -> bool {
+        match self {
+            Value::Missing => false,
+            Value::Raw(raw) => match raw {
+                RawBsonRef::Null | RawBsonRef::Undefined => false,
+                RawBsonRef::Boolean(value) => *value,
+                RawBsonRef::Int32(value) => *value != 0,
+                RawBsonRef::Int64(value) => *value != 0,
+                RawBsonRef::Double(value) => *value != 0.0,
+                RawBsonRef::Decimal128(_) => {
+                    meridian_value::compare(*raw, RawBsonRef::Int32(0)) != Ordering::Equal
+                }
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+
+    /// The items of an array, or nothing where the value is not one.
+    pub fn items(&self) -> Result<Option<Arc<Vec<Value<'a>>>>> {
+        match self {
+            Value::Array(items) => Ok(Some(Arc::clone(items))),
+            Value::Raw(RawBsonRef::Array(array)) => Ok(Some(Arc::new(raw_items(array)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The fields of a document, or nothing where the value is not one.
+    pub fn fields(&self) -> Result<Option<Arc<Fields<'a>>>> {
+        match self {
+            Value::Document(fields) => Ok(Some(Arc::clone(fields))),
+            Value::Raw(RawBsonRef::Document(document)) => Ok(Some(Arc::new(raw_fields(document)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// One field of a document; missing where there is none.
+    pub fn field(&self, name: &str) -> Result<Value<'a>> {
+        match self {
+            Value::Raw(RawBsonRef::Document(document)) => raw_field(document, name),
+            Value::Document(fields) => Ok(fields
+                .iter()
+                .find(|(key, _)| key == name)
+                .map_or(Value::Missing, |(_, value)| value.clone())),
+            _ => Ok(Value::Missing),
+        }
+    }
+
+    /// MongoDB's name of the value's type (`"missing"` for none), as `$type` gives it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Missing => "missing",
+            Value::Raw(raw) => type_name(raw.element_type()),
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Document(_) => "object",
+        }
+    }
+
+    /// The value as raw BSON that owns its bytes; none where it is missing.
+    pub fn to_raw(&self) -> Result<Option<RawBson>> {
+        Ok(Some(match self {
+            Value::Missing => return Ok(None),
+            Value::Raw(raw) => RawBson::from(*raw),
+            Value::String(text) => RawBson::String(text.to_string()),
+            Value::Array(items) => RawBson::Array(build_array(items)?),
+            Value::Document(fields) => RawBson::Document(build_document(fields)?),
+        }))
+    }
+
+    /// The value as a `Bson` tree; none where it is missing.
+    pub fn to_bson(&self) -> Result<Option<Bson>> {
+        self.to_raw()?
+            .map(|raw| Bson::try_from(raw).map_err(corrupt))
+            .transpose()
+    }
+
+    /// Appends the value under a key; a missing value appends nothing.
+    pub fn append_to(&self, key: &str, out: &mut RawDocumentBuf) -> Result<()> {
+        let key = field_name(key)?;
+        match self {
+            Value::Missing => {}
+            Value::Raw(raw) => out.append(key, *raw),
+            Value::String(text) => out.append(key, &**text),
+            Value::Array(items) => out.append(key, build_array(items)?),
+            Value::Document(fields) => out.append(key, build_document(fields)?),
+        }
+        Ok(())
+    }
+
+    /// Bytes the value takes in memory, roughly: what memory limits count.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Value::Missing => 0,
+            Value::Raw(raw) => raw_size_bytes(*raw),
+            Value::String(text) => 16 + text.len(),
+            Value::Array(items) => {
+                16 + items
+                    .iter()
+                    .map(|item| 16 + item.size_bytes())
+                    .sum::<usize>()
+            }
+            Value::Document(fields) => {
+                16 + fields
+                    .iter()
+                    .map(|(key, value)| 32 + key.len() + value.size_bytes())
+                    .sum::<usize>()
+            }
+        }
+    }
+}
+
+impl<'a> From<RawBsonRef<'a>> for Value<'a> {
+    fn from(raw: RawBsonRef<'a>) -> Self {
+        Value::Raw(raw)
+    }
+}
+
+/// Bytes a raw value takes in memory, roughly.
+pub fn raw_size_bytes(raw: RawBsonRef<'_>) -> usize {
+    16 + match raw {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
+            text.len()
+        }
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        _ => 8,
+    }
+}
+
+/// MongoDB's order of two values; missing sorts with undefined, before null.
+pub fn compare(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    if let (Value::Raw(left), Value::Raw(right)) = (left, right) {
+        return match (left, right) {
+            (RawBsonRef::Int32(a), RawBsonRef::Int32(b)) => a.cmp(b),
+            (RawBsonRef::DateTime(a), RawBsonRef::DateTime(b)) => a.cmp(b),
+            (RawBsonRef::String(a), RawBsonRef::String(b)) => a.cmp(b),
+            (RawBsonRef::Double(a), RawBsonRef::Double(b)) if !a.is_nan() && !b.is_nan() => {
+                a.partial_cmp(b).unwrap_or(Ordering::Equal)
+            }
+            _ => meridian_value::compare(*left, *right),
+        };
+    }
+    bracket(left)
+        .cmp(&bracket(right))
+        .then_with(|| compare_same_bracket(left, right))
+}
+
+fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    if let (Some(a), Some(b)) = (text(left), text(right)) {
+        return a.cmp(b);
+    }
+    // Taking apart what was read once already cannot fail; if it does, the bytes are
+    // corrupt and the order does not matter.
+    if let (Ok(Some(a)), Ok(Some(b))) = (left.items(), right.items()) {
+        return compare_items(&a, &b);
+    }
+    if let (Ok(Some(a)), Ok(Some(b))) = (left.fields(), right.fields()) {
+        return compare_fields(&a, &b);
+    }
+    Ordering::Equal
+}
+
+fn compare_items(left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
+    left.iter()
+        .zip(right)
+        .map(|(a, b)| compare(a, b))
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| left.len().cmp(&right.len()))
+}
+
+fn compare_fields(left: &Fields<'_>, right: &Fields<'_>) -> Ordering {
+    let present = |fields: &Fields<'_>| {
+        fields
+            .iter()
+            .filter(|(_, value)| !value.is_missing())
+            .count()
+    };
+    let left_fields = left.iter().filter(|(_, value)| !value.is_missing());
+    let right_fields = right.iter().filter(|(_, value)| !value.is_missing());
+    for ((left_key, left_value), (right_key, right_value)) in left_fields.zip(right_fields) {
+        let order = bracket(left_value)
+            .cmp(&bracket(right_value))
+            .then_with(|| left_key.cmp(right_key))
+            .then_with(|| compare(left_value, right_value));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    present(left).cmp(&present(right))
+}
+
+fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    match value {
+        Value::Raw(RawBsonRef::Symbol(text)) => Some(text),
+        _ => value.as_str(),
+    }
+}
+
+fn bracket(value: &Value<'_>) -> u8 {
+    match value {
+        Value::Missing => meridian_value::canonical_type(RawBsonRef::Undefined),
+        Value::Raw(raw) => meridian_value::canonical_type(*raw),
+        Value::String(_) => meridian_value::canonical_type(RawBsonRef::String("")),
+        Value::Array(_) => meridian_value::canonical_type(RawBsonRef::Array(empty_array())),
+        Value::Document(_) => {
+            meridian_value::canonical_type(RawBsonRef::Document(empty_document()))
+        }
+    }
+}
+
+/// One field of a raw document; missing where there is none.
+#[inline]
+pub fn raw_field<'a>(document: &'a RawDocument, name: &str) -> Result<Value<'a>> {
+    match meridian_value::field::find(document, name.as_bytes()) {
+        None => Ok(Value::Missing),
+        Some(field) => raw_value(&field),
+    }
+}
+
+/// The value of a field found by a walk.
+#[inline]
+pub fn raw_value<'a>(field: &meridian_value::field::Field<'a>) -> Result<Value<'a>> {
+    field
+        .value()
+        .map(Value::Raw)
+        .ok_or_else(|| corrupt("a value its type does not allow"))
+}
+
+fn empty_document() -> &'static RawDocument {
+    RawDocument::from_bytes(&[5, 0, 0, 0, 0]).expect("the five bytes of an empty document")
+}
+
+fn empty_array() -> &'static RawArray {
+    static EMPTY: std::sync::OnceLock<RawArrayBuf> = std::sync::OnceLock::new();
+    EMPTY.get_or_init(RawArrayBuf::new)
+}
+
+fn raw_items<'a>(array: &'a RawArray) -> Result<Vec<Value<'a>>> {
+    array
+        .into_iter()
+        .map(|item| item.map(Value::Raw).map_err(corrupt))
+        .collect()
+}
+
+fn raw_fields<'a>(document: &'a RawDocument) -> Result<Fields<'a>> {
+    document
+        .iter()
+        .map(|entry| {
+            let (key, value) = entry.map_err(corrupt)?;
+            Ok((Cow::Borrowed(key.as_str()), Value::Raw(value)))
+        })
+        .collect()
+}
+
+/// The bytes of an array; a missing item becomes null, as in MongoDB.
+pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
+    let mut out = RawArrayBuf::new();
+    for item in items {
+        match item {
+            Value::Missing => out.push(RawBsonRef::Null),
+            Value::Raw(raw) => out.push(*raw),
+            Value::String(text) => out.push(&**text),
+            Value::Array(items) => out.push(build_array(items)?),
+            Value::Document(fields) => out.push(build_document(fields)?),
+        }
+    }
+    Ok(out)
+}
+
+/// The bytes of a document; missing fields are left out.
+pub fn build_document(fields: &Fields<'_>) -> Result<RawDocumentBuf> {
+    let mut out = RawDocumentBuf::new();
+    for (key, value) in fields {
+        value.append_to(key, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// A key as BSON wants it.
+///
+/// # Errors
+/// `BadValue` where it holds a null byte.
+pub fn field_name(key: &str) -> Result<&CStr> {
+    key.try_into()
+        .map_err(|_| Error::bad_value("a field name cannot contain a null byte"))
+}
+
+/// The error for bytes that are no BSON: they passed validation on the way in.
+pub fn corrupt(error: impl std::fmt::Display) -> Error {
+    Error::new(
+        crate::error::Code::InvalidBSON,
+        format!("corrupt BSON: {error}"),
+    )
+}
+
+/// MongoDB's name of a BSON type.
+pub fn type_name(kind: ElementType) -> &'static str {
+    match kind {
+        ElementType::Double => "double",
+        ElementType::String => "string",
+        ElementType::EmbeddedDocument => "object",
+        ElementType::Array => "array",
+        ElementType::Binary => "binData",
+        ElementType::Undefined => "undefined",
+        ElementType::ObjectId => "objectId",
+        ElementType::Boolean => "bool",
+        ElementType::DateTime => "date",
+        ElementType::Null => "null",
+        ElementType::RegularExpression => "regex",
+        ElementType::DbPointer => "dbPointer",
+        ElementType::JavaScriptCode => "javascript",
+        ElementType::Symbol => "symbol",
+        ElementType::JavaScriptCodeWithScope => "javascriptWithScope",
+        ElementType::Int32 => "int",
+        ElementType::Timestamp => "timestamp",
+        ElementType::Int64 => "long",
+        ElementType::Decimal128 => "decimal",
+        ElementType::MinKey => "minKey",
+        ElementType::MaxKey => "maxKey",
+    }
+}
