@@ -7,9 +7,13 @@ use super::bits::BitTest;
 use super::pattern::Pattern;
 use super::schema::Schema;
 use super::types::TypeSet;
-use bson::RawBson;
+use crate::aggregate::{Expression, Variables};
+use crate::error::Result;
+use crate::geo;
 use bson::raw::RawBsonRef;
+use bson::{RawBson, RawDocument};
 use meridian_value::path::Path;
+use std::sync::Arc;
 
 /// A condition on a document.
 #[derive(Debug, Clone)]
@@ -27,12 +31,22 @@ pub enum Filter {
         /// What to ask.
         predicate: Predicate,
     },
+    /// `$expr`.
+    Expr(Box<Condition>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
     /// Matches every document.
     Always,
     /// Matches no document.
     Never,
+}
+
+/// An expression as a condition on the whole document.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    expression: Expression,
+    /// Fixed for the command; filters that outlive a command read the clock.
+    variables: Option<Variables>,
 }
 
 /// The five order comparisons; `$ne` is `Not(Compare(Eq, ..))`.
@@ -72,6 +86,10 @@ pub enum Predicate {
     ElemMatchValue(Vec<Predicate>),
     /// `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
     Bits(BitTest),
+    /// `$geoWithin`, `$within`.
+    GeoWithin(Arc<geo::Region>),
+    /// `$geoIntersects`.
+    GeoIntersects(Arc<geo::Region>),
     /// All hold, each for some value of the path (the body of a `$not`).
     And(Vec<Predicate>),
     /// `$not`, `$ne`, `$nin`.
@@ -93,6 +111,32 @@ pub struct Divisor {
     pub divisor: i64,
     /// What must remain.
     pub remainder: i64,
+}
+
+impl Condition {
+    /// The condition that the expression is true.
+    pub fn new(expression: Expression, variables: Option<Variables>) -> Self {
+        Self {
+            expression,
+            variables,
+        }
+    }
+
+    /// The expression.
+    pub fn expression(&self) -> &Expression {
+        &self.expression
+    }
+
+    /// Whether the expression is true for the document.
+    ///
+    /// # Errors
+    /// What the expression raises.
+    pub fn holds(&self, document: &RawDocument) -> Result<bool> {
+        match &self.variables {
+            Some(variables) => self.expression.is_true(document, variables),
+            None => self.expression.is_true(document, &Variables::default()),
+        }
+    }
 }
 
 impl InList {

@@ -43,6 +43,7 @@ impl Filter {
         match self {
             Self::Always => Ok(true),
             Self::Never => Ok(false),
+            Self::Expr(condition) => condition.holds(document),
             Self::Schema(schema) => Ok(schema.matches(document)),
             Self::Field { path, predicate } => Ok(predicate.matches_path(document, path, position)),
             Self::And(children) => {
@@ -153,6 +154,9 @@ impl Predicate {
                 })
             }
             (Self::Bits(test), Some(value)) => test.matches(value),
+            (Self::GeoWithin(region) | Self::GeoIntersects(region), Some(value)) => {
+                region.matches_raw(value)
+            }
         }
     }
 }

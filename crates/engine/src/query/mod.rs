@@ -10,16 +10,21 @@ mod filter;
 mod matches;
 mod parse;
 mod pattern;
+mod projection;
 pub mod schema;
 mod simplify;
+mod sort;
 pub mod text;
 mod types;
 
 pub use bits::{BitMask, BitTest};
-pub use filter::{Comparison, Divisor, Filter, InList, Predicate};
+pub use filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
 pub use parse::ParseContext;
 pub use pattern::Pattern;
+pub use projection::Projection;
 pub use schema::Schema;
+pub use sort::{Sort, SortField};
+pub use text::{document_text, text as display_value};
 pub use types::{TypeSet, type_code, type_name};
 
 use crate::error::{Code, Error};
@@ -27,4 +32,14 @@ use crate::error::{Code, Error};
 /// What a broken document is to a client: `InvalidBSON`.
 pub(crate) fn malformed(error: bson::error::Error) -> Error {
     Error::new(Code::InvalidBSON, error.to_string())
+}
+
+/// Appends a field whose name comes from BSON or from a parsed path: it has no NUL.
+pub(crate) fn append(
+    document: &mut bson::RawDocumentBuf,
+    name: &str,
+    value: impl bson::raw::BindRawBsonRef,
+) {
+    let name = <&bson::raw::CStr>::try_from(name).expect("a name from BSON has no NUL");
+    document.append(name, value);
 }

@@ -5,23 +5,32 @@
 //! the same one is reported.
 
 use super::bits::{BitMask, BitTest};
-use super::filter::{Comparison, Divisor, Filter, InList, Predicate};
+use super::filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
 use super::pattern::Pattern;
 use super::schema::Schema;
 use super::text::{document_text, element};
 use super::types::TypeSet;
+use crate::aggregate::{Expression, VariableScope, Variables};
 use crate::error::{Error, Result};
+use crate::geo;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawBson, RawDocument};
 use meridian_value::number::Number;
 use meridian_value::path::Path;
+use std::sync::Arc;
 
 /// How deep `$and`, `$or`, `$nor`, `$not` and `$elemMatch` may nest.
 const TREE_DEPTH_MAX: usize = 100;
 
 /// What a filter may refer to besides the document.
 #[derive(Debug, Clone, Default)]
-pub struct ParseContext {}
+pub struct ParseContext {
+    /// The variables of the command's `let`.
+    pub scope: VariableScope,
+    /// `$$NOW`, fixed for the command. A filter that outlives a command leaves it out and reads
+    /// the clock for each document.
+    pub variables: Option<Variables>,
+}
 
 impl Filter {
     /// Parses a filter document.
@@ -81,7 +90,6 @@ impl Place {
 }
 
 struct Parser<'c> {
-    #[allow(dead_code)]
     context: &'c ParseContext,
 }
 
@@ -201,7 +209,13 @@ impl Parser<'_> {
                     "{name} can only be applied to the top-level document"
                 )));
             }
-            "$expr" => return Err(Error::not_implemented("$expr")),
+            "$expr" => {
+                let expression = Expression::parse(value, &self.context.scope)?;
+                Filter::Expr(Box::new(Condition::new(
+                    expression,
+                    self.context.variables.clone(),
+                )))
+            }
             "$jsonSchema" => {
                 let RawBsonRef::Document(schema) = value else {
                     return Err(Error::type_mismatch("$jsonSchema must be an object"));
@@ -302,8 +316,11 @@ impl Parser<'_> {
             "$bitsAllClear" => Predicate::Bits(BitTest::parse(BitMask::AllClear, field, value)?),
             "$bitsAnySet" => Predicate::Bits(BitTest::parse(BitMask::AnySet, field, value)?),
             "$bitsAnyClear" => Predicate::Bits(BitTest::parse(BitMask::AnyClear, field, value)?),
-            "$geoWithin" | "$within" | "$geoIntersects" => {
-                return Err(Error::not_implemented(name));
+            "$geoWithin" | "$within" => {
+                Predicate::GeoWithin(Arc::new(geo::Region::parse_within(value)?))
+            }
+            "$geoIntersects" => {
+                Predicate::GeoIntersects(Arc::new(geo::Region::parse_intersects(value)?))
             }
             _ if is_near(name) => {
                 return Err(Error::bad_value(format!(

@@ -1,0 +1,112 @@
+//! Which parts of a document a `find` returns.
+//!
+//! In: a projection document, parsed once, and where it is positional (`a.$`) the filter's array
+//! position for each document. Out: the projected document, built in one pass: what is kept is
+//! copied as it stands, computed fields follow at the end in the order of the projection.
+//! `$meta` is refused by name.
+
+mod apply;
+mod parse;
+
+use super::filter::Predicate;
+use crate::aggregate::{Expression, FieldSet, Variables};
+use meridian_value::path::Path;
+
+pub(super) use parse::check_field_path;
+
+/// A parsed projection.
+#[derive(Debug, Clone)]
+pub struct Projection {
+    tree: Tree,
+    rest: Rest,
+    positional: Option<Path>,
+    variables: Variables,
+}
+
+/// What becomes of fields that the projection does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Keep,
+    Drop,
+}
+
+/// Fields by name, in the order of the projection.
+#[derive(Debug, Clone, Default)]
+struct Tree {
+    fields: Vec<(Box<str>, Action)>,
+}
+
+/// What becomes of one field.
+#[derive(Debug, Clone)]
+enum Action {
+    Keep,
+    Drop,
+    Slice(Slice),
+    /// The first element that satisfies the predicate, as an array of one.
+    FirstMatch(Box<Predicate>),
+    Compute(Box<Expression>),
+    Below(Tree),
+}
+
+/// `$slice: n` and `$slice: [skip, limit]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slice {
+    /// From the end when negative.
+    skip: i64,
+    limit: u64,
+}
+
+impl Projection {
+    /// Whether the projection needs the filter's array position (`a.$`).
+    pub fn is_positional(&self) -> bool {
+        self.positional.is_some()
+    }
+
+    /// Whether fields that are not named are dropped.
+    pub fn is_inclusion(&self) -> bool {
+        self.rest == Rest::Drop
+    }
+
+    /// The fields the projection reads: what an index has to hold to cover it.
+    pub fn needs(&self) -> FieldSet {
+        let mut needed = FieldSet::none();
+        match self.rest {
+            Rest::Keep => needed.add_all(),
+            Rest::Drop => self.tree.add_needs("", &mut needed),
+        }
+        needed
+    }
+}
+
+impl Tree {
+    fn add_needs(&self, prefix: &str, needed: &mut FieldSet) {
+        for (name, action) in &self.fields {
+            let path = if prefix.is_empty() {
+                name.to_string()
+            } else {
+                format!("{prefix}.{name}")
+            };
+            match action {
+                Action::Keep | Action::Slice(_) | Action::FirstMatch(_) => needed.add(path),
+                Action::Drop => {}
+                Action::Compute(expression) => needed.merge(expression.dependencies()),
+                Action::Below(below) => below.add_needs(&path, needed),
+            }
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Action> {
+        self.fields
+            .iter()
+            .find(|(known, _)| **known == *name)
+            .map(|(_, action)| action)
+    }
+
+    fn has_computed(&self) -> bool {
+        self.fields.iter().any(|(_, action)| match action {
+            Action::Compute(_) => true,
+            Action::Below(below) => below.has_computed(),
+            _ => false,
+        })
+    }
+}

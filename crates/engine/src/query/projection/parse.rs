@@ -1,0 +1,478 @@
+//! From a projection document to a [`Projection`].
+//!
+//! The order of checks follows `projection_parser.cpp` of MongoDB 6.0.
+
+use super::{Action, Projection, Rest, Slice, Tree};
+use crate::aggregate::{Expression, VariableScope, Variables};
+use crate::error::{Code, Error, Result};
+use crate::query::filter::{Filter, Predicate};
+use crate::query::parse::{elements, truthy};
+use crate::query::text::{document_text, element};
+use crate::query::types::type_name;
+use bson::raw::RawBsonRef;
+use bson::{RawDocument, RawDocumentBuf};
+use meridian_value::number::Number;
+use meridian_value::path::Path;
+
+impl Projection {
+    /// Parses the projection of a `find`.
+    ///
+    /// # Errors
+    /// MongoDB's codes for mixed inclusion and exclusion (31253, 31254), colliding paths (31249,
+    /// 31250), misplaced positional operators (31276, 31394, 31395) and bad operands;
+    /// `NotImplemented` for `$meta`.
+    ///
+    /// ```
+    /// use meridian_engine::query::Projection;
+    /// let projection = Projection::parse(&bson::rawdoc! { "a": 1, "_id": 0 }, None).unwrap();
+    /// let projected = projection.apply(&bson::rawdoc! { "_id": 1, "a": 2, "b": 3 }, None).unwrap();
+    /// assert_eq!(projected, bson::rawdoc! { "a": 2 });
+    /// ```
+    pub fn parse(projection: &RawDocument, filter: Option<&Filter>) -> Result<Self> {
+        Self::parse_with(projection, filter, &VariableScope::default())
+    }
+
+    /// Parses the projection of a `find` with variables in scope.
+    ///
+    /// # Errors
+    /// As [`Projection::parse`].
+    pub fn parse_with(
+        projection: &RawDocument,
+        filter: Option<&Filter>,
+        scope: &VariableScope,
+    ) -> Result<Self> {
+        let mut parser = Parser {
+            scope,
+            tree: Tree::default(),
+            mode: None,
+            id: None,
+            positional: None,
+            has_first_match: false,
+            has_slice: false,
+        };
+        // The filter is where a position comes from; without one, every document has none.
+        let _ = filter;
+        for (name, value) in elements(projection)? {
+            parser.field(&[], name, value)?;
+        }
+        parser.finish(projection)
+    }
+}
+
+struct Parser<'s> {
+    scope: &'s VariableScope,
+    tree: Tree,
+    /// Set by the first field that decides; `_id` does not.
+    mode: Option<Rest>,
+    /// What is said of `_id` itself.
+    id: Option<bool>,
+    positional: Option<String>,
+    has_first_match: bool,
+    has_slice: bool,
+}
+
+impl Parser<'_> {
+    fn field(&mut self, parents: &[&str], name: &str, value: RawBsonRef<'_>) -> Result<()> {
+        let path = if parents.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", parents.join("."))
+        };
+        if let Some(array) = path.strip_suffix(".$") {
+            return self.positional(&path, array, name, value);
+        }
+        if path.contains(".$.") {
+            return Err(Error::location(
+                31394,
+                "As of 4.4, it's illegal to specify positional operator in the middle of a \
+                 path.Positional projection may only be used at the end, for example: a.b.$. If the \
+                 query previously used a form like a.b.$.d, remove the parts following the '$' and \
+                 the results will be equivalent.",
+            ));
+        }
+        check_field_path(name)?;
+        match value {
+            RawBsonRef::Document(document) => self.document(parents, name, &path, document),
+            RawBsonRef::Boolean(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::Double(_)
+            | RawBsonRef::Decimal128(_) => self.flag(&path, truthy(value)),
+            literal => {
+                self.set_mode_for_expression(name, literal)?;
+                let expression = Expression::parse(literal, self.scope)?;
+                self.insert(&path, Action::Compute(Box::new(expression)))
+            }
+        }
+    }
+
+    fn flag(&mut self, path: &str, is_kept: bool) -> Result<()> {
+        let action = if is_kept { Action::Keep } else { Action::Drop };
+        if path == "_id" {
+            self.id = Some(is_kept);
+            return self.insert(path, action);
+        }
+        self.set_mode(path, if is_kept { Rest::Drop } else { Rest::Keep })?;
+        self.insert(path, action)
+    }
+
+    fn set_mode(&mut self, path: &str, mode: Rest) -> Result<()> {
+        match (self.mode, mode) {
+            (Some(Rest::Drop), Rest::Keep) => Err(Error::location(
+                31254,
+                format!("Cannot do exclusion on field {path} in inclusion projection"),
+            )),
+            (Some(Rest::Keep), Rest::Drop) => Err(Error::location(
+                31253,
+                format!("Cannot do inclusion on field {path} in exclusion projection"),
+            )),
+            _ => {
+                self.mode = Some(mode);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_mode_for_expression(&mut self, name: &str, value: RawBsonRef<'_>) -> Result<()> {
+        if self.mode == Some(Rest::Keep) {
+            return Err(match value {
+                RawBsonRef::Document(_) => Error::location(
+                    31252,
+                    "Cannot use expression other than $meta in exclusion projection",
+                ),
+                _ => Error::location(
+                    31310,
+                    format!(
+                        "Cannot use an expression {} in an exclusion projection",
+                        element(name, value)
+                    ),
+                ),
+            });
+        }
+        self.mode = Some(Rest::Drop);
+        Ok(())
+    }
+
+    fn document(
+        &mut self,
+        parents: &[&str],
+        name: &str,
+        path: &str,
+        document: &RawDocument,
+    ) -> Result<()> {
+        let entries = elements(document)?;
+        let Some((first, operand)) = entries.first() else {
+            return Err(Error::location(
+                51270,
+                "An empty sub-projection is not a valid value. Found empty object at path",
+            ));
+        };
+        if !first.starts_with('$') || entries.len() > 1 {
+            let below: Vec<&str> = parents.iter().copied().chain([name]).collect();
+            for (inner, value) in entries {
+                self.field(&below, inner, value)?;
+            }
+            return Ok(());
+        }
+        match *first {
+            "$slice" => self.slice(name, path, document, *operand),
+            "$elemMatch" => self.first_match(path, document, *operand),
+            "$meta" => Err(meta(*operand)),
+            _ => self.expression(name, path, document),
+        }
+    }
+
+    fn expression(&mut self, name: &str, path: &str, document: &RawDocument) -> Result<()> {
+        let value = RawBsonRef::Document(document);
+        let expression = Expression::parse(value, self.scope).map_err(unknown_expression)?;
+        self.set_mode_for_expression(name, value)?;
+        self.insert(path, Action::Compute(Box::new(expression)))
+    }
+
+    fn slice(
+        &mut self,
+        name: &str,
+        path: &str,
+        document: &RawDocument,
+        operand: RawBsonRef<'_>,
+    ) -> Result<()> {
+        let refused = match Slice::parse(operand) {
+            Ok(Some(slice)) => match self.insert(path, Action::Slice(slice)) {
+                Ok(()) => {
+                    self.has_slice = true;
+                    return Ok(());
+                }
+                Err(collision) if collision.code == Code::Location(31249) => return Err(collision),
+                Err(collision) => format!("{}: {}", collision.code.name(), collision.message),
+            },
+            // `[1, 0]` may still be an expression, and says so itself.
+            Ok(None) => return self.expression(name, path, document),
+            Err(refused) => refused,
+        };
+        self.expression(name, path, document).map_err(|mut error| {
+            error.message = format!(
+                "Invalid $slice syntax. The given syntax {} did not match the find() syntax because \
+                 :: {refused} :: The given syntax did not match the expression $slice syntax. :: \
+                 caused by :: {}",
+                document_text(document),
+                error.message
+            );
+            error
+        })
+    }
+
+    fn first_match(
+        &mut self,
+        path: &str,
+        document: &RawDocument,
+        operand: RawBsonRef<'_>,
+    ) -> Result<()> {
+        let RawBsonRef::Document(_) = operand else {
+            return Err(Error::location(
+                31274,
+                format!(
+                    "elemMatch: Invalid argument, object required, but got {}",
+                    type_name(operand.element_type())
+                ),
+            ));
+        };
+        if self.positional.is_some() {
+            return Err(positional_and_first_match());
+        }
+        if path.contains('.') {
+            return Err(Error::location(
+                31275,
+                "Cannot use $elemMatch projection on a nested field.",
+            ));
+        }
+        let mut filter = RawDocumentBuf::new();
+        crate::query::append(&mut filter, path, document);
+        let predicate = match Filter::parse(&filter)? {
+            Filter::Field { predicate, .. } => predicate,
+            // An `$elemMatch` that simplifies away matches nothing.
+            _ => Predicate::Exists(false),
+        };
+        self.has_first_match = true;
+        self.insert(path, Action::FirstMatch(Box::new(predicate)))
+    }
+
+    fn positional(
+        &mut self,
+        path: &str,
+        array: &str,
+        name: &str,
+        value: RawBsonRef<'_>,
+    ) -> Result<()> {
+        let is_kept = match value {
+            RawBsonRef::Document(_) => {
+                return Err(Error::location(
+                    31271,
+                    "positional projection cannot be used with an expression or sub object",
+                ));
+            }
+            RawBsonRef::Boolean(flag) => flag,
+            other => match Number::from_raw(other) {
+                Some(number) => !number.is_zero(),
+                None => {
+                    return Err(Error::location(
+                        31308,
+                        "positional projection cannot be used with a literal",
+                    ));
+                }
+            },
+        };
+        if !is_kept {
+            return Err(Error::location(
+                31395,
+                "positional projection cannot be used with exclusion",
+            ));
+        }
+        if self.positional.is_some() {
+            return Err(Error::location(
+                31276,
+                "Cannot specify more than one positional projection per query.",
+            ));
+        }
+        if self.has_first_match {
+            return Err(positional_and_first_match());
+        }
+        let _ = name;
+        check_field_path(array)?;
+        self.set_mode(path, Rest::Drop)?;
+        self.positional = Some(array.to_owned());
+        self.insert(array, Action::Keep)
+    }
+
+    fn insert(&mut self, path: &str, action: Action) -> Result<()> {
+        let parts: Vec<&str> = path.split('.').collect();
+        insert(&mut self.tree, &parts, 0, action)
+    }
+
+    fn finish(mut self, projection: &RawDocument) -> Result<Projection> {
+        let rest = match (self.mode, self.id) {
+            (Some(mode), _) => mode,
+            (None, Some(true)) if !projection.is_empty() => Rest::Drop,
+            (None, _) if self.has_slice => Rest::Keep,
+            (None, _) if self.has_first_match => Rest::Drop,
+            (None, _) => Rest::Keep,
+        };
+        if rest == Rest::Drop && self.tree.get("_id").is_none() {
+            self.tree.fields.push(("_id".into(), Action::Keep));
+        }
+        Ok(Projection {
+            tree: self.tree,
+            rest,
+            positional: self.positional.as_deref().map(Path::parse),
+            variables: Variables::default(),
+        })
+    }
+}
+
+fn insert(tree: &mut Tree, parts: &[&str], depth: usize, action: Action) -> Result<()> {
+    let name = parts[depth];
+    let is_last = depth + 1 == parts.len();
+    let collision = |code, rest: String| {
+        Err(Error::location(
+            code,
+            format!("Path collision at {}{rest}", parts.join(".")),
+        ))
+    };
+    match tree.fields.iter_mut().find(|(known, _)| **known == *name) {
+        None if is_last => tree.fields.push((name.into(), action)),
+        None => {
+            let mut below = Tree::default();
+            insert(&mut below, parts, depth + 1, action)?;
+            tree.fields.push((name.into(), Action::Below(below)));
+        }
+        Some((_, Action::Below(below))) if !is_last => insert(below, parts, depth + 1, action)?,
+        Some(_) if is_last => return collision(31250, String::new()),
+        Some(_) => {
+            return collision(
+                31249,
+                format!(" remaining portion {}", parts[depth + 1..].join(".")),
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Slice {
+    /// `None` where only the aggregation expression can be meant.
+    fn parse(operand: RawBsonRef<'_>) -> std::result::Result<Option<Self>, String> {
+        let whole = |value| Number::from_raw(value).map(clamp_to_int32);
+        if let Some(count) = whole(operand) {
+            return Ok(Some(match count {
+                0.. => Self {
+                    skip: 0,
+                    limit: count.unsigned_abs(),
+                },
+                _ => Self {
+                    skip: count,
+                    limit: u64::MAX,
+                },
+            }));
+        }
+        let RawBsonRef::Array(array) = operand else {
+            return Err(
+                "Location31273: $slice only supports numbers and [skip, limit] arrays".into(),
+            );
+        };
+        let items: Vec<RawBsonRef<'_>> = array.into_iter().flatten().collect();
+        match items[..] {
+            [skip, limit] => Ok(match (whole(skip), whole(limit)) {
+                (Some(skip), Some(limit @ 1..)) => Some(Self {
+                    skip,
+                    limit: limit.unsigned_abs(),
+                }),
+                _ => None,
+            }),
+            [_, _, _] => Ok(None),
+            _ => Err("Location31272: $slice array argument should be of form [skip, limit]".into()),
+        }
+    }
+}
+
+/// MongoDB reads these operands as int32, cut off at its ends; NaN is 0.
+fn clamp_to_int32(number: Number) -> i64 {
+    if number.is_nan() {
+        return 0;
+    }
+    let bound = if number.is_negative() {
+        i64::from(i32::MIN)
+    } else {
+        i64::from(i32::MAX)
+    };
+    let whole = number.to_i64_truncated().unwrap_or(bound);
+    whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
+}
+
+fn positional_and_first_match() -> Error {
+    Error::location(31255, "Cannot specify positional operator and $elemMatch.")
+}
+
+/// In a projection an unknown operator has a code of its own.
+fn unknown_expression(error: Error) -> Error {
+    match error.message.strip_prefix("Unrecognized expression '") {
+        Some(name) if error.code == Code::InvalidPipelineOperator => Error::location(
+            31325,
+            format!("Unknown expression {}", name.trim_end_matches('\'')),
+        ),
+        _ => error,
+    }
+}
+
+fn meta(operand: RawBsonRef<'_>) -> Error {
+    const KNOWN: [&str; 10] = [
+        "geoNearDistance",
+        "geoNearPoint",
+        "indexKey",
+        "randVal",
+        "recordId",
+        "searchHighlights",
+        "searchScore",
+        "sortKey",
+        "textScore",
+        "timeseriesBucketMinTime",
+    ];
+    match operand {
+        RawBsonRef::String(kind) if KNOWN.contains(&kind) => {
+            Error::not_implemented(format!("projection {{ $meta: \"{kind}\" }}"))
+        }
+        RawBsonRef::String(kind) => {
+            Error::location(17308, format!("Unsupported argument to $meta: {kind}"))
+        }
+        _ => Error::location(17307, "$meta only supports string arguments"),
+    }
+}
+
+/// Refuses what is no path of field names.
+///
+/// # Errors
+/// MongoDB's: 40352 empty, 40353 ends with a dot, 15998 empty part, 16410 part that starts with `$`.
+pub(in crate::query) fn check_field_path(path: &str) -> Result<()> {
+    if path.is_empty() {
+        return Err(Error::location(
+            40352,
+            "FieldPath cannot be constructed with empty string",
+        ));
+    }
+    if path.ends_with('.') {
+        return Err(Error::location(40353, "FieldPath must not end with a '.'."));
+    }
+    for part in path.split('.') {
+        if part.is_empty() {
+            return Err(Error::location(
+                15998,
+                "FieldPath field names may not be empty strings.",
+            ));
+        }
+        if part.starts_with('$') {
+            return Err(Error::location(
+                16410,
+                "FieldPath field names may not start with '$'. Consider using $getField or \
+                 $setField.",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,425 @@
+//! The order of `sort`, `$sort` and of every other place that orders documents.
+//!
+//! In: `{ a: 1, "b.c": -1 }`. Out: for a document, bytes whose `memcmp` order is MongoDB's. An
+//! array stands for its least element where the order ascends and its greatest where it
+//! descends; fields below one array are taken from the same element (`SortKeyGenerator` of
+//! MongoDB 6.0, which sorts by the best of the keys an index would hold).
+
+use super::parse::elements;
+use super::text::{document_text, element};
+use crate::error::{Error, Result};
+use bson::raw::RawBsonRef;
+use bson::{RawArray, RawDocument, RawDocumentBuf};
+use meridian_value::field;
+use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::number::Number;
+use meridian_value::path::Path;
+
+/// MongoDB's limit on the fields of a sort.
+const FIELDS_MAX: usize = 32;
+
+/// A sort order.
+#[derive(Debug, Clone)]
+pub struct Sort {
+    fields: Vec<SortField>,
+    natural: Option<Direction>,
+}
+
+/// One path of a sort order.
+#[derive(Debug, Clone)]
+pub struct SortField {
+    /// What to order by.
+    pub path: Path,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl Sort {
+    /// Parses a sort document. An empty one sorts nothing.
+    ///
+    /// # Errors
+    /// 15974 and 15975 for what is no direction, 13103 past 32 fields, the errors of field
+    /// paths, and `NotImplemented` for `$meta`.
+    ///
+    /// ```
+    /// use meridian_engine::query::Sort;
+    /// let sort = Sort::parse(&bson::rawdoc! { "a": -1 }).unwrap();
+    /// let (one, two) = (bson::rawdoc! { "a": 1 }, bson::rawdoc! { "a": [0, 2] });
+    /// assert!(sort.key(&two).unwrap() < sort.key(&one).unwrap());
+    /// ```
+    pub fn parse(order: &RawDocument) -> Result<Self> {
+        let entries = elements(order)?;
+        let mut sort = Self {
+            fields: Vec::with_capacity(entries.len()),
+            natural: None,
+        };
+        for (name, value) in &entries {
+            if *name == "$natural" {
+                if entries.len() > 1 {
+                    return Err(Error::bad_value(format!(
+                        "Cannot include '$natural' in compound sort: {}",
+                        document_text(order)
+                    )));
+                }
+                sort.natural = Some(natural_direction(*value)?);
+                return Ok(sort);
+            }
+            let direction = direction(name, *value)?;
+            super::projection::check_field_path(name)?;
+            sort.fields.push(SortField {
+                path: Path::parse(name),
+                direction,
+            });
+        }
+        if sort.fields.len() > FIELDS_MAX {
+            return Err(Error::location(13103, "too many compound keys"));
+        }
+        Ok(sort)
+    }
+
+    /// The paths and directions; empty for `$natural` and for no order at all.
+    pub fn fields(&self) -> &[SortField] {
+        &self.fields
+    }
+
+    /// The direction of `{ $natural: 1 }`.
+    pub fn natural(&self) -> Option<Direction> {
+        self.natural
+    }
+
+    /// Whether no order is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.natural.is_none()
+    }
+
+    /// The order as a document, for `explain`.
+    pub fn to_document(&self) -> RawDocumentBuf {
+        let mut document = RawDocumentBuf::new();
+        let sign = |direction| {
+            if direction == Direction::Ascending {
+                1
+            } else {
+                -1
+            }
+        };
+        if let Some(direction) = self.natural {
+            document.append(bson::raw::cstr!("$natural"), sign(direction));
+        }
+        for field in &self.fields {
+            super::append(&mut document, field.path.as_str(), sign(field.direction));
+        }
+        document
+    }
+
+    /// The bytes that order a document.
+    ///
+    /// # Errors
+    /// `BadValue` when two paths lead through different arrays.
+    pub fn key(&self, document: &RawDocument) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(16 * self.fields.len());
+        self.append_key(document, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Appends the bytes that order a document.
+    ///
+    /// # Errors
+    /// As [`Sort::key`].
+    pub fn append_key(&self, document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        let mut types = TypeBits::new();
+        for field in &self.fields {
+            match scalar(document, &field.path) {
+                Some(value) => key::encode(value, field.direction, out, &mut types),
+                None => {
+                    out.truncate(start);
+                    return self.append_array_key(document, out);
+                }
+            }
+            types.clear();
+        }
+        Ok(())
+    }
+
+    /// The least of the keys that the arrays on the way give rise to.
+    fn append_array_key(&self, document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
+        let slots = self
+            .fields
+            .iter()
+            .map(|field| Slot::Open(document, field.path.parts()))
+            .collect();
+        let mut best: Option<Vec<u8>> = None;
+        self.expand(slots, &mut best)?;
+        out.extend_from_slice(&best.expect("an expansion ends in at least one key"));
+        Ok(())
+    }
+
+    fn expand(&self, mut slots: Vec<Slot<'_>>, best: &mut Option<Vec<u8>>) -> Result<()> {
+        for slot in &mut slots {
+            slot.advance();
+        }
+        let arrays: Vec<&RawArray> = slots.iter().filter_map(Slot::array).collect();
+        let Some(&shared) = arrays.first() else {
+            self.offer(&slots, best);
+            return Ok(());
+        };
+        if arrays
+            .iter()
+            .any(|array| !std::ptr::eq(array.as_bytes(), shared.as_bytes()))
+        {
+            return Err(Error::bad_value(
+                "cannot sort with keys that are parallel arrays",
+            ));
+        }
+        let mut is_empty = true;
+        for item in shared.into_iter().flatten() {
+            is_empty = false;
+            self.expand(
+                slots.iter().map(|slot| slot.with_item(item)).collect(),
+                best,
+            )?;
+        }
+        if is_empty {
+            // An empty array sorts as undefined: before null.
+            let item = RawBsonRef::Undefined;
+            self.expand(
+                slots.iter().map(|slot| slot.with_item(item)).collect(),
+                best,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn offer(&self, slots: &[Slot<'_>], best: &mut Option<Vec<u8>>) {
+        let mut bytes = Vec::new();
+        let mut types = TypeBits::new();
+        for (slot, field) in slots.iter().zip(&self.fields) {
+            key::encode(slot.value(), field.direction, &mut bytes, &mut types);
+        }
+        if best.as_ref().is_none_or(|known| bytes < *known) {
+            *best = Some(bytes);
+        }
+    }
+}
+
+/// How far one path has been followed.
+#[derive(Clone, Copy)]
+enum Slot<'a> {
+    /// These parts are still to be followed from this document.
+    Open(&'a RawDocument, &'a [Box<str>]),
+    /// The path met an array with these parts left.
+    Array(&'a RawArray, &'a [Box<str>]),
+    /// The path ended.
+    Value(RawBsonRef<'a>),
+}
+
+impl<'a> Slot<'a> {
+    fn advance(&mut self) {
+        while let Slot::Open(document, parts) = *self {
+            let (part, rest) = parts.split_first().expect("an open slot has parts left");
+            let found = field::find(document, part.as_bytes()).and_then(|entry| entry.value());
+            *self = Self::at(found, rest);
+        }
+    }
+
+    fn at(found: Option<RawBsonRef<'a>>, rest: &'a [Box<str>]) -> Self {
+        match found {
+            Some(RawBsonRef::Array(array)) => match positional(array, rest) {
+                Some((item, rest)) => Self::at(Some(item), rest),
+                None => Slot::Array(array, rest),
+            },
+            Some(value) if rest.is_empty() => Slot::Value(value),
+            Some(RawBsonRef::Document(document)) => Slot::Open(document, rest),
+            _ => Slot::Value(RawBsonRef::Null),
+        }
+    }
+
+    fn array(&self) -> Option<&'a RawArray> {
+        match self {
+            Slot::Array(array, _) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The slot with one element in place of the array; an array within the array stays whole.
+    fn with_item(&self, item: RawBsonRef<'a>) -> Self {
+        match *self {
+            Slot::Array(_, []) => Slot::Value(item),
+            Slot::Array(_, rest) => match item {
+                RawBsonRef::Document(document) => Slot::Open(document, rest),
+                _ => Slot::Value(RawBsonRef::Null),
+            },
+            other => other,
+        }
+    }
+
+    fn value(&self) -> RawBsonRef<'a> {
+        match self {
+            Slot::Value(value) => *value,
+            _ => RawBsonRef::Null,
+        }
+    }
+}
+
+/// `a.0.b` over an array `a`: the element at that position.
+fn positional<'a>(
+    array: &'a RawArray,
+    rest: &'a [Box<str>],
+) -> Option<(RawBsonRef<'a>, &'a [Box<str>])> {
+    let (first, rest) = rest.split_first()?;
+    if !first.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let item = array.get(first.parse().ok()?).ok()??;
+    Some((item, rest))
+}
+
+/// What the path reaches when no array lies on it or at its end; null when it is missing.
+#[inline]
+fn scalar<'a>(document: &'a RawDocument, path: &Path) -> Option<RawBsonRef<'a>> {
+    let mut document = document;
+    let mut parts = path.parts().iter();
+    let mut part = parts.next()?;
+    loop {
+        let found = field::find(document, part.as_bytes()).and_then(|entry| entry.value());
+        match (found, parts.next()) {
+            (Some(RawBsonRef::Array(_)), _) => return None,
+            (value, None) => return Some(value.unwrap_or(RawBsonRef::Null)),
+            (Some(RawBsonRef::Document(inner)), Some(next)) => {
+                document = inner;
+                part = next;
+            }
+            (_, Some(_)) => return Some(RawBsonRef::Null),
+        }
+    }
+}
+
+fn direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
+    if let RawBsonRef::Document(document) = value {
+        return Err(meta(document));
+    }
+    let Some(number) = Number::from_raw(value) else {
+        return Err(Error::location(
+            15974,
+            format!(
+                "Illegal key in $sort specification: {}",
+                element(name, value)
+            ),
+        ));
+    };
+    match number.to_i64_truncated() {
+        Some(1) => Ok(Direction::Ascending),
+        Some(-1) => Ok(Direction::Descending),
+        _ => Err(Error::location(
+            15975,
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
+        )),
+    }
+}
+
+fn meta(operand: &RawDocument) -> Error {
+    match operand.get("$meta") {
+        Ok(Some(RawBsonRef::String(kind @ ("textScore" | "randVal" | "searchScore")))) => {
+            Error::not_implemented(format!("sort by {{ $meta: \"{kind}\" }}"))
+        }
+        Ok(Some(other)) => Error::location(
+            31138,
+            format!("Illegal $meta sort: {}", element("$meta", other)),
+        ),
+        _ => Error::location(
+            17312,
+            "$meta is the only expression supported by $sort right now",
+        ),
+    }
+}
+
+fn natural_direction(value: RawBsonRef<'_>) -> Result<Direction> {
+    match Number::from_raw(value) {
+        Some(number) if number.is_negative() => Ok(Direction::Descending),
+        Some(_) => Ok(Direction::Ascending),
+        None => Err(Error::location(
+            15974,
+            format!(
+                "Illegal key in $sort specification: {}",
+                element("$natural", value)
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    fn sorted(order: RawDocumentBuf, documents: Vec<RawDocumentBuf>) -> Vec<i32> {
+        let sort = Sort::parse(&order).unwrap();
+        let mut keyed: Vec<_> = documents
+            .iter()
+            .map(|document| {
+                (
+                    sort.key(document).unwrap(),
+                    document.get_i32("_id").unwrap(),
+                )
+            })
+            .collect();
+        keyed.sort();
+        keyed.into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn arrays_sort_by_their_best_element() {
+        let documents = vec![
+            rawdoc! { "_id": 1, "a": [3, 9] },
+            rawdoc! { "_id": 2, "a": 5 },
+            rawdoc! { "_id": 3, "a": [] },
+            rawdoc! { "_id": 4 },
+            rawdoc! { "_id": 5, "a": "x" },
+        ];
+        assert_eq!(
+            sorted(rawdoc! { "a": 1 }, documents.clone()),
+            [3, 4, 1, 2, 5]
+        );
+        assert_eq!(sorted(rawdoc! { "a": -1 }, documents), [5, 1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn fields_below_one_array_come_from_one_element() {
+        let documents = vec![
+            rawdoc! { "_id": 1, "a": [{ "b": 1, "c": 9 }, { "b": 2, "c": 1 }] },
+            rawdoc! { "_id": 2, "a": [{ "b": 1, "c": 5 }] },
+        ];
+        assert_eq!(sorted(rawdoc! { "a.b": 1, "a.c": 1 }, documents), [2, 1]);
+    }
+
+    #[test]
+    fn parallel_arrays_are_refused() {
+        let sort = Sort::parse(&rawdoc! { "a": 1, "b": 1 }).unwrap();
+        let error = sort.key(&rawdoc! { "a": [1], "b": [1] }).unwrap_err();
+        assert_eq!(
+            error.message,
+            "cannot sort with keys that are parallel arrays"
+        );
+    }
+
+    #[test]
+    fn bad_orders_have_mongodbs_codes() {
+        for (order, code) in [
+            (rawdoc! { "a": 2 }, 15975),
+            (rawdoc! { "a": "x" }, 15974),
+            (rawdoc! { "a": { "$meta": "foo" } }, 31138),
+            (rawdoc! { "a": {} }, 17312),
+            (rawdoc! { "": 1 }, 40352),
+            (rawdoc! { "a.": 1 }, 40353),
+            (rawdoc! { "a..b": 1 }, 15998),
+            (rawdoc! { "$a": 1 }, 16410),
+            (rawdoc! { "$natural": 1, "a": 1 }, 2),
+        ] {
+            assert_eq!(
+                Sort::parse(&order).unwrap_err().code.number(),
+                code,
+                "{order:?}"
+            );
+        }
+    }
+}
