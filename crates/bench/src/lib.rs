@@ -1,1 +1,49 @@
-//! Placeholder.
+//! `meridian bench`: published evaluations, run again on Meridian and its peers.
+//!
+//! In: a suite's name and one or more targets. Out: a table in the terminal
+//! and, if asked for, JSON and a self-contained page. Every target is spoken to
+//! through its public protocol with the official Rust driver or a plain socket;
+//! nothing here knows Meridian's inside. Absolute figures belong to the machine
+//! they were taken on: what counts is the ratio between targets of one run.
+//!
+//! [`suites`] say what is asked, [`targets`] start and observe the servers,
+//! [`report`] prints. [`client`] is the plain-socket client, which `meridian
+//! import` uses too.
+
+pub mod client;
+pub mod machine;
+pub mod measure;
+pub mod process;
+pub mod progress;
+pub mod report;
+pub mod size;
+pub mod suites;
+pub mod targets;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `meridian bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// The evaluation to run.
+    #[command(subcommand)]
+    pub suite: Suite,
+}
+
+/// The evaluations that can be run.
+#[derive(Debug, Subcommand)]
+pub enum Suite {
+    /// An operations centre's map: 1,692,000 events with a place and times
+    #[command(long_about = suites::weather::LONG_ABOUT)]
+    Weather(suites::weather::WeatherArgs),
+}
+
+/// Runs one suite.
+///
+/// # Errors
+/// When a target cannot be started or reached, or answers wrongly.
+pub fn run(args: BenchArgs) -> anyhow::Result<()> {
+    match args.suite {
+        Suite::Weather(args) => suites::weather::run(args),
+    }
+}

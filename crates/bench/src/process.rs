@@ -1,0 +1,248 @@
+//! A server process of our own: started, observed, ended.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a server may take to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a server may take to end after SIGTERM before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Kernel clock ticks a second in `/proc/PID/stat` (fixed at 100 on Linux's user interface).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A child process that listens on a port; stopped when dropped.
+pub struct ServerProcess {
+    child: Child,
+    log: PathBuf,
+    /// The port it listens on.
+    pub port: u16,
+}
+
+impl ServerProcess {
+    /// Starts `command`, its output going to `log`, and waits until `port` answers.
+    ///
+    /// # Errors
+    /// When it cannot be started, ends at once or does not listen in time; the end of its log is quoted.
+    pub fn start(mut command: Command, log: &Path, port: u16) -> anyhow::Result<Self> {
+        let output =
+            File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        let mut process = Self {
+            child,
+            log: log.to_owned(),
+            port,
+        };
+        process.wait_until_listening(&program)?;
+        Ok(process)
+    }
+
+    fn wait_until_listening(&mut self, program: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{program} ended at once ({status}):\n{}", self.log_tail());
+            }
+            if started.elapsed() > START_TIMEOUT {
+                bail!(
+                    "{program} does not listen on port {}:\n{}",
+                    self.port,
+                    self.log_tail()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// The last lines that the server wrote.
+    pub fn log_tail(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks the process to end and waits; kills it when it does not.
+    pub fn stop(&mut self) {
+        if !self.is_running() {
+            return;
+        }
+        // The standard library can only kill; SIGTERM lets the server close its files.
+        let _ = Command::new("kill")
+            .arg("-TERM")
+            .arg(self.child.id().to_string())
+            .status();
+        let asked = Instant::now();
+        while self.is_running() {
+            if asked.elapsed() > STOP_TIMEOUT {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that nobody listens on now.
+///
+/// # Errors
+/// When the machine has none.
+pub fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
+
+/// Memory of a process and its descendants in bytes, shared pages counted once.
+pub fn memory_bytes(id: u32) -> Option<u64> {
+    let total: u64 = family(id)
+        .into_iter()
+        .filter_map(process_memory_bytes)
+        .sum();
+    (total > 0).then_some(total)
+}
+
+/// The most that one process ever had resident, in bytes.
+pub fn memory_peak_bytes(id: u32) -> Option<u64> {
+    kibibytes(
+        &std::fs::read_to_string(format!("/proc/{id}/status")).ok()?,
+        "VmHWM:",
+    )
+}
+
+/// Processor seconds spent so far by a process and its living descendants.
+pub fn processor_seconds(id: u32) -> f64 {
+    family(id).into_iter().filter_map(process_seconds).sum()
+}
+
+fn process_memory_bytes(id: u32) -> Option<u64> {
+    let proportional = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup"))
+        .ok()
+        .and_then(|text| kibibytes(&text, "Pss:"));
+    proportional.or_else(|| {
+        kibibytes(
+            &std::fs::read_to_string(format!("/proc/{id}/status")).ok()?,
+            "VmRSS:",
+        )
+    })
+}
+
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(
+        line[name.len()..]
+            .trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .ok()?
+            * 1024,
+    )
+}
+
+/// State, parent and times are the fields after the parenthesised name.
+fn stat_fields(id: u32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let rest = &text[text.rfind(')')? + 1..];
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Processor seconds spent so far by this process alone, servers that it started left out.
+pub fn own_processor_seconds() -> f64 {
+    process_seconds(std::process::id()).unwrap_or(0.0)
+}
+
+fn process_seconds(id: u32) -> Option<f64> {
+    let fields = stat_fields(id)?;
+    let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+    Some(ticks / TICKS_PER_SECOND)
+}
+
+fn family(id: u32) -> Vec<u32> {
+    let mut members = vec![id];
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|process| Some((process, stat_fields(process)?.get(1)?.parse().ok()?)))
+        .collect();
+    let mut next = 0;
+    while next < members.len() {
+        let parent = members[next];
+        members.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(process, _)| *process),
+        );
+        next += 1;
+    }
+    members
+}
+
+/// Bytes that a directory's files take on disk (allocated blocks, as `du`).
+pub fn disk_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_time() {
+        let id = std::process::id();
+        assert!(memory_bytes(id).expect("memory") > 100_000);
+        assert!(memory_peak_bytes(id).expect("peak") > 100_000);
+        assert!(processor_seconds(id) >= 0.0);
+    }
+
+    #[test]
+    fn a_server_that_ends_at_once_is_reported_with_its_words() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo this is why; exit 3"]);
+        let port = free_port().expect("port");
+        let error = ServerProcess::start(command, &directory.path().join("log"), port)
+            .err()
+            .expect("fails");
+        assert!(error.to_string().contains("this is why"), "{error}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A run's figures as a table for the terminal, as JSON, and as a page.
+//!
+//! All three show the same rows: one row a measure, one column a target, and
+//! how many times better the first target is than each other.
+
+pub mod html;
+pub mod json;
+pub mod table;
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::measure::{Measure, Spread, Unit};
+use crate::suites::weather::TargetReport;
+
+/// Everything that a reader needs.
+#[derive(Serialize)]
+pub struct Report {
+    /// The suite's short name.
+    pub suite: &'static str,
+    /// The suite's full name.
+    pub title: &'static str,
+    /// What it ran on.
+    pub machine: Machine,
+    /// What was run.
+    pub parameters: Vec<(String, String)>,
+    /// What each target did, the first being compared with the others.
+    pub targets: Vec<TargetReport>,
+    /// The published text of a row.
+    #[serde(skip)]
+    pub published: fn(&str, &str) -> Option<&'static str>,
+    /// Whose figures they are.
+    pub published_legend: &'static str,
+}
+
+/// One row over all targets.
+pub struct Row<'a> {
+    /// The table it belongs to.
+    pub group: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// What the figures mean.
+    pub unit: Unit,
+    /// The measure of each target, in order.
+    pub cells: Vec<Option<&'a Measure>>,
+    /// What was published.
+    pub published: Option<&'static str>,
+}
+
+impl Row<'_> {
+    /// Middle of each target's samples.
+    pub fn medians(&self) -> Vec<Option<f64>> {
+        self.cells
+            .iter()
+            .map(|cell| cell.and_then(Measure::spread).map(|spread| spread.median))
+            .collect()
+    }
+
+    /// How many times better the first target is than each other one.
+    pub fn advantages(&self) -> Vec<Option<f64>> {
+        let medians = self.medians();
+        let ours = medians.first().copied().flatten();
+        medians
+            .iter()
+            .skip(1)
+            .map(|theirs| self.unit.advantage(ours?, (*theirs)?))
+            .collect()
+    }
+}
+
+impl Report {
+    /// All rows, in the order in which groups and then rows first appear.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        let mut groups: Vec<&str> = Vec::new();
+        for measure in self.targets.iter().flat_map(|target| &target.measures) {
+            if !groups.contains(&measure.group.as_str()) {
+                groups.push(&measure.group);
+            }
+        }
+        groups
+            .into_iter()
+            .flat_map(|group| self.rows_of(group))
+            .collect()
+    }
+
+    fn rows_of<'a>(&'a self, group: &'a str) -> Vec<Row<'a>> {
+        let mut names: Vec<(&str, Unit)> = Vec::new();
+        for measure in self.targets.iter().flat_map(|target| &target.measures) {
+            if measure.group == group && !names.iter().any(|(name, _)| *name == measure.name) {
+                names.push((&measure.name, measure.unit));
+            }
+        }
+        let cell = |target: &'a TargetReport, name: &str| {
+            target
+                .measures
+                .iter()
+                .find(|measure| measure.group == group && measure.name == name)
+        };
+        names
+            .into_iter()
+            .map(|(name, unit)| Row {
+                group,
+                name,
+                unit,
+                cells: self
+                    .targets
+                    .iter()
+                    .map(|target| cell(target, name))
+                    .collect(),
+                published: (self.published)(group, name),
+            })
+            .collect()
+    }
+
+    /// Rows on which the first target is worse than another, as sentences.
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses = Vec::new();
+        for row in self.rows() {
+            for (advantage, other) in row.advantages().iter().zip(self.targets.iter().skip(1)) {
+                if let Some(advantage) = advantage.filter(|advantage| *advantage < 0.995) {
+                    losses.push(format!(
+                        "{}, {}: {advantage:.2} × {}",
+                        row.group, row.name, other.name
+                    ));
+                }
+            }
+        }
+        losses
+    }
+
+    /// Notes on rows, each once for all rows of a target that it belongs to.
+    pub fn notes(&self) -> Vec<String> {
+        self.targets.iter().flat_map(notes_of).collect()
+    }
+}
+
+fn notes_of(target: &TargetReport) -> Vec<String> {
+    let mut notes: Vec<(&str, &Measure, usize)> = Vec::new();
+    for measure in &target.measures {
+        let Some(note) = measure.note.as_deref() else {
+            continue;
+        };
+        match notes.iter_mut().find(|(so_far, _, _)| *so_far == note) {
+            Some((_, _, further)) => *further += 1,
+            None => notes.push((note, measure, 0)),
+        }
+    }
+    let line = |(note, first, further): (&str, &Measure, usize)| {
+        let more = if further == 0 {
+            String::new()
+        } else {
+            format!(" and {further} more")
+        };
+        format!(
+            "{}, {}, {}{more}: {note}",
+            target.name, first.group, first.name
+        )
+    };
+    notes.into_iter().map(line).collect()
+}
+
+/// A number with separators between thousands.
+pub fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = text
+        .split_once('.')
+        .map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
+    let (sign, digits) = whole
+        .strip_prefix('-')
+        .map_or(("", whole), |digits| ("-", digits));
+    let mut out = String::with_capacity(text.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{out}{point}{fraction}")
+}
+
+/// A figure with as many decimals as its size deserves.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    grouped(value, decimals)
+}
+
+/// `median (min–max)`, or only the figure when there is one sample.
+pub fn spread_text(measure: &Measure) -> String {
+    match measure.spread() {
+        None => String::new(),
+        Some(Spread { median, .. }) if measure.samples.len() == 1 => figure(median),
+        Some(Spread { min, median, max }) => {
+            format!("{} ({}–{})", figure(median), figure(min), figure(max))
+        }
+    }
+}
+
+/// `12.3 ×`, how many times better.
+pub fn advantage_text(advantage: Option<f64>) -> String {
+    advantage.map_or_else(String::new, |times| {
+        if times >= 100.0 {
+            format!("{times:.0} ×")
+        } else {
+            format!("{times:.2} ×")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(grouped(1_692_000.0, 0), "1,692,000");
+        assert_eq!(grouped(-1234.5, 1), "-1,234.5");
+        assert_eq!(grouped(999.0, 0), "999");
+        assert_eq!(figure(18.14), "18.1");
+        assert_eq!(figure(0.2504), "0.250");
+    }
+}

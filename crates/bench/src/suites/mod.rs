@@ -1,0 +1,3 @@
+//! The evaluations: each has its data, its questions and its published figures.
+
+pub mod weather;

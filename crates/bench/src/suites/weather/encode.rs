@@ -1,0 +1,212 @@
+//! One event as BSON, as a row of PostgreSQL's binary COPY and as a CSV line.
+//!
+//! All three are written byte by byte into a caller's buffer: encoding is the
+//! client's cost and must not be what is measured.
+
+use std::io::Write;
+
+use super::generator::Event;
+
+/// The columns of the CSV file, in order.
+pub const CSV_HEADER: &str = "indexnum,startdatetime,enddatetime,location,name,lastupdatedatetime,timezoneoffset,permitid,reading";
+/// The same with mongoimport's types, for `--columnsHaveTypes`.
+pub const CSV_TYPED_HEADER: &str = "indexnum.int32(),startdatetime.date(2006-01-02 15:04:05),enddatetime.date(2006-01-02 15:04:05),location.point(),name.string(),lastupdatedatetime.date(2006-01-02 15:04:05),timezoneoffset.int32(),permitid.int32(),reading.double()";
+/// What a binary COPY starts with: signature, flags, extension length.
+pub const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+/// What a binary COPY ends with.
+pub const COPY_TRAILER: &[u8] = &[0xff, 0xff];
+/// 2000-01-01T00:00:00Z in milliseconds since 1970: where PostgreSQL's times start.
+const POSTGRES_EPOCH_MS: i64 = 946_684_800_000;
+/// Little-endian point with a reference system, then 4326 (WGS 84).
+const EWKB_POINT_HEADER: [u8; 9] = [1, 1, 0, 0, 0x20, 0xe6, 0x10, 0, 0];
+
+/// What a document's `_id` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Key {
+    /// An ObjectId, as drivers make it, beside `indexnum`.
+    ObjectId,
+    /// `indexnum` itself, which saves one index.
+    Indexnum,
+}
+
+/// Appends the event as a BSON document, `_id` first.
+pub fn bson(event: &Event, key: Key, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    match key {
+        Key::ObjectId => {
+            out.extend_from_slice(b"\x07_id\0");
+            out.extend_from_slice(&object_id(event));
+            int32(b"\x10indexnum\0", event.indexnum, out);
+        }
+        Key::Indexnum => int32(b"\x10_id\0", event.indexnum, out),
+    }
+    int64(b"\x09startdatetime\0", event.start_ms, out);
+    int64(b"\x09enddatetime\0", event.end_ms, out);
+    point(b"\x03location\0", event.longitude, event.latitude, out);
+    string(b"\x02name\0", event.name, out);
+    int64(b"\x09lastupdatedatetime\0", event.last_update_ms, out);
+    int32(b"\x10timezoneoffset\0", event.timezone_offset, out);
+    int32(b"\x10permitid\0", event.permit_id, out);
+    out.extend_from_slice(b"\x01reading\0");
+    out.extend_from_slice(&event.reading.to_le_bytes());
+    out.push(0);
+    let length = (out.len() - start) as i32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The same with a field `expirationDate`, `lifetime_ms` after the last update.
+pub fn bson_with_expiration(event: &Event, key: Key, lifetime_ms: i64, out: &mut Vec<u8>) {
+    let start = out.len();
+    bson(event, key, out);
+    out.pop();
+    int64(
+        b"\x09expirationDate\0",
+        event.last_update_ms + lifetime_ms,
+        out,
+    );
+    out.push(0);
+    let length = (out.len() - start) as i32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// As a driver makes it: seconds, five bytes of its process, a counter; ascending.
+fn object_id(event: &Event) -> [u8; 12] {
+    let mut id = [0u8; 12];
+    let seconds = 0x6000_0000u32 + (event.indexnum as u32 >> 15);
+    id[..4].copy_from_slice(&seconds.to_be_bytes());
+    id[4..9].copy_from_slice(b"\x8e\x41\xd0\x37\xba");
+    id[9..].copy_from_slice(&(event.indexnum as u32).to_be_bytes()[1..]);
+    id
+}
+
+fn int32(head: &[u8], value: i32, out: &mut Vec<u8>) {
+    out.extend_from_slice(head);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn int64(head: &[u8], value: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(head);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn string(head: &[u8], value: &str, out: &mut Vec<u8>) {
+    int32(head, value.len() as i32 + 1, out);
+    out.extend_from_slice(value.as_bytes());
+    out.push(0);
+}
+
+/// Appends an embedded GeoJSON point: `{type: "Point", coordinates: [longitude, latitude]}`.
+/// `head` is the element's type byte, name and terminator.
+pub fn point(head: &[u8], longitude: f64, latitude: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(head);
+    out.extend_from_slice(
+        b"\x3d\0\0\0\x02type\0\x06\0\0\0Point\0\x04coordinates\0\x1b\0\0\0\x010\0",
+    );
+    out.extend_from_slice(&longitude.to_le_bytes());
+    out.extend_from_slice(b"\x011\0");
+    out.extend_from_slice(&latitude.to_le_bytes());
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Appends the event as one row of a binary COPY.
+pub fn copy_row(event: &Event, out: &mut Vec<u8>) {
+    out.extend_from_slice(&9u16.to_be_bytes());
+    field(&event.indexnum.to_be_bytes(), out);
+    field(&postgres_time(event.start_ms), out);
+    field(&postgres_time(event.end_ms), out);
+    field(
+        &extended_well_known_binary(event.longitude, event.latitude),
+        out,
+    );
+    field(event.name.as_bytes(), out);
+    field(&postgres_time(event.last_update_ms), out);
+    field(&event.timezone_offset.to_be_bytes(), out);
+    field(&event.permit_id.to_be_bytes(), out);
+    field(&event.reading.to_be_bytes(), out);
+}
+
+fn field(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+fn postgres_time(unix_ms: i64) -> [u8; 8] {
+    ((unix_ms - POSTGRES_EPOCH_MS) * 1000).to_be_bytes()
+}
+
+/// A position as PostGIS's geometry takes it in binary.
+pub fn extended_well_known_binary(longitude: f64, latitude: f64) -> [u8; 25] {
+    let mut bytes = [0u8; 25];
+    bytes[..9].copy_from_slice(&EWKB_POINT_HEADER);
+    bytes[9..17].copy_from_slice(&longitude.to_le_bytes());
+    bytes[17..].copy_from_slice(&latitude.to_le_bytes());
+    bytes
+}
+
+/// Writes the event as one CSV line.
+///
+/// # Errors
+/// When writing fails.
+pub fn csv_line(event: &Event, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{},{},{},POINT({} {}),{},{},{},{},{}",
+        event.indexnum,
+        timestamp(event.start_ms),
+        timestamp(event.end_ms),
+        event.longitude,
+        event.latitude,
+        event.name,
+        timestamp(event.last_update_ms),
+        event.timezone_offset,
+        event.permit_id,
+        event.reading,
+    )
+}
+
+fn timestamp(unix_ms: i64) -> impl std::fmt::Display {
+    chrono::DateTime::from_timestamp_millis(unix_ms)
+        .expect("the generator's times lie within chrono's range")
+        .format("%Y-%m-%d %H:%M:%S")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suites::weather::generator::Generator;
+    use bson::RawDocument;
+
+    #[test]
+    fn the_document_has_the_nine_fields_with_their_types() {
+        let event = Generator::new(1, 1).next().expect("one event");
+        let mut bytes = Vec::new();
+        bson(&event, Key::ObjectId, &mut bytes);
+        let document = RawDocument::from_bytes(&bytes).expect("a document");
+        assert_eq!(document.get_i32("indexnum").ok(), Some(event.indexnum));
+        let start = document.get_datetime("startdatetime").expect("a date");
+        assert_eq!(start.timestamp_millis(), event.start_ms);
+        let location: bson::Document = document
+            .get_document("location")
+            .expect("location")
+            .try_into()
+            .expect("valid");
+        assert_eq!(
+            location,
+            bson::doc! { "type": "Point", "coordinates": [event.longitude, event.latitude] }
+        );
+        assert_eq!(document.get_str("name").ok(), Some(event.name));
+        assert_eq!(document.get_f64("reading").ok(), Some(event.reading));
+        assert_eq!(document.iter().count(), 10);
+    }
+
+    #[test]
+    fn the_csv_line_is_the_published_row() {
+        let event = Generator::new(1, 1).next().expect("one event");
+        let mut line = Vec::new();
+        csv_line(&event, &mut line).expect("writes");
+        let line = String::from_utf8(line).expect("text");
+        assert_eq!(line.split(',').count(), CSV_HEADER.split(',').count());
+        assert!(line.contains(&format!("POINT({} {})", event.longitude, event.latitude)));
+    }
+}
