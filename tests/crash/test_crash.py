@@ -1,0 +1,184 @@
+"""Kills the server with SIGKILL at random instants under load; what was acknowledged must be there.
+
+A writer process logs every write before it is sent and when it is acknowledged. After each kill
+the server starts again on the same directory, and the model built from the log is compared with
+the documents. At the end `meridian check` proves that documents and indexes agree, both ways.
+
+MERIDIAN_CRASH_SEED repeats a run (the instants still vary), MERIDIAN_CRASH_KILLS sets the kills.
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+from harness.servers import MERIDIAN, Meridian
+
+SEED = int(os.environ.get("MERIDIAN_CRASH_SEED", time.time_ns() % 1_000_000))
+KILLS = int(os.environ.get("MERIDIAN_CRASH_KILLS", "40"))
+WRITER = pathlib.Path(__file__).parent / "writer.py"
+DATABASE, COLLECTION = "crash", "c"
+
+
+def indexes(client):
+    """Every kind of index, so that a commit touches many trees."""
+    collection = client[DATABASE][COLLECTION]
+    collection.create_index("n")
+    collection.create_index([("tags", 1), ("n", -1)])
+    collection.create_index("u", unique=True, sparse=True)
+    collection.create_index([("p", "2dsphere")])
+    collection.create_index([("s", "hashed")])
+    collection.create_index("n", name="part", partialFilterExpression={"n": {"$gt": 500}})
+
+
+def run_writer(server, log, seed):
+    return subprocess.Popen([sys.executable, str(WRITER), server.uri, str(log), str(seed)], stderr=subprocess.PIPE)
+
+
+def replay(log):
+    """What must be in the collection, and what may be: id -> the versions it may have.
+
+    A version is a document's `n`, or None where it may be absent. An acknowledged write leaves
+    exactly one version; a write under way when the server died adds its outcome to them.
+    """
+    allowed = {}
+    pending = {}
+    for line in log.read_text().splitlines():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the last line of a writer that was cut off
+        if entry["event"] == "send":
+            pending[entry["number"]] = entry["changes"]
+            for identity, version in entry["changes"]:
+                allowed.setdefault(identity, {None}).add(version)
+        elif entry["event"] == "done":
+            for identity, version in pending.pop(entry["number"]):
+                allowed[identity] = {version}
+    return allowed
+
+
+def compare(server, allowed, kill):
+    found = {document["_id"]: document["n"] for document in server.client[DATABASE][COLLECTION].find({}, {"n": 1})}
+    problems = []
+    for identity, versions in allowed.items():
+        if found.get(identity) not in versions:
+            problems.append(f"{identity}: found {found.get(identity)}, acknowledged {versions}")
+    unknown = set(found) - set(allowed)
+    assert not problems and not unknown, f"seed {SEED}, kill {kill}: {len(problems)} lost or wrong: {problems[:5]}, unknown: {list(unknown)[:5]}"
+    return len(found)
+
+
+def settle(log, server):
+    """What the restarted server holds is now the truth: later kills may not change it."""
+    found = {document["_id"]: document["n"] for document in server.client[DATABASE][COLLECTION].find({}, {"n": 1})}
+    uncertain = [(identity, found.get(identity)) for identity, versions in replay(log).items() if len(versions) > 1]
+    number = f"settled-{time.monotonic_ns()}"
+    with open(log, "a") as out:
+        out.write(json.dumps({"event": "send", "number": number, "changes": uncertain}) + "\n")
+        out.write(json.dumps({"event": "done", "number": number}) + "\n")
+
+
+def check_directory(directory):
+    return subprocess.run([str(MERIDIAN), "check", str(directory)], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.timeout(600)
+def test_acknowledged_writes_survive_kill_9(tmp_path):
+    print(f"seed {SEED}, {KILLS} kills")
+    choice = random.Random(SEED)
+    log = tmp_path / "writes.log"
+    log.touch()
+    server = Meridian(tmp_path / "server").start()
+    try:
+        indexes(server.client)
+        for kill in range(KILLS):
+            writer = run_writer(server, log, SEED * 1000 + kill)
+            time.sleep(choice.uniform(0.15, 1.2))
+            server.kill()
+            server.disconnect()
+            writer.wait(30)
+            errors = writer.stderr.read().decode()
+            assert writer.returncode == 0, errors
+            server.start()
+            documents = compare(server, replay(log), kill)
+            settle(log, server)
+            if kill % 10 == 9:
+                server.kill()
+                server.disconnect()
+                result = check_directory(server.data)
+                assert result.returncode == 0, f"seed {SEED}, kill {kill}: {result.stdout}\n{result.stderr}"
+                server.start()
+        validation = server.client[DATABASE].command("validate", COLLECTION, full=True)
+        assert validation["valid"], f"seed {SEED}: {validation['errors']}"
+        assert validation["nrecords"] == documents
+        assert documents > 100, "the writer hardly wrote anything: the test proves nothing"
+        for name, hint in {"n": "n_1", "tags": "tags_1_n_-1", "s": "s_hashed"}.items():
+            assert server.client[DATABASE][COLLECTION].count_documents({name: {"$exists": True}}, hint=hint) == documents
+    finally:
+        server.close()
+
+
+def test_kill_during_index_build(tmp_path):
+    """An index that was being built is either there and right, or not there."""
+    server = Meridian(tmp_path / "server").start()
+    choice = random.Random(SEED)
+    try:
+        collection = server.client[DATABASE][COLLECTION]
+        collection.insert_many([{"_id": i, "n": i * 7919 % 10007, "tags": [i % 5, i % 7]} for i in range(20_000)])
+        code = (
+            "import pymongo, sys\n"
+            "c = pymongo.MongoClient(sys.argv[1], directConnection=True).crash.c\n"
+            "try:\n    c.create_index('n'); c.create_index('tags')\n"
+            "except pymongo.errors.PyMongoError: pass\n"
+        )
+        for _ in range(4):
+            builder = subprocess.Popen([sys.executable, "-c", code, server.uri])
+            time.sleep(choice.uniform(0.3, 0.8))
+            server.kill()
+            server.disconnect()
+            builder.wait(40)
+            result = check_directory(server.data)
+            assert result.returncode == 0, f"seed {SEED}: {result.stdout}\n{result.stderr}"
+            server.start()
+            collection = server.client[DATABASE][COLLECTION]
+            assert collection.count_documents({}) == 20_000
+            for name in set(collection.index_information()) - {"_id_"}:
+                assert collection.count_documents({}, hint=name) == 20_000
+                collection.drop_index(name)
+    finally:
+        server.close()
+
+
+def test_kill_during_drops(tmp_path):
+    """Collections that were acknowledged as dropped stay dropped, and their space is no index's."""
+    server = Meridian(tmp_path / "server").start()
+    try:
+        for turn in range(5):
+            database = server.client["drops"]
+            for number in range(5):
+                database[f"c{number}"].insert_many([{"_id": i, "n": i} for i in range(500)])
+                database[f"c{number}"].create_index("n")
+            database.drop_collection("c0")
+            database["c1"].drop_index("n_1")
+            server.client.admin.command("renameCollection", "drops.c2", to=f"drops.renamed{turn}")
+            server.kill()
+            server.disconnect()
+            result = check_directory(server.data)
+            assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+            server.start()
+            database = server.client["drops"]
+            names = set(database.list_collection_names())
+            assert "c0" not in names and "c2" not in names
+            assert f"renamed{turn}" in names
+            assert set(database["c1"].index_information()) == {"_id_"}
+            assert database[f"renamed{turn}"].count_documents({"n": {"$gte": 0}}, hint="n_1") == 500
+            database["c1"].drop()
+            database["c3"].drop()
+            database["c4"].drop()
+    finally:
+        server.close()

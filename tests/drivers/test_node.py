@@ -1,0 +1,46 @@
+"""The Node.js driver, Mongoose and mongosh, run as programs; any warning is a failure."""
+
+import os
+import pathlib
+import subprocess
+
+from harness.servers import CACHE
+
+HERE = pathlib.Path(__file__).parent / "node"
+MODULES = CACHE / "node" / "node_modules"
+
+
+def run(command, **variables):
+    environment = {**os.environ, "NODE_PATH": str(MODULES), "NO_COLOR": "1", **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_driver_and_mongoose(subject):
+    result = run(["node", str(HERE / "work.js"), subject.uri])
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == ["ok driver ", "ok driver zlib", "ok mongoose"]
+
+
+SHELL_OUTPUT = """
+inserted true|found 2|counted 3|updated 1|index n_1|indexes 2|explained true|aggregated 6|distinct 3|collections c
+databases true|stats 3|dbstats 1|hello true|version true|status 1|host 1|validate true|modify 1|refused 121|removed 3
+dropped true|gone 1
+"""
+
+
+def test_mongosh(subject, tmp_path):
+    command = [str(MODULES / ".bin" / "mongosh"), "--quiet", subject.uri, str(HERE / "shell.js")]
+    result = run(command, HOME=str(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.split("\n")[:-1] == [line for row in SHELL_OUTPUT.split("\n") if row for line in row.split("|")]
+    assert "warn" not in (result.stdout + result.stderr).lower()
+
+
+def test_mongosh_greets_without_warnings(subject, tmp_path):
+    """What a person sees on connecting: mongosh asks for start-up warnings and prints them."""
+    command = [str(MODULES / ".bin" / "mongosh"), subject.uri, "--eval", "db.hello().ok"]
+    result = run(command, HOME=str(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    shown = result.stdout + result.stderr
+    assert "warn" not in shown.lower() and "error" not in shown.lower(), shown
