@@ -8,10 +8,10 @@
 
 use super::geometry::{BigPolygon, Line, Polygon, Position, Ring};
 use super::grid::{FlatEdge, PointIndex, flatten};
-use super::relate::polygon_intersects;
+use super::predicates::{Crossing, counts_as_crossing, crossing, origin};
+use super::relate::{line_meets_corners, polygon_intersects, ring_intersects};
 use s2rst::r3::Vector;
 use s2rst::s1::Angle;
-use s2rst::s2::edge_crossings::{Crossing, crossing_sign, edge_or_vertex_crossing};
 use s2rst::s2::{Cell, CellId, CellVertex, Point, Rect};
 use std::sync::OnceLock;
 
@@ -104,7 +104,7 @@ impl Boundary {
         let origin_inside = polygon
             .rings
             .iter()
-            .fold(false, |inside, ring| inside ^ ring.contains_origin());
+            .fold(false, |inside, ring| inside ^ ring.origin_inside());
         Self::new(
             edges,
             Shape::Polygon(polygon.clone()),
@@ -118,7 +118,7 @@ impl Boundary {
         Self::new(
             edges,
             Shape::Big(big.clone()),
-            big.ring.contains_origin(),
+            big.ring.origin_inside(),
             big.ring.bound(),
         )
     }
@@ -141,7 +141,7 @@ impl Boundary {
         &self.edges[index as usize]
     }
 
-    fn has_interior(&self) -> bool {
+    pub(super) fn has_interior(&self) -> bool {
         !matches!(self.shape, Shape::Line)
     }
 
@@ -161,7 +161,7 @@ impl Boundary {
                 return inside;
             }
             let whole = Locality {
-                reference: Point::origin(),
+                reference: origin(),
                 inside: self.origin_inside,
                 edges: EdgeList::All,
             };
@@ -220,42 +220,48 @@ impl Boundary {
 
     /// mongod's own test: does the shape meet the leaf cell, or contain the point?
     fn exact_test(&self, point: Point, leaf: CellId, locality: &Locality<'_>) -> bool {
-        if self.has_interior() && self.exact_side(point, locality) {
-            return true;
-        }
         let cell = Cell::from_cell_id(leaf);
         let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+        if !self.has_interior() {
+            return self
+                .listed(locality.edges)
+                .any(|edge| line_meets_corners(cell, corners, edge.a, edge.b));
+        }
+        if self.exact_side(point, locality) {
+            return true;
+        }
+        if self.edges.len() <= FEW_EDGES {
+            return self.meets_cell(corners);
+        }
         for edge in self.listed(locality.edges) {
             for index in 0..4 {
-                match crossing_sign(corners[index], corners[(index + 1) % 4], edge.a, edge.b) {
-                    Crossing::DoNotCross => {}
-                    Crossing::Cross => return true,
-                    Crossing::MaybeCross => return self.corner_test(corners),
+                match crossing(corners[index], corners[(index + 1) % 4], edge.a, edge.b) {
+                    Crossing::Apart => {}
+                    Crossing::Proper => return true,
+                    Crossing::Vertex => return self.meets_cell(corners),
                 }
             }
             if cell.contains_point(edge.a) || cell.contains_point(edge.b) {
                 return true;
             }
         }
-        self.has_interior() && self.exact_side(corners[0], locality)
+        self.exact_side(corners[0], locality)
     }
 
-    /// The shape has a vertex in a corner of the cell: the edges around it decide.
-    fn corner_test(&self, corners: [Point; 4]) -> bool {
-        let cell = Polygon {
-            rings: vec![Ring::new(corners.to_vec())],
-        };
+    /// The test by all edges: for shapes with few, and where a vertex is a corner of the cell.
+    fn meets_cell(&self, corners: [Point; 4]) -> bool {
+        let cell = Ring::new(corners.to_vec());
         match &self.shape {
-            Shape::Line => true,
-            Shape::Polygon(polygon) => polygon_intersects(polygon, &cell),
-            Shape::Big(big) => super::relate::ring_intersects(&big.ring, cell.shell()),
+            Shape::Line => false,
+            Shape::Polygon(polygon) => polygon_intersects(polygon, &Polygon { rings: vec![cell] }),
+            Shape::Big(big) => ring_intersects(&cell, &big.ring),
         }
     }
 
     fn exact_side(&self, point: Point, locality: &Locality<'_>) -> bool {
         self.listed(locality.edges)
             .fold(locality.inside, |inside, edge| {
-                inside ^ edge_or_vertex_crossing(locality.reference, point, edge.a, edge.b)
+                inside ^ counts_as_crossing(locality.reference, point, edge.a, edge.b)
             })
     }
 
@@ -265,7 +271,7 @@ impl Boundary {
             return false;
         }
         let whole = Locality {
-            reference: Point::origin(),
+            reference: origin(),
             inside: self.origin_inside,
             edges: EdgeList::All,
         };
@@ -285,7 +291,7 @@ fn crosses(edge: &Edge, reference: Point, point: Point, path: Vector, height: f6
             return (start > 0.0) == (b > 0.0) && (start > 0.0) == (a < 0.0);
         }
     }
-    edge_or_vertex_crossing(reference, point, edge.a, edge.b)
+    counts_as_crossing(reference, point, edge.a, edge.b)
 }
 
 fn is_convex(polygon: &Polygon) -> bool {

@@ -3,8 +3,9 @@
 //! In: a centre and a radius in radians. Out: whether the leaf cell of a point meets the
 //! cap (that is mongod's rule), and how any cell lies to it.
 
-use super::geometry::Position;
+use super::geometry::{Part, Position};
 use super::planar::Relation;
+use super::relate::{distance_to_line, distance_to_polygon};
 use s2rst::s2::{Cell, CellEdge, CellVertex, Point};
 use std::f64::consts::PI;
 
@@ -53,7 +54,7 @@ impl SphericalCap {
         }
     }
 
-    fn contains(&self, point: Point) -> bool {
+    fn contains_point(&self, point: Point) -> bool {
         (self.axis.0 - point.0).norm2() <= 2.0 * self.height
     }
 
@@ -61,7 +62,7 @@ impl SphericalCap {
     /// contained corner never meets the cap.
     fn may_intersect(&self, cell: Cell) -> bool {
         let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
-        if corners.iter().any(|corner| self.contains(*corner)) {
+        if corners.iter().any(|corner| self.contains_point(*corner)) {
             return true;
         }
         if self.height >= 1.0 {
@@ -89,6 +90,28 @@ impl SphericalCap {
             }
         }
         false
+    }
+
+    /// Whether a part of a geometry lies within: its points by their leaf cells, others when
+    /// they keep their distance from the centre of the rest of the sphere.
+    pub(super) fn contains(&self, part: Part<'_>) -> bool {
+        let rest_height = if self.height >= 2.0 {
+            -1.0
+        } else {
+            2.0 - self.height
+        };
+        let rest_radians = if rest_height < 0.0 {
+            -1.0
+        } else {
+            2.0 * (0.5 * rest_height).sqrt().asin()
+        };
+        let rest_axis = Point(-self.axis.0);
+        match part {
+            Part::Point(position) => self.matches(position),
+            Part::Line(line) => distance_to_line(rest_axis, line) >= rest_radians,
+            Part::Polygon(polygon) => distance_to_polygon(rest_axis, polygon) >= rest_radians,
+            Part::Big(_) => false,
+        }
     }
 
     /// How the cell lies to the cap; leaf cells in an `Inside` cell all match, and none in a

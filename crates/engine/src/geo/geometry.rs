@@ -4,7 +4,13 @@
 //! library's points, with what the relations need (bounds, orientation). Deliberately
 //! absent: parsing, and the relations between shapes (`relate`).
 
-use s2rst::s2::{CellId, LatLng, Loop, Point, Rect, Region as _};
+use super::pairs::EdgeBox;
+use super::predicates::{Wedge, counts_as_crossing, ordered, origin};
+use s2rst::r1::Interval;
+use s2rst::s2::latlng_rect_bounder::LatLngRectBounder;
+use s2rst::s2::{CellId, LatLng, Point, Rect, loop_measures, ortho};
+use std::f64::consts::{FRAC_PI_2, PI};
+use std::sync::OnceLock;
 
 /// A longitude and latitude in degrees, as the document has them.
 ///
@@ -128,14 +134,6 @@ impl Polygon {
     pub(super) fn bound(&self) -> Rect {
         self.shell().bound()
     }
-
-    /// Every edge with the polygon's interior on its left, as mongod's clipping walks them.
-    pub(super) fn oriented_edges(&self) -> impl Iterator<Item = (Point, Point)> + '_ {
-        self.rings.iter().enumerate().flat_map(|(index, ring)| {
-            ring.edges()
-                .map(move |(a, b)| if index == 0 { (a, b) } else { (b, a) })
-        })
-    }
 }
 
 /// A polygon given by one ring whose interior is on its left, however large that is.
@@ -152,49 +150,110 @@ pub struct BigPolygon {
 /// A simple closed chain; the last vertex is not repeated. Its interior is on its left.
 #[derive(Debug, Clone)]
 pub(super) struct Ring {
-    inner: Loop,
+    vertices: Vec<Point>,
+    origin_inside: bool,
+    bound: Rect,
+    boxes: OnceLock<Vec<EdgeBox>>,
 }
 
 impl Ring {
+    /// Needs at least three vertices.
     pub(super) fn new(vertices: Vec<Point>) -> Self {
-        Self {
-            inner: Loop::new(vertices),
+        let boxes = OnceLock::new();
+        let mut ring = Self {
+            vertices,
+            origin_inside: false,
+            bound: Rect::full(),
+            boxes,
+        };
+        // A ring contains its second vertex when a fixed direction there is inside: guess
+        // that the origin is outside, and correct the guess if that vertex disagrees.
+        let (before, vertex, after) = (ring.vertex(0), ring.vertex(1), ring.vertex(2));
+        ring.origin_inside =
+            ordered(ortho(vertex), before, after, vertex) != ring.contains_point(vertex);
+        ring.set_bound();
+        ring
+    }
+
+    /// The rectangle of the vertices and edges, widened by the poles the ring contains.
+    fn set_bound(&mut self) {
+        let mut bounder = LatLngRectBounder::new();
+        for index in 0..=self.vertices.len() {
+            bounder.add_point(self.vertex(index));
         }
+        let mut bound = bounder.get_bound();
+        if self.contains_point(Point::from_coords(0.0, 0.0, 1.0)) {
+            bound = Rect::new(Interval::new(bound.lat.lo, FRAC_PI_2), Rect::full_lng());
+        }
+        if bound.lng.is_full() && self.contains_point(Point::from_coords(0.0, 0.0, -1.0)) {
+            bound = Rect::new(Interval::new(-FRAC_PI_2, bound.lat.hi), bound.lng);
+        }
+        self.bound = bound;
     }
 
     pub(super) fn vertices(&self) -> &[Point] {
-        self.inner.vertices()
+        &self.vertices
     }
 
     /// The vertex at `index`, counted around the ring.
     pub(super) fn vertex(&self, index: usize) -> Point {
-        self.inner.vertices()[index % self.inner.num_vertices()]
+        self.vertices[index % self.vertices.len()]
+    }
+
+    /// The vertices around vertex `index`.
+    pub(super) fn wedge(&self, index: usize) -> Wedge {
+        Wedge {
+            before: self.vertex(index + self.vertices.len() - 1),
+            after: self.vertex(index + 1),
+        }
     }
 
     pub(super) fn edges(&self) -> impl Iterator<Item = (Point, Point)> + '_ {
-        let vertices = self.vertices();
-        (0..vertices.len())
-            .map(move |index| (vertices[index], vertices[(index + 1) % vertices.len()]))
+        (0..self.vertices.len()).map(|index| (self.vertices[index], self.vertex(index + 1)))
+    }
+
+    /// A box around each edge, computed once.
+    pub(super) fn boxes(&self) -> &[EdgeBox] {
+        self.boxes
+            .get_or_init(|| self.edges().map(|(a, b)| EdgeBox::new(a, b)).collect())
     }
 
     pub(super) fn bound(&self) -> Rect {
-        self.inner.bound()
+        self.bound
     }
 
+    pub(super) fn origin_inside(&self) -> bool {
+        self.origin_inside
+    }
+
+    /// Whether the ring encloses at most a hemisphere.
     pub(super) fn is_normalized(&self) -> bool {
-        self.inner.is_normalized()
+        self.bound.lng.length() < PI || loop_measures::get_curvature(&self.vertices) >= -1e-14
     }
 
     /// Inverts the ring if it encloses more than a hemisphere.
     pub(super) fn normalize(&mut self) {
-        self.inner.normalize();
+        if self.is_normalized() {
+            return;
+        }
+        self.vertices.reverse();
+        self.origin_inside = !self.origin_inside;
+        self.boxes = OnceLock::new();
+        self.bound = Rect::full();
+        self.set_bound();
     }
 
     pub(super) fn contains_point(&self, point: Point) -> bool {
-        self.inner.contains_point(&point)
+        if !self.bound.contains_point(point) {
+            return false;
+        }
+        let origin = origin();
+        self.edges().fold(self.origin_inside, |inside, (a, b)| {
+            inside ^ counts_as_crossing(origin, point, a, b)
+        })
     }
 
-    pub(super) fn contains_origin(&self) -> bool {
-        self.inner.contains_origin()
+    pub(super) fn has_vertex(&self, point: Point) -> bool {
+        self.vertices.contains(&point)
     }
 }

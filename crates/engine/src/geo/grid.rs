@@ -11,9 +11,9 @@ use super::boundary::{Boundary, Edge, EdgeList, Locality};
 use super::cap::SphericalCap;
 use super::geometry::Position;
 use super::planar::{DegreeRect, Planar, Relation};
+use super::predicates::counts_as_crossing;
 use s2rst::s2::coords::face_uv_to_xyz;
 use s2rst::s2::edge_clipping::clip_to_padded_face;
-use s2rst::s2::edge_crossings::edge_or_vertex_crossing;
 use s2rst::s2::{Cell, CellId, Face, LatLng, Point, Rect};
 
 /// By how much a cell is widened, in face coordinates: several leaf cells (2.5e-9 each).
@@ -214,9 +214,10 @@ impl Frontier {
                             from: node.cell,
                             to: child,
                         };
-                        let contained = edges.clone().fold(item.inside, |side, index| {
-                            side ^ path.crosses(boundary, &flat[index as usize])
-                        });
+                        let side =
+                            |side, index: u32| side ^ path.crosses(boundary, &flat[index as usize]);
+                        let contained =
+                            boundary.has_interior() && edges.clone().fold(item.inside, side);
                         open.boundary(item.target as usize, boundary, edges, contained)
                     }
                     Target::Cap(cap) => open.bare(item.target as usize, cap.relation(child)),
@@ -261,7 +262,7 @@ impl Path {
     fn crosses(&self, boundary: &Boundary, flat: &FlatEdge) -> bool {
         flat.crosses(self.start, self.end).unwrap_or_else(|| {
             let edge = boundary.edge(flat.edge);
-            edge_or_vertex_crossing(
+            counts_as_crossing(
                 middle_point(self.from),
                 middle_point(self.to),
                 edge.a,
@@ -295,18 +296,14 @@ impl Open<'_> {
     ) -> Relation {
         let flat = &boundary.flat()[self.cell.face().as_u8() as usize];
         let rect = self.rect;
-        self.with_edges(
-            target,
-            edges.filter(|index| flat[*index as usize].touches(&rect)),
-            inside,
-            || {
-                if inside {
-                    Relation::Inside
-                } else {
-                    Relation::Disjoint
-                }
-            },
-        )
+        let touching = edges.filter(|index| flat[*index as usize].touches(&rect));
+        if self.keep(target, touching, inside) {
+            Relation::Border
+        } else if inside {
+            Relation::Inside
+        } else {
+            Relation::Disjoint
+        }
     }
 
     fn planar(
@@ -320,47 +317,32 @@ impl Open<'_> {
             planar.edge_touches(index as usize, first)
                 || second.is_some_and(|rect| planar.edge_touches(index as usize, rect))
         };
-        let relation = || match second.map(|rect| planar.relation(rect)) {
-            None => planar.relation(first),
-            Some(relation) if relation == planar.relation(first) => relation,
-            Some(_) => Relation::Border,
-        };
-        let relation = self.with_edges(
-            target,
-            edges.filter(|index| touches(*index)),
-            false,
-            relation,
-        );
-        if relation == Relation::Border && planar.edge_count() == 0 {
-            return self.bare(target, relation);
+        if self.keep(target, edges.filter(|index| touches(*index)), false) {
+            return Relation::Border;
         }
-        relation
+        let relation = planar.relation(first);
+        let agrees = second.is_none_or(|rect| planar.relation(rect) == relation);
+        self.bare(target, if agrees { relation } else { Relation::Border })
     }
 
-    /// Keeps the touching edges; without any, the cell lies as `otherwise` says.
-    fn with_edges(
-        &mut self,
-        target: usize,
-        edges: impl Iterator<Item = u32>,
-        inside: bool,
-        otherwise: impl Fn() -> Relation,
-    ) -> Relation {
+    /// Keeps the edges that touch the cell; whether there are any.
+    fn keep(&mut self, target: usize, edges: impl Iterator<Item = u32>, inside: bool) -> bool {
         let first = self.frontier.edges.len();
         self.frontier.edges.extend(edges);
         let count = self.frontier.edges.len() - first;
-        if count == 0 {
-            return otherwise();
+        if count > 0 {
+            let (first_edge, edge_count) = (size(first), size(count));
+            self.frontier.items.push(Item {
+                target: size(target),
+                first_edge,
+                edge_count,
+                inside,
+            });
         }
-        let item = Item {
-            target: size(target),
-            first_edge: size(first),
-            edge_count: size(count),
-            inside,
-        };
-        self.frontier.items.push(item);
-        Relation::Border
+        count > 0
     }
 
+    /// Keeps a shape without edges where it is on the border.
     fn bare(&mut self, target: usize, relation: Relation) -> Relation {
         if relation == Relation::Border {
             self.frontier.items.push(Item {

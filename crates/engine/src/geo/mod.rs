@@ -21,6 +21,7 @@ mod grid;
 mod pairs;
 mod parse;
 mod planar;
+mod predicates;
 mod region;
 mod relate;
 mod text;

@@ -28,6 +28,15 @@ impl EdgeBox {
         }
     }
 
+    /// The box around all boxes.
+    fn around(boxes: &[Self]) -> Self {
+        let (low, high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
+        boxes.iter().fold(Self { low, high }, |all, edge| Self {
+            low: std::array::from_fn(|axis| all.low[axis].min(edge.low[axis])),
+            high: std::array::from_fn(|axis| all.high[axis].max(edge.high[axis])),
+        })
+    }
+
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         (0..3).all(|axis| self.low[axis] <= other.high[axis] && other.low[axis] <= self.high[axis])
     }
@@ -49,16 +58,41 @@ pub(super) fn overlapping_pairs(
         }
         return ControlFlow::Continue(());
     }
-    sweep(first, second, visit)
+    // A small shape beside a large one meets few of its edges.
+    let (firsts, seconds) = (
+        overlapping(first, EdgeBox::around(second)),
+        overlapping(second, EdgeBox::around(first)),
+    );
+    if firsts.len().saturating_mul(seconds.len()) <= 1 << 16 {
+        for &i in &firsts {
+            for &j in &seconds {
+                if first[i as usize].overlaps(&second[j as usize]) {
+                    visit(i as usize, j as usize)?;
+                }
+            }
+        }
+        return ControlFlow::Continue(());
+    }
+    sweep(first, second, [firsts, seconds], visit)
+}
+
+fn overlapping(boxes: &[EdgeBox], around: EdgeBox) -> Vec<u32> {
+    (0u32..)
+        .zip(boxes)
+        .filter(|(_, edge)| edge.overlaps(&around))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// Sweeps along x: a pair is met when the later box of the two begins.
 fn sweep(
     first: &[EdgeBox],
     second: &[EdgeBox],
+    [mut firsts, mut seconds]: [Vec<u32>; 2],
     visit: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (firsts, seconds) = (order(first), order(second));
+    sort_along_x(first, &mut firsts);
+    sort_along_x(second, &mut seconds);
     let (mut i, mut j) = (0, 0);
     let (mut active_first, mut active_second): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     while i < firsts.len() || j < seconds.len() {
@@ -92,9 +126,6 @@ fn sweep(
     ControlFlow::Continue(())
 }
 
-fn order(boxes: &[EdgeBox]) -> Vec<u32> {
-    let mut order: Vec<u32> =
-        (0..u32::try_from(boxes.len()).expect("a document has fewer edges than 2^32")).collect();
+fn sort_along_x(boxes: &[EdgeBox], order: &mut [u32]) {
     order.sort_by(|&a, &b| boxes[a as usize].low[0].total_cmp(&boxes[b as usize].low[0]));
-    order
 }

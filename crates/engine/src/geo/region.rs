@@ -228,10 +228,7 @@ impl Region {
         }
         match &self.shape {
             Shape::Planar(_) => false,
-            Shape::Cap(cap) => geometry
-                .parts()
-                .iter()
-                .all(|part| matches!(part, Part::Point(position) if cap.matches(*position))),
+            Shape::Cap(cap) => geometry.parts().iter().all(|part| cap.contains(*part)),
             Shape::Parts(own) => {
                 !matches!(geometry, Geometry::BigPolygon(_))
                     && geometry

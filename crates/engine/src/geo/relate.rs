@@ -7,8 +7,11 @@
 
 use super::geometry::{BigPolygon, Line, Polygon, Ring};
 use super::pairs::{EdgeBox, overlapping_pairs};
-use s2rst::s2::edge_crossings::{Crossing, crossing_sign, intersection, vertex_crossing};
-use s2rst::s2::wedge_relations::{WedgeRel, wedge_contains, wedge_intersects, wedge_relation};
+use super::predicates::{
+    Crossing, Wedge, WedgeRelation, crossing, vertex_crossing, wedge_contains, wedge_intersects,
+    wedge_relation,
+};
+use s2rst::s2::edge_crossings::intersection;
 use s2rst::s2::{Cell, CellVertex, Point};
 use std::ops::ControlFlow;
 
@@ -26,28 +29,21 @@ enum Boundaries {
     Apart,
 }
 
-/// Looks for a proper crossing, and shows every shared vertex's two wedges to `wedge`.
+/// Looks for a proper crossing, and shows every shared vertex with its two wedges to `stop`.
 fn compare_boundaries(
     a: &Ring,
     b: &Ring,
-    wedge: &mut dyn FnMut([Point; 2], Point, [Point; 2]) -> bool,
+    stop: &mut dyn FnMut(Wedge, Point, Wedge) -> bool,
 ) -> Boundaries {
-    let (a_boxes, b_boxes) = (ring_boxes(a), ring_boxes(b));
-    let (a_len, b_len) = (a.vertices().len(), b.vertices().len());
     let mut outcome = Boundaries::Apart;
-    let _ = overlapping_pairs(&a_boxes, &b_boxes, &mut |i, j| {
-        match crossing_sign(a.vertex(i), a.vertex(i + 1), b.vertex(j), b.vertex(j + 1)) {
-            Crossing::DoNotCross => return ControlFlow::Continue(()),
-            Crossing::Cross => outcome = Boundaries::Cross,
-            Crossing::MaybeCross => {
+    let _ = overlapping_pairs(a.boxes(), b.boxes(), &mut |i, j| {
+        match crossing(b.vertex(j), b.vertex(j + 1), a.vertex(i), a.vertex(i + 1)) {
+            Crossing::Apart => return ControlFlow::Continue(()),
+            Crossing::Proper => outcome = Boundaries::Cross,
+            Crossing::Vertex => {
                 let shared = a.vertex(i + 1);
                 // Each shared vertex is looked at once: where both edges end in it.
-                if shared != b.vertex(j + 1) {
-                    return ControlFlow::Continue(());
-                }
-                let a_wedge = [a.vertex(i), a.vertex((i + 2) % a_len)];
-                let b_wedge = [b.vertex(j), b.vertex((j + 2) % b_len)];
-                if !wedge(a_wedge, shared, b_wedge) {
+                if shared != b.vertex(j + 1) || !stop(a.wedge(i + 1), shared, b.wedge(j + 1)) {
                     return ControlFlow::Continue(());
                 }
                 outcome = Boundaries::Stopped;
@@ -58,44 +54,39 @@ fn compare_boundaries(
     outcome
 }
 
-fn ring_boxes(ring: &Ring) -> Vec<EdgeBox> {
-    ring.edges().map(|(a, b)| EdgeBox::new(a, b)).collect()
-}
-
-fn has_vertex(ring: &Ring, point: Point) -> bool {
-    ring.vertices().contains(&point)
-}
-
 /// Whether the interior of `a` contains that of `b`; shared boundary is allowed.
 pub(super) fn ring_contains(a: &Ring, b: &Ring) -> bool {
     let first = b.vertex(0);
-    if !a.contains_point(first) && !has_vertex(a, first) {
+    if !a.contains_point(first) && !a.has_vertex(first) {
         return false;
     }
-    let boundaries = compare_boundaries(a, b, &mut |[a0, a2], shared, [b0, b2]| {
-        !wedge_contains(a0, shared, a2, b0, b2)
+    let boundaries = compare_boundaries(a, b, &mut |own, vertex, other| {
+        !wedge_contains(own, vertex, other)
     });
     if boundaries != Boundaries::Apart {
         return false;
     }
     // Two rings whose union is the sphere contain each other's boundaries.
     let whole_sphere = a.bound().union(b.bound()).is_full();
-    !(whole_sphere && b.contains_point(a.vertex(0)) && !has_vertex(b, a.vertex(0)))
+    !(whole_sphere && b.contains_point(a.vertex(0)) && !b.has_vertex(a.vertex(0)))
 }
 
 /// Whether the interiors of two rings meet.
 pub(super) fn ring_intersects(a: &Ring, b: &Ring) -> bool {
+    // The order decides nothing but the rounding of collinear points.
+    let (a, b) = if b.vertices().len() > a.vertices().len() {
+        (b, a)
+    } else {
+        (a, b)
+    };
     if !a.bound().intersects(b.bound()) {
         return false;
     }
-    if a.contains_point(b.vertex(0)) && !has_vertex(a, b.vertex(0)) {
+    if a.contains_point(b.vertex(0)) && !a.has_vertex(b.vertex(0)) {
         return true;
     }
-    let boundaries = compare_boundaries(a, b, &mut |[a0, a2], shared, [b0, b2]| {
-        wedge_intersects(a0, shared, a2, b0, b2)
-    });
-    boundaries != Boundaries::Apart
-        || (b.contains_point(a.vertex(0)) && !has_vertex(b, a.vertex(0)))
+    let boundaries = compare_boundaries(a, b, &mut wedge_intersects);
+    boundaries != Boundaries::Apart || (b.contains_point(a.vertex(0)) && !b.has_vertex(a.vertex(0)))
 }
 
 /// -1 when the boundaries cross, 1 when `a` contains `b`, 0 otherwise.
@@ -104,13 +95,13 @@ pub(super) fn contains_or_crosses(a: &Ring, b: &Ring) -> i32 {
         return 0;
     }
     let (mut a_wider, mut b_wider, mut disjoint) = (false, false, false);
-    let boundaries = compare_boundaries(a, b, &mut |[a0, a2], shared, [b0, b2]| {
-        match wedge_relation(a0, shared, a2, b0, b2) {
-            WedgeRel::ProperlyOverlaps => return true,
-            WedgeRel::ProperlyContains => a_wider = true,
-            WedgeRel::IsProperlyContained => b_wider = true,
-            WedgeRel::IsDisjoint => disjoint = true,
-            WedgeRel::Equal => {}
+    let boundaries = compare_boundaries(a, b, &mut |own, vertex, other| {
+        match wedge_relation(own, vertex, other) {
+            WedgeRelation::Overlaps => return true,
+            WedgeRelation::Contains => a_wider = true,
+            WedgeRelation::Contained => b_wider = true,
+            WedgeRelation::Disjoint => disjoint = true,
+            WedgeRelation::Equal => {}
         }
         a_wider && b_wider
     });
@@ -118,7 +109,7 @@ pub(super) fn contains_or_crosses(a: &Ring, b: &Ring) -> i32 {
         return -1;
     }
     let contained =
-        !disjoint && !b_wider && (a.contains_point(b.vertex(0)) || has_vertex(a, b.vertex(0)));
+        !disjoint && !b_wider && (a.contains_point(b.vertex(0)) || a.has_vertex(b.vertex(0)));
     i32::from(contained)
 }
 
@@ -127,16 +118,7 @@ pub(super) fn contains_nested(a: &Ring, b: &Ring) -> bool {
     let shared = b.vertex(1);
     match a.vertices().iter().position(|vertex| *vertex == shared) {
         None => a.contains_point(shared),
-        Some(index) => {
-            let before = a.vertex(index + a.vertices().len() - 1);
-            wedge_contains(
-                before,
-                shared,
-                a.vertex(index + 1),
-                b.vertex(0),
-                b.vertex(2),
-            )
-        }
+        Some(index) => wedge_contains(a.wedge(index), shared, b.wedge(1)),
     }
 }
 
@@ -189,18 +171,14 @@ fn intersects_shell(a: &Polygon, shell: &Ring) -> bool {
 /// Whether two lines touch or cross.
 pub(super) fn line_intersects(a: &Line, b: &Line) -> bool {
     let (a_boxes, b_boxes) = (line_boxes(a), line_boxes(b));
-    overlapping_pairs(&a_boxes, &b_boxes, &mut |i, j| {
-        let crossing = crossing_sign(
-            a.vertices[i],
-            a.vertices[i + 1],
-            b.vertices[j],
-            b.vertices[j + 1],
-        );
-        if crossing == Crossing::DoNotCross {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+    overlapping_pairs(&a_boxes, &b_boxes, &mut |i, j| match crossing(
+        a.vertices[i],
+        a.vertices[i + 1],
+        b.vertices[j],
+        b.vertices[j + 1],
+    ) {
+        Crossing::Apart => ControlFlow::Continue(()),
+        Crossing::Vertex | Crossing::Proper => ControlFlow::Break(()),
     })
     .is_break()
 }
@@ -241,9 +219,7 @@ fn angle(a: Point, b: Point) -> f64 {
 
 /// The pieces of a line on one side of a polygon's boundary, in order.
 fn clip(polygon: &Polygon, line: &Line, side: Side) -> Vec<Piece> {
-    let edges: Vec<_> = polygon.oriented_edges().collect();
-    let meetings = meetings(&edges, line);
-    let mut meetings = meetings.into_iter().peekable();
+    let mut meetings = meetings(polygon, line).into_iter().peekable();
     let mut inside = polygon.contains_point(line.vertices[0]) ^ (side == Side::Exterior);
     let mut pieces: Vec<Piece> = Vec::new();
     for (index, (a0, a1)) in line.edges().enumerate() {
@@ -288,34 +264,39 @@ fn extend(pieces: &mut Vec<Piece>, first: Point, last: Point) {
 }
 
 /// Where each of the line's edges meets the polygon's: (line edge, (fraction, point)), by line edge.
-fn meetings(edges: &[(Point, Point)], line: &Line) -> Vec<(usize, (f64, Point))> {
-    let polygon_boxes: Vec<_> = edges.iter().map(|(a, b)| EdgeBox::new(*a, *b)).collect();
+fn meetings(polygon: &Polygon, line: &Line) -> Vec<(usize, (f64, Point))> {
+    let boxes = line_boxes(line);
     let mut found = Vec::new();
-    let _ = overlapping_pairs(&line_boxes(line), &polygon_boxes, &mut |i, j| {
-        if let Some(stop) = meeting([line.vertices[i], line.vertices[i + 1]], edges[j]) {
-            found.push((i, stop));
-        }
-        ControlFlow::Continue(())
-    });
+    for (index, ring) in polygon.rings.iter().enumerate() {
+        let _ = overlapping_pairs(&boxes, ring.boxes(), &mut |i, j| {
+            let edge = [ring.vertex(j), ring.vertex(j + 1)];
+            // The polygon's interior is on the left of its shell and on the right of its holes.
+            let edge = if index == 0 { edge } else { [edge[1], edge[0]] };
+            if let Some(stop) = meeting([line.vertices[i], line.vertices[i + 1]], edge) {
+                found.push((i, stop));
+            }
+            ControlFlow::Continue(())
+        });
+    }
     found.sort_by_key(|(edge, _)| *edge);
     found
 }
 
-fn meeting([a0, a1]: [Point; 2], (b0, b1): (Point, Point)) -> Option<(f64, Point)> {
-    match crossing_sign(a0, a1, b0, b1) {
-        Crossing::DoNotCross => None,
-        Crossing::Cross => {
+fn meeting([a0, a1]: [Point; 2], [b0, b1]: [Point; 2]) -> Option<(f64, Point)> {
+    match crossing(a0, a1, b0, b1) {
+        Crossing::Apart => None,
+        Crossing::Proper => {
             let point = intersection(a0, a1, b0, b1);
             let (before, after) = (angle(point, a0), angle(point, a1));
             Some((before / (before + after), point))
         }
         // Symmetric edges then both fall away, and equal ones are both kept.
-        Crossing::MaybeCross if vertex_crossing(a0, a1, b0, b1) => Some(if a0 == b0 || a0 == b1 {
+        Crossing::Vertex if vertex_crossing(a0, a1, b0, b1) => Some(if a0 == b0 || a0 == b1 {
             (0.0, a0)
         } else {
             (1.0, a1)
         }),
-        Crossing::MaybeCross => None,
+        Crossing::Vertex => None,
     }
 }
 
@@ -357,15 +338,15 @@ pub(super) fn big_intersects_line(big: &BigPolygon, line: &Line) -> bool {
 /// Whether a line touches a cell.
 pub(super) fn line_meets_cell(line: &Line, cell: Cell) -> bool {
     let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
-    line.vertices
-        .iter()
-        .any(|vertex| cell.contains_point(*vertex))
-        || line.edges().any(|(a, b)| {
-            (0..4).any(|index| {
-                crossing_sign(corners[index], corners[(index + 1) % 4], a, b)
-                    != Crossing::DoNotCross
-            })
-        })
+    line.edges()
+        .any(|(a, b)| line_meets_corners(cell, corners, a, b))
+}
+
+/// Whether an edge touches a cell with these corners.
+pub(super) fn line_meets_corners(cell: Cell, corners: [Point; 4], a: Point, b: Point) -> bool {
+    let meets =
+        |index: usize| crossing(corners[index], corners[(index + 1) % 4], a, b) != Crossing::Apart;
+    cell.contains_point(a) || cell.contains_point(b) || (0..4).any(meets)
 }
 
 /// Whether a polygon's interior meets a cell.
@@ -377,4 +358,26 @@ pub(super) fn polygon_meets_cell(polygon: &Polygon, cell: Cell) -> bool {
             rings: vec![Ring::new(corners.to_vec())],
         },
     )
+}
+
+fn distance_to_edge(point: Point, a: Point, b: Point) -> f64 {
+    s2rst::s2::edge_distances::distance_from_segment(point, a, b).radians()
+}
+
+/// Radians from a point to the nearest point of a line.
+pub(super) fn distance_to_line(point: Point, line: &Line) -> f64 {
+    line.edges()
+        .map(|(a, b)| distance_to_edge(point, a, b))
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// Radians from a point to a polygon, zero inside it.
+pub(super) fn distance_to_polygon(point: Point, polygon: &Polygon) -> f64 {
+    if polygon.contains_point(point) {
+        return 0.0;
+    }
+    let edges = polygon.rings.iter().flat_map(Ring::edges);
+    edges
+        .map(|(a, b)| distance_to_edge(point, a, b))
+        .fold(f64::INFINITY, f64::min)
 }

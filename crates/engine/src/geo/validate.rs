@@ -6,9 +6,9 @@
 
 use super::geometry::Ring;
 use super::pairs::{EdgeBox, overlapping_pairs};
+use super::predicates::{Crossing, crossing};
 use super::relate::{contains_nested, contains_or_crosses};
 use ahash::{AHashMap, AHashSet};
-use s2rst::s2::edge_crossings::{Crossing, crossing_sign};
 use s2rst::s2::{LatLng, Point};
 use std::ops::ControlFlow;
 
@@ -54,7 +54,7 @@ fn first_crossing(vertices: &[Point]) -> Option<(usize, usize)> {
     let _ = overlapping_pairs(&boxes, &boxes, &mut |first, second| {
         if second > first + 1 && found.is_none_or(|best| (first, second) < best) {
             let ((a, b), (c, d)) = (edge(first), edge(second));
-            if crossing_sign(a, b, c, d) == Crossing::Cross {
+            if crossing(a, b, c, d) == Crossing::Proper {
                 found = Some((first, second));
             }
         }
@@ -70,10 +70,11 @@ fn bits(point: Point) -> [u64; 3] {
 
 fn degrees(point: Point) -> String {
     let position = LatLng::from_point(point);
+    // mongod shows latitude first here.
     format!(
         "[{:.7}, {:.7}]",
-        position.lng.degrees(),
-        position.lat.degrees()
+        position.lat.degrees(),
+        position.lng.degrees()
     )
 }
 
