@@ -8,7 +8,7 @@
 
 use super::geometry::{BigPolygon, Line, Polygon, Position, Ring};
 use super::grid::{FlatEdge, PointIndex, flatten};
-use super::predicates::{Crossing, counts_as_crossing, crossing, origin};
+use super::predicates::{Crossing, cell_contains, counts_as_crossing, crossing, origin};
 use super::relate::{line_meets_corners, polygon_intersects, ring_intersects};
 use s2rst::r3::Vector;
 use s2rst::s1::Angle;
@@ -241,7 +241,7 @@ impl Boundary {
                     Crossing::Vertex => return self.meets_cell(corners),
                 }
             }
-            if cell.contains_point(edge.a) || cell.contains_point(edge.b) {
+            if cell_contains(cell, edge.a) || cell_contains(cell, edge.b) {
                 return true;
             }
         }

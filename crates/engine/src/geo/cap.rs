@@ -5,6 +5,7 @@
 
 use super::geometry::{Part, Position};
 use super::planar::Relation;
+use super::predicates::cell_contains;
 use super::relate::{distance_to_line, distance_to_polygon};
 use s2rst::s2::{Cell, CellEdge, CellVertex, Point};
 use std::f64::consts::PI;
@@ -68,7 +69,7 @@ impl SphericalCap {
         if self.height >= 1.0 {
             return false;
         }
-        cell.contains_point(self.axis) || self.crosses_an_edge(cell, corners)
+        cell_contains(cell, self.axis) || self.crosses_an_edge(cell, corners)
     }
 
     fn crosses_an_edge(&self, cell: Cell, corners: [Point; 4]) -> bool {

@@ -7,7 +7,8 @@
 //! arguments matters where rounding does.
 
 use s2rst::r3::Vector;
-use s2rst::s2::{Point, ortho};
+use s2rst::s2::coords::face_xyz_to_uv;
+use s2rst::s2::{Cell, Point, ortho};
 
 /// Above any rounding of a triple product of unit vectors.
 const DETERMINANT_ERROR: f64 = 0.8e-15;
@@ -174,6 +175,14 @@ pub(super) fn origin() -> Point {
         }
         .normalize(),
     )
+}
+
+/// Whether a point is in a cell or on its border; unlike today's S2, without any margin.
+pub(super) fn cell_contains(cell: Cell, point: Point) -> bool {
+    let bound = cell.bound_uv();
+    face_xyz_to_uv(cell.face(), &point.0).is_some_and(|(u, v)| {
+        u >= bound.x.lo && u <= bound.x.hi && v >= bound.y.lo && v <= bound.y.hi
+    })
 }
 
 /// The two neighbours of a shared vertex in a ring: the one before and the one after it.

@@ -8,10 +8,12 @@
 use super::geometry::{BigPolygon, Line, Polygon, Ring};
 use super::pairs::{EdgeBox, overlapping_pairs};
 use super::predicates::{
-    Crossing, Wedge, WedgeRelation, crossing, vertex_crossing, wedge_contains, wedge_intersects,
-    wedge_relation,
+    Crossing, Wedge, WedgeRelation, cell_contains, crossing, vertex_crossing, wedge_contains,
+    wedge_intersects, wedge_relation,
 };
+use s2rst::s1::Angle;
 use s2rst::s2::edge_crossings::intersection;
+use s2rst::s2::polyline::Polyline;
 use s2rst::s2::{Cell, CellVertex, Point};
 use std::ops::ControlFlow;
 
@@ -194,18 +196,17 @@ enum Side {
     Exterior,
 }
 
-/// A maximal stretch of a clipped line: its first and last vertex.
-struct Piece {
-    first: Point,
-    last: Point,
-}
-
 /// Whether the whole line lies in the polygon or on its boundary.
+///
+/// As in mongod, a line that turns back on itself may be denied, since the clipped line has
+/// to follow it from end to end.
 pub(super) fn polygon_contains_line(polygon: &Polygon, line: &Line) -> bool {
-    let pieces = clip(polygon, line, Side::Interior);
-    let [piece] = &pieces[..] else { return false };
-    let (start, end) = (line.vertices[0], line.vertices[line.vertices.len() - 1]);
-    angle(piece.first, start) <= COVER_RADIANS && angle(piece.last, end) <= COVER_RADIANS
+    let mut pieces = clip(polygon, line, Side::Interior);
+    let (Some(piece), true) = (pieces.pop(), pieces.is_empty()) else {
+        return false;
+    };
+    let whole = Polyline::new(line.vertices.clone());
+    Polyline::new(piece).nearly_covers(&whole, Angle::from_radians(COVER_RADIANS))
 }
 
 /// Whether any stretch of the line lies in the polygon.
@@ -218,10 +219,10 @@ fn angle(a: Point, b: Point) -> f64 {
 }
 
 /// The pieces of a line on one side of a polygon's boundary, in order.
-fn clip(polygon: &Polygon, line: &Line, side: Side) -> Vec<Piece> {
+fn clip(polygon: &Polygon, line: &Line, side: Side) -> Vec<Vec<Point>> {
     let mut meetings = meetings(polygon, line).into_iter().peekable();
     let mut inside = polygon.contains_point(line.vertices[0]) ^ (side == Side::Exterior);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces = Vec::new();
     for (index, (a0, a1)) in line.edges().enumerate() {
         let mut stops: Vec<(f64, Point)> = Vec::new();
         while let Some((_, stop)) = meetings.next_if(|(edge, _)| *edge == index) {
@@ -245,21 +246,18 @@ fn clip(polygon: &Polygon, line: &Line, side: Side) -> Vec<Piece> {
     pieces
 }
 
-fn extend(pieces: &mut Vec<Piece>, first: Point, last: Point) {
-    match pieces.last_mut() {
-        Some(piece) if angle(piece.last, first) <= MERGE_RADIANS => {
-            if angle(piece.last, last) > MERGE_RADIANS {
-                piece.last = last;
-            }
-        }
-        _ => {
-            let last = if angle(first, last) > MERGE_RADIANS {
-                last
-            } else {
-                first
-            };
-            pieces.push(Piece { first, last });
-        }
+/// Goes on with the last piece when `first` is where it ends; vertices that fall together are merged.
+fn extend(pieces: &mut Vec<Vec<Point>>, first: Point, last: Point) {
+    let ends_at = |piece: &Vec<Point>, point: Point| {
+        piece
+            .last()
+            .is_some_and(|end| angle(*end, point) <= MERGE_RADIANS)
+    };
+    if !pieces.last().is_some_and(|piece| ends_at(piece, first)) {
+        pieces.push(vec![first]);
+    }
+    if let Some(piece) = pieces.last_mut().filter(|piece| !ends_at(piece, last)) {
+        piece.push(last);
     }
 }
 
@@ -346,7 +344,7 @@ pub(super) fn line_meets_cell(line: &Line, cell: Cell) -> bool {
 pub(super) fn line_meets_corners(cell: Cell, corners: [Point; 4], a: Point, b: Point) -> bool {
     let meets =
         |index: usize| crossing(corners[index], corners[(index + 1) % 4], a, b) != Crossing::Apart;
-    cell.contains_point(a) || cell.contains_point(b) || (0..4).any(meets)
+    cell_contains(cell, a) || cell_contains(cell, b) || (0..4).any(meets)
 }
 
 /// Whether a polygon's interior meets a cell.
