@@ -10,6 +10,7 @@
 pub mod aggregate;
 pub mod error;
 pub mod geo;
+pub mod index;
 pub mod query;
 pub mod update;
 

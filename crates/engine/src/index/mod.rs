@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Indexes: what a definition means, which keys a document has, and where to look for a filter.
+//!
+//! Definition in ([`IndexSpec`]), document in, keys out ([`KeyGenerator`], [`CollectionKeys`]).
+//! Everything is computed from bytes in memory:
+//! nothing here opens a tree, chooses a plan or knows how a document is stored.
+//!
+//! An entry in storage is `tree prefix ++ fields ++ encoded _id -> value`; this module makes
+//! `fields` ([`meridian_value::key`]) and `value` ([`entry`]).
+
+mod collection;
+pub mod entry;
+mod extract;
+mod generator;
+mod hash;
+mod sink;
+pub mod spec;
+mod sphere;
+
+pub use collection::CollectionKeys;
+pub use entry::EntryLayout;
+pub use generator::KeyGenerator;
+pub use hash::hash_value;
+pub use sink::{KeySink, Multikey};
+pub use spec::{Existing, IndexField, IndexSpec};

@@ -1,0 +1,248 @@
+//! Document in, entries of one index out.
+//!
+//! Documents without arrays, the common case, take a path that encodes straight into the
+//! sink; arrays go through [`super::extract`], geometries through [`super::sphere`].
+
+use super::extract::{self, follow};
+use super::hash::hash_value;
+use super::sphere;
+use super::{IndexField, IndexSpec, KeySink, Multikey};
+use crate::query::Filter;
+use crate::{Error, Result};
+use bson::RawBsonRef;
+use bson::raw::RawDocument;
+use meridian_value::field::{Field, find};
+use meridian_value::key::encode;
+use meridian_value::path::Path;
+use smallvec::SmallVec;
+
+/// A compiled index definition.
+#[derive(Debug)]
+pub struct KeyGenerator {
+    pub(super) fields: Vec<GeneratorField>,
+    kind: Kind,
+    sparse: bool,
+    filter: Option<Filter>,
+}
+
+#[derive(Debug)]
+pub(super) struct GeneratorField {
+    pub(super) path: Path,
+    kind: IndexField,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ByValue,
+    Hashed,
+    Sphere,
+}
+
+/// What a path leads to when no array is followed.
+enum Found<'a> {
+    Missing,
+    Value(RawBsonRef<'a>),
+    Array,
+}
+
+impl KeyGenerator {
+    /// Compiles a definition.
+    ///
+    /// # Errors
+    /// Those of the partial filter; none for a specification from [`IndexSpec::parse`].
+    pub fn new(spec: &IndexSpec) -> Result<Self> {
+        let field = |(path, kind): &(String, IndexField)| GeneratorField {
+            path: Path::parse(path),
+            kind: *kind,
+        };
+        let kind = if spec.has(IndexField::Sphere2d) {
+            Kind::Sphere
+        } else if spec.has(IndexField::Hashed) {
+            Kind::Hashed
+        } else {
+            Kind::ByValue
+        };
+        Ok(KeyGenerator {
+            fields: spec.key.iter().map(field).collect(),
+            kind,
+            sparse: spec.sparse,
+            filter: spec.filter()?,
+        })
+    }
+
+    /// Emits every entry of a document, each once, in key order; nothing when an error is returned.
+    ///
+    /// # Errors
+    /// `CannotIndexParallelArrays` (171), 16746, 16755 for what is no geometry, 16766 for an
+    /// array under a hashed index.
+    pub fn generate(&self, document: &RawDocument, sink: &mut KeySink) -> Result<Multikey> {
+        let top = |index: usize| find(document, self.fields[index].path.first().as_bytes());
+        self.generate_from(document, top, sink)
+    }
+
+    /// As [`KeyGenerator::generate`], where `top` gives the top-level field that the path of
+    /// each field of the index begins with.
+    #[inline]
+    pub(super) fn generate_from<'a>(
+        &self,
+        document: &'a RawDocument,
+        top: impl Fn(usize) -> Option<Field<'a>>,
+        sink: &mut KeySink,
+    ) -> Result<Multikey> {
+        if let Some(filter) = &self.filter
+            && !filter.matches(document)?
+        {
+            return Ok(Multikey::NONE);
+        }
+        match self.kind {
+            Kind::ByValue => self.by_value(document, top, sink),
+            Kind::Hashed => self.hashed(top, sink).map(|()| Multikey::NONE),
+            Kind::Sphere => {
+                let fields: SmallVec<[_; 3]> = self
+                    .fields
+                    .iter()
+                    .map(|field| (&field.path, field.kind))
+                    .collect();
+                sphere::generate(document, &fields, sink)
+            }
+        }
+    }
+
+    #[inline]
+    fn by_value<'a>(
+        &self,
+        document: &'a RawDocument,
+        top: impl Fn(usize) -> Option<Field<'a>>,
+        sink: &mut KeySink,
+    ) -> Result<Multikey> {
+        let pending = sink.begin();
+        let mut missing = 0;
+        for (index, field) in self.fields.iter().enumerate() {
+            let value = match resolve(top(index), &field.path) {
+                Found::Value(value) => value,
+                Found::Missing => {
+                    missing += 1;
+                    RawBsonRef::Null
+                }
+                Found::Array => {
+                    sink.abandon(pending);
+                    return self.expanded(document, sink);
+                }
+            };
+            encode(
+                value,
+                field.kind.direction(),
+                &mut sink.bytes,
+                &mut sink.types,
+            );
+        }
+        if self.sparse && missing == self.fields.len() {
+            sink.abandon(pending);
+        } else {
+            sink.finish(pending, &[]);
+        }
+        Ok(Multikey::NONE)
+    }
+
+    /// A document with arrays on some path.
+    fn expanded(&self, document: &RawDocument, sink: &mut KeySink) -> Result<Multikey> {
+        let first = sink.len();
+        let paths: SmallVec<[&Path; 4]> = self.fields.iter().map(|field| &field.path).collect();
+        let outcome = extract::combinations(document, &paths, self.sparse, &mut |combination| {
+            let pending = sink.begin();
+            for (value, field) in combination.iter().zip(&self.fields) {
+                let value = value.unwrap_or(RawBsonRef::Null);
+                encode(
+                    value,
+                    field.kind.direction(),
+                    &mut sink.bytes,
+                    &mut sink.types,
+                );
+            }
+            sink.finish(pending, &[]);
+        });
+        match outcome {
+            Ok(_) => sink.deduplicate(first),
+            Err(_) => sink.truncate(first),
+        }
+        outcome
+    }
+
+    fn hashed<'a>(
+        &self,
+        top: impl Fn(usize) -> Option<Field<'a>>,
+        sink: &mut KeySink,
+    ) -> Result<()> {
+        let pending = sink.begin();
+        let mut missing = 0;
+        for (index, field) in self.fields.iter().enumerate() {
+            let value = match resolve(top(index), &field.path) {
+                Found::Value(value) => value,
+                Found::Missing => {
+                    missing += 1;
+                    RawBsonRef::Null
+                }
+                Found::Array => {
+                    sink.abandon(pending);
+                    return Err(hashed_array(top(index), &field.path));
+                }
+            };
+            let kept = match field.kind {
+                IndexField::Hashed => RawBsonRef::Int64(hash_value(value)),
+                _ => value,
+            };
+            encode(
+                kept,
+                field.kind.direction(),
+                &mut sink.bytes,
+                &mut sink.types,
+            );
+        }
+        if self.sparse && missing == self.fields.len() {
+            sink.abandon(pending);
+        } else {
+            sink.finish(pending, &[]);
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn resolve<'a>(top: Option<Field<'a>>, path: &Path) -> Found<'a> {
+    let Some(field) = top else {
+        return Found::Missing;
+    };
+    let Some(value) = field.value() else {
+        return Found::Missing;
+    };
+    let mut rest = &path.parts()[1..];
+    let found = match value {
+        RawBsonRef::Array(_) => return Found::Array,
+        value if rest.is_empty() => return Found::Value(value),
+        RawBsonRef::Document(inner) => follow(inner, &mut rest).and_then(|field| field.value()),
+        _ => None,
+    };
+    match found {
+        Some(RawBsonRef::Array(_)) => Found::Array,
+        Some(value) => Found::Value(value),
+        None => Found::Missing,
+    }
+}
+
+/// Names the path up to the array, as mongod does.
+fn hashed_array(top: Option<Field<'_>>, path: &Path) -> Error {
+    let mut rest = &path.parts()[1..];
+    let inner = top
+        .and_then(|field| field.value())
+        .and_then(RawBsonRef::as_document);
+    if let Some(inner) = inner {
+        follow(inner, &mut rest);
+    }
+    let reached = path.parts()[..path.parts().len() - rest.len()].join(".");
+    Error::location(
+        16766,
+        format!(
+            "Error: hashed indexes do not currently support array values. Found array at path: {reached}"
+        ),
+    )
+}

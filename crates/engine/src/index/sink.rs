@@ -1,0 +1,179 @@
+//! Where generated entries go: one buffer for all of them, reused from document to document.
+
+use meridian_value::key::TypeBits;
+
+/// Which fields of an index were reached through arrays, so that a document may have
+/// several entries. Unions of it are kept with the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Multikey(u64);
+
+impl Multikey {
+    /// No array was met.
+    pub const NONE: Multikey = Multikey(0);
+    /// Set when a geometry has several cells: several entries without any array.
+    const CELLS: u64 = 1 << 63;
+
+    /// Every field may have several values: what is assumed where nothing is known.
+    pub const ALL: Multikey = Multikey(u64::MAX);
+
+    pub(super) fn set_field(&mut self, field: usize) {
+        self.0 |= 1 << field;
+    }
+
+    pub(super) fn set_cells(&mut self) {
+        self.0 |= Self::CELLS;
+    }
+
+    /// True when documents may have several entries.
+    pub fn is_multikey(self) -> bool {
+        self.0 != 0
+    }
+
+    /// True when the values of this field (by position in the key pattern) may come from an array.
+    pub fn field(self, field: usize) -> bool {
+        self.0 & (1 << field) != 0
+    }
+
+    /// What either has met.
+    #[must_use]
+    pub fn union(self, other: Multikey) -> Multikey {
+        Multikey(self.0 | other.0)
+    }
+
+    /// The bits, for storing.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// What [`Multikey::bits`] gave.
+    pub fn from_bits(bits: u64) -> Multikey {
+        Multikey(bits)
+    }
+}
+
+/// The entries of documents, as many as were generated since [`KeySink::clear`].
+///
+/// Nothing is allocated once the buffers have grown to a document's need.
+#[derive(Debug, Default)]
+pub struct KeySink {
+    pub(super) bytes: Vec<u8>,
+    pub(super) types: TypeBits,
+    entries: Vec<Span>,
+    index: u32,
+}
+
+/// Where one entry lies in the buffer.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    index: u32,
+    start: u32,
+    fields_end: u32,
+    end: u32,
+}
+
+impl KeySink {
+    /// An empty sink.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all entries; keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.index = 0;
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True without entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// `(fields, value)` of every entry.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.iter_indexed()
+            .map(|(_, fields, value)| (fields, value))
+    }
+
+    /// `(position of the index, fields, value)` of every entry that a
+    /// [`super::CollectionKeys`] made; by index, ascending.
+    pub fn iter_indexed(&self) -> impl Iterator<Item = (usize, &[u8], &[u8])> {
+        self.entries.iter().map(|span| {
+            let fields = &self.bytes[span.start as usize..span.fields_end as usize];
+            let value = &self.bytes[span.fields_end as usize..span.end as usize];
+            (span.index as usize, fields, value)
+        })
+    }
+
+    pub(super) fn set_index(&mut self, index: usize) {
+        self.index = index as u32;
+    }
+
+    /// Starts an entry: its fields are appended to `bytes`, their types to `types`.
+    #[inline]
+    pub(super) fn begin(&mut self) -> Pending {
+        self.types.clear();
+        Pending {
+            start: self.bytes.len(),
+        }
+    }
+
+    /// Ends an entry whose value is its type bits behind `payload`.
+    #[inline]
+    pub(super) fn finish(&mut self, pending: Pending, payload: &[u8]) {
+        let fields_end = self.bytes.len();
+        self.bytes.extend_from_slice(payload);
+        self.bytes.extend_from_slice(self.types.as_bytes());
+        self.entries.push(Span {
+            index: self.index,
+            start: offset(pending.start),
+            fields_end: offset(fields_end),
+            end: offset(self.bytes.len()),
+        });
+    }
+
+    /// Drops an entry that was begun.
+    pub(super) fn abandon(&mut self, pending: Pending) {
+        self.bytes.truncate(pending.start);
+    }
+
+    /// Sorts the entries from position `first` on and keeps one of each: a document has an
+    /// entry once, however often its arrays repeat a value.
+    pub(super) fn deduplicate(&mut self, first: usize) {
+        if self.entries.len() - first < 2 {
+            return;
+        }
+        let bytes = &self.bytes;
+        let fields = |span: &Span| &bytes[span.start as usize..span.fields_end as usize];
+        self.entries[first..].sort_by(|a, b| fields(a).cmp(fields(b)));
+        let mut kept = first + 1;
+        for next in first + 1..self.entries.len() {
+            if fields(&self.entries[next]) != fields(&self.entries[kept - 1]) {
+                self.entries[kept] = self.entries[next];
+                kept += 1;
+            }
+        }
+        self.entries.truncate(kept);
+    }
+
+    /// Keeps the first `count` entries.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.entries.truncate(count);
+    }
+}
+
+/// An entry that has been begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    start: usize,
+}
+
+/// A sink is cleared long before 4 GiB: a document has at most 16 MiB.
+fn offset(length: usize) -> u32 {
+    u32::try_from(length).expect("the entries of a batch stay below 4 GiB")
+}

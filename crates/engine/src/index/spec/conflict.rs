@@ -1,0 +1,112 @@
+//! Whether a requested index already exists, or gets in the way of one that does.
+//!
+//! Two definitions are equivalent when their entries would be the same: key pattern,
+//! uniqueness, sparseness and partial filter agree. mongod refuses a second equivalent
+//! index, and a second index of the same name, with messages that this module repeats.
+
+use super::IndexSpec;
+use crate::query::text::document_text;
+use crate::{Code, Error, Result};
+use bson::raw::{RawDocument, RawDocumentBuf};
+use std::cmp::Ordering;
+
+/// The outcome for a request that does not conflict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// No such index yet.
+    New,
+    /// The same index exists: nothing to do.
+    Identical,
+}
+
+impl IndexSpec {
+    /// Compares a requested index with those that exist.
+    ///
+    /// # Errors
+    /// `IndexKeySpecsConflict` (86) and `IndexOptionsConflict` (85) with mongod's text.
+    pub fn compare_with<'a>(
+        &self,
+        existing: impl IntoIterator<Item = &'a IndexSpec>,
+    ) -> Result<Existing> {
+        let mut outcome = Existing::New;
+        for other in existing {
+            match (other.name == self.name, self.is_equivalent(other)) {
+                (true, false) => return Err(self.same_name(other)),
+                (true, true) if self.expire_after_seconds == other.expire_after_seconds => {
+                    outcome = Existing::Identical;
+                }
+                (true, true) => {
+                    return Err(self.equivalent(other, "with the same name but different options"));
+                }
+                (false, true) if self.expire_after_seconds == other.expire_after_seconds => {
+                    return Err(Error::new(
+                        Code::IndexOptionsConflict,
+                        format!("Index already exists with a different name: {}", other.name),
+                    ));
+                }
+                (false, true) => {
+                    return Err(self.equivalent(other, "with a different name and options"));
+                }
+                (false, false) => {}
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn is_equivalent(&self, other: &IndexSpec) -> bool {
+        let equal = |a: &RawDocument, b: &RawDocument| {
+            meridian_value::compare_documents(a, b) == Ordering::Equal
+        };
+        let same_filter = match (&self.partial_filter, &other.partial_filter) {
+            (Some(a), Some(b)) => equal(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        equal(self.key_pattern(), other.key_pattern())
+            && self.unique == other.unique
+            && self.sparse == other.sparse
+            && same_filter
+    }
+
+    fn same_name(&self, existing: &IndexSpec) -> Error {
+        Error::new(
+            Code::IndexKeySpecsConflict,
+            format!(
+                "An existing index has the same name as the requested index. When index names \
+                 are not specified, they are auto generated and can cause conflicts. Please refer \
+                 to our documentation. Requested index: {}, existing index: {}",
+                self.conflict_text(),
+                existing.conflict_text()
+            ),
+        )
+    }
+
+    fn equivalent(&self, existing: &IndexSpec, how: &str) -> Error {
+        Error::new(
+            Code::IndexOptionsConflict,
+            format!(
+                "An equivalent index already exists {how}. Requested index: {}, existing index: {}",
+                self.conflict_text(),
+                existing.conflict_text()
+            ),
+        )
+    }
+
+    /// The definition as mongod prints it in these messages: `unique` right behind `v`.
+    fn conflict_text(&self) -> String {
+        let mut document = RawDocumentBuf::new();
+        let rank = |field: &str| match field {
+            "v" => 0,
+            "unique" => 1,
+            _ => 2,
+        };
+        for wanted in 0..3 {
+            for (field, value) in self.original.iter().flatten() {
+                if rank(field.as_str()) == wanted {
+                    document.append(field, value);
+                }
+            }
+        }
+        document_text(&document)
+    }
+}

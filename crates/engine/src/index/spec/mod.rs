@@ -1,0 +1,202 @@
+//! Index definitions: validated as mongod 6.0 validates them, listed as it lists them.
+//!
+//! In: one document of `createIndexes`, or one that was listed before. Out: an
+//! [`IndexSpec`], or mongod's error. What Meridian does not have (text, 2d, wildcard,
+//! collations, …) is refused by name.
+
+mod conflict;
+mod key_pattern;
+mod options;
+mod partial;
+
+pub use conflict::Existing;
+
+use crate::query::Filter;
+use crate::query::text::document_text;
+use crate::{Code, Error, Result};
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, cstr};
+use meridian_value::key::Direction;
+use options::Options;
+
+/// The version in which mongod 6.0 lists its 2dsphere indexes.
+const SPHERE_VERSION: i32 = 3;
+/// The most fields of a compound index, as mongod's.
+pub const FIELDS_MAX: usize = 32;
+/// The name of the index on `_id`.
+pub const ID_INDEX_NAME: &str = "_id_";
+
+/// How an index keeps one field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IndexField {
+    /// By value, smallest first.
+    Ascending,
+    /// By value, largest first.
+    Descending,
+    /// By a 64-bit hash of the value.
+    Hashed,
+    /// By the S2 cells of a geometry.
+    Sphere2d,
+}
+
+impl IndexField {
+    /// The direction of the encoded bytes.
+    pub fn direction(self) -> Direction {
+        match self {
+            IndexField::Descending => Direction::Descending,
+            _ => Direction::Ascending,
+        }
+    }
+
+    /// True when the field's own values are in the key.
+    pub fn is_by_value(self) -> bool {
+        matches!(self, IndexField::Ascending | IndexField::Descending)
+    }
+}
+
+/// A validated index definition.
+#[derive(Debug, Clone)]
+pub struct IndexSpec {
+    /// Its name, unique in the collection.
+    pub name: String,
+    /// Dotted path and kind of each field, in order.
+    pub key: Vec<(String, IndexField)>,
+    /// Refuses a second document with the same fields.
+    pub unique: bool,
+    /// Has no entry for documents without any of the fields.
+    pub sparse: bool,
+    /// Maintained, but not used by queries.
+    pub hidden: bool,
+    /// Has entries only for documents that match this filter.
+    pub partial_filter: Option<RawDocumentBuf>,
+    /// TTL: documents expire this long after the date in the field.
+    pub expire_after_seconds: Option<i64>,
+    /// `2dsphereIndexVersion` of a 2dsphere index.
+    pub sphere_version: Option<i32>,
+    /// The definition as `listIndexes` shows it.
+    pub original: RawDocumentBuf,
+}
+
+impl IndexSpec {
+    /// Validates a definition.
+    ///
+    /// # Errors
+    /// mongod's: `CannotCreateIndex`, `TypeMismatch`, `InvalidIndexSpecificationOption`, …;
+    /// `NotImplemented` for what Meridian does not have.
+    pub fn parse(document: &RawDocument) -> Result<IndexSpec> {
+        let options =
+            Options::parse(document).map_err(|error| in_specification(document, error))?;
+        options.check_ttl(document)?;
+        let versioned = with_version(document);
+        options.check_names(&versioned)?;
+        options
+            .check_combination()
+            .map_err(|error| in_specification(&versioned, error))?;
+        options.check_plugin()?;
+        Ok(options.into_spec())
+    }
+
+    /// The definition of the index on `_id`.
+    pub fn id_index() -> IndexSpec {
+        let mut document = RawDocumentBuf::new();
+        let mut key = RawDocumentBuf::new();
+        key.append(cstr!("_id"), 1);
+        document.append(cstr!("key"), &key);
+        document.append(cstr!("name"), ID_INDEX_NAME);
+        IndexSpec::parse(&document).expect("the definition of the _id index is valid")
+    }
+
+    /// True for `{_id: 1}`: the documents themselves are that index.
+    pub fn is_id_index(&self) -> bool {
+        key_pattern::is_id(self.key_pattern())
+    }
+
+    /// The key pattern as given, such as `{a: 1, "b.c": -1}`.
+    pub fn key_pattern(&self) -> &RawDocument {
+        self.original
+            .get_document("key")
+            .expect("a validated definition has a key pattern")
+    }
+
+    /// The definition as `listIndexes` shows it.
+    pub fn listing(&self) -> &RawDocument {
+        &self.original
+    }
+
+    /// The parsed partial filter.
+    ///
+    /// # Errors
+    /// None for a specification that [`IndexSpec::parse`] accepted.
+    pub fn filter(&self) -> Result<Option<Filter>> {
+        self.partial_filter
+            .as_deref()
+            .map(Filter::parse)
+            .transpose()
+    }
+
+    /// True when one of the fields is of this kind.
+    pub fn has(&self, kind: IndexField) -> bool {
+        self.key.iter().any(|(_, field)| *field == kind)
+    }
+
+    /// This definition with another visibility or expiry, as `collMod` sets them.
+    ///
+    /// # Errors
+    /// As [`IndexSpec::parse`].
+    pub fn modified(
+        &self,
+        hidden: Option<bool>,
+        expire_after_seconds: Option<i64>,
+    ) -> Result<IndexSpec> {
+        let mut document = RawDocumentBuf::new();
+        for (name, value) in self.original.iter().flatten() {
+            let replaced = (name.as_str() == "hidden" && hidden.is_some())
+                || (name.as_str() == "expireAfterSeconds" && expire_after_seconds.is_some());
+            if !replaced {
+                document.append(name, value);
+            }
+        }
+        if let Some(hidden) = hidden {
+            document.append(cstr!("hidden"), hidden);
+        }
+        if let Some(seconds) = expire_after_seconds {
+            document.append(cstr!("expireAfterSeconds"), seconds);
+        }
+        IndexSpec::parse(&document)
+    }
+}
+
+/// The name that shells and drivers give: `a_1_b.c_-1`.
+pub fn default_name(key: &RawDocument) -> String {
+    let parts = key.iter().flatten().map(|(path, kind)| match kind {
+        RawBsonRef::String(plugin) => format!("{}_{plugin}", path.as_str()),
+        RawBsonRef::Double(number) => format!("{}_{number}", path.as_str()),
+        other => format!("{}_{}", path.as_str(), crate::query::text::text(other)),
+    });
+    parts.collect::<Vec<_>>().join("_")
+}
+
+/// mongod adds the version before its second round of checks, and prints it.
+fn with_version(document: &RawDocument) -> RawDocumentBuf {
+    let mut versioned = document.to_owned();
+    if !matches!(document.get("v"), Ok(Some(_))) {
+        versioned.append(cstr!("v"), 2);
+    }
+    versioned
+}
+
+fn in_specification(document: &RawDocument, error: Error) -> Error {
+    if error.code == Code::NotImplemented {
+        return error;
+    }
+    let specification = document_text(document);
+    let message = format!(
+        "Error in specification {specification} :: caused by :: {}",
+        error.message
+    );
+    Error { message, ..error }
+}
+
+fn cannot_create(message: impl Into<String>) -> Error {
+    Error::new(Code::CannotCreateIndex, message)
+}

@@ -1,0 +1,467 @@
+//! The fields of an index definition, one by one and in combination.
+
+use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
+use super::{cannot_create, key_pattern, partial};
+use crate::query::text::{document_text, element, text};
+use crate::query::{Filter, type_name};
+use crate::{Code, Error, Result};
+use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, cstr};
+use meridian_value::number::Number;
+
+/// The largest accepted `expireAfterSeconds`.
+const EXPIRE_AFTER_SECONDS_MAX: i64 = i32::MAX as i64;
+
+/// Options that change nothing here but are listed again, in the order of `listIndexes`.
+const LISTED_NUMBERS: [&CStr; 6] = [
+    cstr!("finestIndexedLevel"),
+    cstr!("coarsestIndexedLevel"),
+    cstr!("bits"),
+    cstr!("min"),
+    cstr!("max"),
+    cstr!("bucketSize"),
+];
+
+/// What has been read of a definition.
+#[derive(Default)]
+pub(super) struct Options {
+    version: i32,
+    pattern: RawDocumentBuf,
+    key: Vec<(String, IndexField)>,
+    name: String,
+    background: Option<bool>,
+    unique: bool,
+    hidden: bool,
+    sparse: Option<bool>,
+    partial: Option<(RawDocumentBuf, Filter)>,
+    expire_after: Option<Bson>,
+    sphere_version: Option<Bson>,
+    default_language: Option<String>,
+    storage_engine: Option<Bson>,
+    numbers: Vec<(&'static CStr, Bson)>,
+}
+
+impl Options {
+    /// Reads and checks each field on its own.
+    pub(super) fn parse(document: &RawDocument) -> Result<Options> {
+        let mut options = Options {
+            version: parse_version(document)?,
+            ..Options::default()
+        };
+        let (mut has_key, mut has_name) = (false, false);
+        for (field, value) in document.iter().flatten() {
+            has_key |= field.as_str() == "key";
+            has_name |= field.as_str() == "name";
+            options.parse_field(document, field.as_str(), value)?;
+        }
+        let required = |field| {
+            let message =
+                format!("The '{field}' field is a required property of an index specification");
+            Err(Error::failed_to_parse(message))
+        };
+        match (has_key, has_name) {
+            (false, _) => required("key"),
+            (_, false) => required("name"),
+            _ => Ok(options),
+        }
+    }
+
+    fn parse_field(
+        &mut self,
+        whole: &RawDocument,
+        field: &str,
+        value: RawBsonRef<'_>,
+    ) -> Result<()> {
+        match field {
+            "key" => {
+                let pattern = object(field, value)?;
+                self.key = key_pattern::parse(pattern, self.version)?;
+                self.pattern = pattern.to_owned();
+            }
+            "name" => match value {
+                RawBsonRef::String(name) => self.name = name.to_owned(),
+                other => return Err(mismatch(field, "a string", other)),
+            },
+            "v" => {}
+            "background" => self.background = Some(boolean(field, value)?),
+            "unique" => self.unique = boolean(field, value)?,
+            "sparse" => self.sparse = Some(boolean(field, value)?),
+            "hidden" => match value {
+                RawBsonRef::Boolean(hidden) => self.hidden = hidden,
+                // mongod names the wrong field here.
+                other => return Err(mismatch("name", "a bool", other)),
+            },
+            "partialFilterExpression" => {
+                let filter = object(field, value)?;
+                partial::check_allowed_here(filter)?;
+                self.partial = Some((filter.to_owned(), Filter::parse(filter)?));
+            }
+            "expireAfterSeconds" => self.expire_after = Some(owned(value)?),
+            "2dsphereIndexVersion" => {
+                number(field, value)?;
+                self.sphere_version = Some(owned(value)?);
+            }
+            "collation" => check_collation(object(field, value)?)?,
+            "default_language" => match value {
+                RawBsonRef::String(language) => self.default_language = Some(language.to_owned()),
+                other => return Err(mismatch(field, "a string", other)),
+            },
+            "weights" | "language_override" | "textIndexVersion" => {
+                return Err(cannot_create(format!(
+                    "Invalid index specification {}; the field '{field}' can only be specified \
+                     with text indexes",
+                    document_text(whole)
+                )));
+            }
+            "wildcardProjection" => {
+                return Err(Error::bad_value(
+                    "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
+                ));
+            }
+            "storageEngine" => self.storage_engine = Some(owned(value)?),
+            // mongod reads this level as a truth value, and lists it as it was.
+            "finestIndexedLevel" => {
+                boolean(field, value)?;
+                return self.parse_number(whole, field, value);
+            }
+            "prepareUnique" | "clustered" if boolean(field, value)? => {
+                return Err(Error::not_implemented(format!(
+                    "the index option '{field}'"
+                )));
+            }
+            "clustering" => {
+                return Err(Error::not_implemented("the index option 'clustering'"));
+            }
+            // Accepted and dropped, as mongod does.
+            "ns" | "dropDups" | "prepareUnique" | "clustered" => {}
+            _ => return self.parse_number(whole, field, value),
+        }
+        Ok(())
+    }
+
+    fn parse_number(
+        &mut self,
+        whole: &RawDocument,
+        field: &str,
+        value: RawBsonRef<'_>,
+    ) -> Result<()> {
+        let Some(name) = LISTED_NUMBERS.iter().find(|name| name.as_str() == field) else {
+            return Err(Error::new(
+                Code::InvalidIndexSpecificationOption,
+                format!(
+                    "The field '{field}' is not valid for an index specification. Specification: {}",
+                    document_text(whole)
+                ),
+            ));
+        };
+        number(field, value)?;
+        self.numbers.push((name, owned(value)?));
+        Ok(())
+    }
+
+    /// Checks the expiry, which mongod does outside of its other checks.
+    pub(super) fn check_ttl(&self, document: &RawDocument) -> Result<()> {
+        let Some(value) = &self.expire_after else {
+            return Ok(());
+        };
+        let refuse = |reason: String| {
+            Err(cannot_create(format!(
+                "{reason}. Index spec: {}",
+                document_text(document)
+            )))
+        };
+        let Some(number) = Number::from_bson(value) else {
+            let kind = type_name(value.element_type());
+            return refuse(format!(
+                "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{kind}'"
+            ));
+        };
+        if number.is_negative() {
+            return refuse("TTL index 'expireAfterSeconds' option cannot be less than 0".into());
+        }
+        if number
+            .compare(Number::Int64(EXPIRE_AFTER_SECONDS_MAX))
+            .is_gt()
+        {
+            return refuse(
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range, \
+                 try a lower number"
+                    .into(),
+            );
+        }
+        if self.key.len() > 1 {
+            return refuse(
+                "TTL indexes are single-field indexes, compound indexes do not support TTL".into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks names that are reserved, and the index on `_id`.
+    pub(super) fn check_names(&self, versioned: &RawDocument) -> Result<()> {
+        if self.name == "*" {
+            return Err(Error::bad_value("The index name '*' is not valid."));
+        }
+        if key_pattern::is_id(&self.pattern) {
+            return check_id_options(versioned);
+        }
+        let pattern = document_text(&self.pattern);
+        if self.pattern.iter().flatten().count() == 1
+            && matches!(self.pattern.get("_id"), Ok(Some(RawBsonRef::Int32(-1))))
+        {
+            return Err(Error::bad_value(format!(
+                "The field 'key' for an _id index must be {{_id: 1}}, but got {pattern}"
+            )));
+        }
+        if self.name == ID_INDEX_NAME {
+            return Err(Error::bad_value(format!(
+                "The index name '{ID_INDEX_NAME}' is reserved for the _id index, which must have \
+                 key pattern {{_id: 1}}, found key: {pattern}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks what must or must not come together.
+    pub(super) fn check_combination(&self) -> Result<()> {
+        if self.name.is_empty() {
+            return Err(cannot_create("index name cannot be empty"));
+        }
+        if self.name.contains('\0') {
+            return Err(cannot_create("index name cannot contain NUL bytes"));
+        }
+        if let Some(value) = &self.storage_engine {
+            check_storage_engine(value)?;
+        }
+        if let Some((_, filter)) = &self.partial {
+            if self.sparse == Some(true) {
+                return Err(cannot_create(
+                    "cannot mix \"partialFilterExpression\" and \"sparse\" options",
+                ));
+            }
+            partial::check(filter)?;
+        }
+        if self.has(IndexField::Sphere2d) {
+            self.check_sphere_version()?;
+        }
+        Ok(())
+    }
+
+    fn check_sphere_version(&self) -> Result<()> {
+        let Some(version) = &self.sphere_version else {
+            return Ok(());
+        };
+        match Number::from_bson(version).and_then(Number::to_i64_exact) {
+            Some(2 | 3) => Ok(()),
+            Some(1) => Err(Error::not_implemented("2dsphereIndexVersion 1")),
+            None => Ok(()), // `check_plugin` refuses it.
+            _ => Err(cannot_create(format!(
+                "unsupported geo index version {{ 2dsphereIndexVersion : \
+                 2dsphereIndexVersion: {version} }}, only versions: [1,2,3] are supported"
+            ))),
+        }
+    }
+
+    /// Checks what mongod finds out only when it builds the index.
+    pub(super) fn check_plugin(&self) -> Result<()> {
+        if let Some(version @ Bson::Double(number)) = &self.sphere_version
+            && self.has(IndexField::Sphere2d)
+            && number.fract() != 0.0
+        {
+            return Err(Error::bad_value(format!(
+                "Expected field \"2dsphereIndexVersion\" to have a value exactly representable as \
+                 a 64-bit integer, but found 2dsphereIndexVersion: {version}"
+            )));
+        }
+        let hashed = self
+            .key
+            .iter()
+            .filter(|(_, kind)| *kind == IndexField::Hashed)
+            .count();
+        if hashed > 1 {
+            return Err(Error::location(
+                31303,
+                format!(
+                    "A maximum of one index field is allowed to be hashed but found {hashed} \
+                     for 'key' {}",
+                    document_text(&self.pattern)
+                ),
+            ));
+        }
+        if hashed == 1 && self.unique {
+            return Err(Error::location(
+                16764,
+                "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
+            ));
+        }
+        if self.key.len() > FIELDS_MAX {
+            return Err(Error::location(13103, "too many compound keys"));
+        }
+        Ok(())
+    }
+
+    fn has(&self, kind: IndexField) -> bool {
+        self.key.iter().any(|(_, field)| *field == kind)
+    }
+
+    /// The definition with its listing. Only for options that passed all checks.
+    pub(super) fn into_spec(self) -> IndexSpec {
+        let expire_after_seconds = self.expire_after.as_ref().map(|value| {
+            let number = Number::from_bson(value).expect("check_ttl passed");
+            // NaN means the largest, as in mongod.
+            number
+                .to_i64_truncated()
+                .unwrap_or(EXPIRE_AFTER_SECONDS_MAX)
+        });
+        let sphere_version = match &self.sphere_version {
+            Some(version) => Number::from_bson(version)
+                .and_then(Number::to_i64_truncated)
+                .map(|v| v as i32),
+            None if self.has(IndexField::Sphere2d) => Some(SPHERE_VERSION),
+            None => None,
+        };
+        let name = if key_pattern::is_id(&self.pattern) {
+            ID_INDEX_NAME.into()
+        } else {
+            self.name
+        };
+        let mut original = RawDocumentBuf::new();
+        original.append(cstr!("v"), self.version);
+        original.append(cstr!("key"), &self.pattern);
+        original.append(cstr!("name"), name.as_str());
+        let mut flag = |field: &'static CStr, value: Option<bool>| {
+            if let Some(value) = value {
+                original.append(field, value);
+            }
+        };
+        flag(cstr!("background"), self.background);
+        flag(cstr!("unique"), self.unique.then_some(true));
+        flag(cstr!("hidden"), self.hidden.then_some(true));
+        if let Some((filter, _)) = &self.partial {
+            original.append(cstr!("partialFilterExpression"), filter);
+        }
+        if let Some(sparse) = self.sparse {
+            original.append(cstr!("sparse"), sparse);
+        }
+        if let Some(seconds) = expire_after_seconds {
+            original.append(cstr!("expireAfterSeconds"), seconds as i32);
+        }
+        if let Some(language) = &self.default_language {
+            original.append(cstr!("default_language"), language.as_str());
+        }
+        if let Some(version) = sphere_version {
+            original.append(cstr!("2dsphereIndexVersion"), version);
+        }
+        for listed in LISTED_NUMBERS {
+            for (name, value) in self.numbers.iter().filter(|(name, _)| *name == listed) {
+                meridian_value::with_raw(value, |raw| original.append(*name, raw));
+            }
+        }
+        IndexSpec {
+            name,
+            key: self.key,
+            unique: self.unique,
+            sparse: self.sparse == Some(true),
+            hidden: self.hidden,
+            partial_filter: self.partial.map(|(filter, _)| filter),
+            expire_after_seconds,
+            sphere_version,
+            original,
+        }
+    }
+}
+
+/// `v`, which decides how the key pattern is read, wherever it stands.
+fn parse_version(document: &RawDocument) -> Result<i32> {
+    let Ok(Some(value)) = document.get("v") else {
+        return Ok(2);
+    };
+    let number = number("v", value)?;
+    let version = number
+        .to_i64_exact()
+        .and_then(|version| i32::try_from(version).ok());
+    match version {
+        Some(version @ 1..=2) => Ok(version),
+        Some(version) => Err(cannot_create(format!(
+            "Invalid index specification {}; cannot create an index with v={version}",
+            document_text(document)
+        ))),
+        None => Err(Error::bad_value(format!(
+            "Index version must be representable as a 32-bit integer, but got {}",
+            text(value)
+        ))),
+    }
+}
+
+/// The `_id` index takes hardly any option.
+fn check_id_options(versioned: &RawDocument) -> Result<()> {
+    for (field, _) in versioned.iter().flatten() {
+        if !matches!(field.as_str(), "key" | "name" | "ns" | "v" | "collation") {
+            return Err(Error::new(
+                Code::InvalidIndexSpecificationOption,
+                format!(
+                    "The field '{}' is not valid for an _id index specification. Specification: {}",
+                    field.as_str(),
+                    document_text(versioned)
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_collation(collation: &RawDocument) -> Result<()> {
+    if collation.is_empty() {
+        return Err(Error::bad_value(
+            "The field 'collation' cannot be an empty object.",
+        ));
+    }
+    match collation.get("locale") {
+        Ok(Some(RawBsonRef::String("simple"))) => Ok(()),
+        _ => Err(Error::not_implemented("a collation other than 'simple'")),
+    }
+}
+
+fn check_storage_engine(value: &Bson) -> Result<()> {
+    match value {
+        Bson::Document(options) if options.is_empty() => Err(cannot_create(
+            "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
+        )),
+        Bson::Document(_) => Err(Error::not_implemented("the index option 'storageEngine'")),
+        _ => Err(cannot_create(
+            "\"storageEngine\" options must be a document if present",
+        )),
+    }
+}
+
+fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
+    value
+        .as_document()
+        .ok_or_else(|| mismatch(field, "an object", value))
+}
+
+fn number(field: &str, value: RawBsonRef<'_>) -> Result<Number> {
+    Number::from_raw(value).ok_or_else(|| mismatch(field, "a number", value))
+}
+
+fn boolean(field: &str, value: RawBsonRef<'_>) -> Result<bool> {
+    match (value, Number::from_raw(value)) {
+        (RawBsonRef::Boolean(value), _) => Ok(value),
+        (_, Some(number)) => Ok(!number.is_zero()),
+        _ => Err(Error::type_mismatch(format!(
+            "The field '{field} has value {}, which is not convertible to bool",
+            element(field, value)
+        ))),
+    }
+}
+
+fn mismatch(field: &str, expected: &str, value: RawBsonRef<'_>) -> Error {
+    let kind = type_name(value.element_type());
+    Error::type_mismatch(format!(
+        "The field '{field}' must be {expected}, but got {kind}"
+    ))
+}
+
+fn owned(value: RawBsonRef<'_>) -> Result<Bson> {
+    Bson::try_from(value).map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))
+}

@@ -1,0 +1,243 @@
+//! Keys of 2dsphere indexes, version 3.
+//!
+//! A geometry gives one key for each of its cells, a point just one with its exact
+//! coordinates in the entry's value. A document without any geometry in the indexed
+//! fields has no entry; a second geometry field may be missing and is null then. Other
+//! fields are expanded one by one: arrays side by side are allowed here, as in mongod.
+
+use super::entry::{Located, PAYLOAD_BYTES_MAX};
+use super::{IndexField, KeySink, Multikey};
+use crate::Result;
+use crate::geo::{Geometry, index_cells, key_error, point_cell};
+use bson::RawBsonRef;
+use bson::raw::RawDocument;
+use meridian_value::field::{fields, find};
+use meridian_value::key::{encode, encode_cell};
+use meridian_value::path::Path;
+use smallvec::SmallVec;
+
+/// One of the values that a field contributes to the keys.
+#[derive(Debug, Clone, Copy)]
+enum Choice<'a> {
+    Value(RawBsonRef<'a>),
+    Cell(u64, Located),
+}
+
+type Choices<'a> = SmallVec<[Choice<'a>; 1]>;
+
+/// A field of the index: where it is and how it is kept.
+pub(super) type SphereField<'p> = (&'p Path, IndexField);
+
+/// Emits the entries of a document.
+///
+/// # Errors
+/// 16755 when a value in a 2dsphere field is no geometry.
+pub(super) fn generate(
+    document: &RawDocument,
+    index: &[SphereField<'_>],
+    sink: &mut KeySink,
+) -> Result<Multikey> {
+    let mut multikey = Multikey::NONE;
+    let mut all: SmallVec<[Choices<'_>; 3]> = SmallVec::new();
+    let mut has_geometry = false;
+    for (position, (path, kind)) in index.iter().enumerate() {
+        let mut found: SmallVec<[RawBsonRef<'_>; 1]> = SmallVec::new();
+        let mut through_array = false;
+        collect(document, path.parts(), &mut found, &mut through_array);
+        if *kind == IndexField::Sphere2d && found.len() == 1 && is_absent(found[0]) {
+            found.clear();
+        }
+        has_geometry |= *kind == IndexField::Sphere2d && !found.is_empty();
+        let choices = match kind {
+            IndexField::Sphere2d => cells(document, &found, &mut multikey)?,
+            _ => literals(&found, &mut through_array),
+        };
+        if through_array {
+            multikey.set_field(position);
+        }
+        all.push(choices);
+    }
+    if has_geometry {
+        let first = sink.len();
+        emit(index, &all, sink);
+        sink.deduplicate(first);
+    }
+    Ok(if has_geometry {
+        multikey
+    } else {
+        Multikey::NONE
+    })
+}
+
+/// Null, undefined and empty containers count as no geometry.
+fn is_absent(value: RawBsonRef<'_>) -> bool {
+    match value {
+        RawBsonRef::Null | RawBsonRef::Undefined => true,
+        RawBsonRef::Document(document) => document.is_empty(),
+        RawBsonRef::Array(array) => array.is_empty(),
+        _ => false,
+    }
+}
+
+/// Everything at the end of a path; an array at the end is one value. Source:
+/// `extractAllElementsAlongPath` of MongoDB 6.0.
+fn collect<'a>(
+    document: &'a RawDocument,
+    rest: &[Box<str>],
+    found: &mut SmallVec<[RawBsonRef<'a>; 1]>,
+    through_array: &mut bool,
+) {
+    let Some((first, others)) = rest.split_first() else {
+        return;
+    };
+    let Some(value) = find(document, first.as_bytes()).and_then(|field| field.value()) else {
+        return;
+    };
+    match (value, others.first()) {
+        (value, None) => found.push(value),
+        (RawBsonRef::Document(inner), Some(_)) => collect(inner, others, found, through_array),
+        (RawBsonRef::Array(array), Some(next)) => {
+            let Ok(inner) = RawDocument::from_bytes(array.as_bytes()) else {
+                return;
+            };
+            if next.bytes().all(|byte| byte.is_ascii_digit()) {
+                return collect(inner, others, found, through_array);
+            }
+            *through_array = true;
+            for element in fields(inner).filter_map(|field| field.value()) {
+                let element = match element {
+                    RawBsonRef::Document(element) => element,
+                    RawBsonRef::Array(element) => match RawDocument::from_bytes(element.as_bytes())
+                    {
+                        Ok(element) => element,
+                        Err(_) => continue,
+                    },
+                    _ => continue,
+                };
+                collect(element, others, found, through_array);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn literals<'a>(found: &[RawBsonRef<'a>], through_array: &mut bool) -> Choices<'a> {
+    let mut choices = Choices::new();
+    for value in found {
+        match value {
+            RawBsonRef::Array(array) => {
+                *through_array = true;
+                let before = choices.len();
+                choices.extend(
+                    array
+                        .into_iter()
+                        .map_while(|element| element.ok())
+                        .map(Choice::Value),
+                );
+                if choices.len() == before {
+                    choices.push(Choice::Value(RawBsonRef::Undefined));
+                }
+            }
+            value => choices.push(Choice::Value(*value)),
+        }
+    }
+    if choices.is_empty() {
+        choices.push(Choice::Value(RawBsonRef::Null));
+    }
+    choices
+}
+
+fn cells<'a>(
+    document: &RawDocument,
+    found: &[RawBsonRef<'_>],
+    multikey: &mut Multikey,
+) -> Result<Choices<'a>> {
+    let mut choices = Choices::new();
+    for value in found {
+        if let Some((lon, lat)) = plain_point(*value) {
+            choices.push(Choice::Cell(
+                point_cell(lon, lat),
+                Located::Point { lon, lat },
+            ));
+            continue;
+        }
+        let geometry = Geometry::parse(*value).map_err(|reason| key_error(document, &reason))?;
+        let cells = index_cells(&geometry).map_err(|reason| key_error(document, &reason))?;
+        let located = match geometry.as_point() {
+            Some(position) => Located::Point {
+                lon: position.lon,
+                lat: position.lat,
+            },
+            None => Located::InDocument,
+        };
+        choices.extend(cells.iter().map(|cell| Choice::Cell(cell.id(), located)));
+    }
+    if choices.len() > 1 {
+        multikey.set_cells();
+    }
+    if choices.is_empty() {
+        choices.push(Choice::Value(RawBsonRef::Null));
+    }
+    Ok(choices)
+}
+
+/// The coordinates of the commonest form, `{type: "Point", coordinates: [lon, lat]}` with
+/// doubles within the bounds; anything else takes the general parser.
+fn plain_point(value: RawBsonRef<'_>) -> Option<(f64, f64)> {
+    let mut members = fields(value.as_document()?);
+    let kind = members.next().filter(|field| field.name() == b"type")?;
+    if kind.bytes() != b"\x06\0\0\0Point\0" || kind.kind() != 0x02 {
+        return None;
+    }
+    let coordinates = members
+        .next()
+        .filter(|field| field.name() == b"coordinates")?;
+    if members.next().is_some() || coordinates.kind() != 0x04 {
+        return None;
+    }
+    let mut numbers = fields(RawDocument::from_bytes(coordinates.bytes()).ok()?);
+    let lon = numbers.next()?.value()?.as_f64()?;
+    let lat = numbers.next()?.value()?.as_f64()?;
+    let valid = numbers.next().is_none() && lon.abs() <= 180.0 && lat.abs() <= 90.0;
+    valid.then_some((lon, lat))
+}
+
+/// Writes every combination of the fields' choices.
+fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], sink: &mut KeySink) {
+    let mut chosen: SmallVec<[usize; 3]> = SmallVec::from_elem(0, all.len());
+    loop {
+        let pending = sink.begin();
+        let mut payload: SmallVec<[u8; PAYLOAD_BYTES_MAX]> = SmallVec::new();
+        for ((choices, choice), (_, kind)) in all.iter().zip(&chosen).zip(index) {
+            let located = match choices[*choice] {
+                Choice::Value(value) => {
+                    encode(value, kind.direction(), &mut sink.bytes, &mut sink.types);
+                    Located::Nowhere
+                }
+                Choice::Cell(cell, located) => {
+                    encode_cell(cell, kind.direction(), &mut sink.bytes);
+                    located
+                }
+            };
+            if *kind == IndexField::Sphere2d {
+                located.write(&mut payload);
+            }
+        }
+        sink.finish(pending, &payload);
+        if !advance(&mut chosen, all) {
+            return;
+        }
+    }
+}
+
+/// The next combination, counting with the last field fastest; false after the last.
+fn advance(chosen: &mut [usize], all: &[Choices<'_>]) -> bool {
+    for (position, choices) in all.iter().enumerate().rev() {
+        chosen[position] += 1;
+        if chosen[position] < choices.len() {
+            return true;
+        }
+        chosen[position] = 0;
+    }
+    false
+}
