@@ -463,10 +463,10 @@ impl State {
     ) -> Result<usize> {
         match self {
             State::Sum(sum) => {
-                if let Value::Raw(raw) = value {
-                    if let Some(number) = Number::from_raw(*raw) {
-                        sum.add(number);
-                    }
+                if let Value::Raw(raw) = value
+                    && let Some(number) = Number::from_raw(*raw)
+                {
+                    sum.add(number);
                 }
                 Ok(0)
             }
@@ -475,10 +475,10 @@ impl State {
                 Ok(0)
             }
             State::Deviation(deviation) => {
-                if let Value::Raw(raw) = value {
-                    if let Some(number) = Number::from_raw(*raw) {
-                        deviation.add(number.to_f64());
-                    }
+                if let Value::Raw(raw) = value
+                    && let Some(number) = Number::from_raw(*raw)
+                {
+                    deviation.add(number.to_f64());
                 }
                 Ok(0)
             }
@@ -614,12 +614,8 @@ fn add_merged(fields: &mut Vec<(Box<str>, RawBson)>, value: &Value<'_>) -> Resul
     }
     let Some(merged) = value.fields()? else {
         return Err(Error::location(
-            40400,
-            format!(
-                "$mergeObjects requires object inputs, but input {} is of type {}",
-                super::expression::display(value),
-                value.type_name()
-            ),
+            5_911_200,
+            "$mergeObjects only supports objects",
         ));
     };
     for (key, value) in merged.iter() {
@@ -698,9 +694,11 @@ fn add_ranked(
     Ok(grown)
 }
 
-/// A document with only `_id`: what the `n` of an accumulator is computed from.
+/// What the `n` of an accumulator is computed from: the group's key where it is a document,
+/// else nothing.
 pub fn key_document(id: &RawBson) -> RawDocumentBuf {
-    let mut document = RawDocumentBuf::new();
-    document.append(bson::raw::cstr!("_id"), id.as_raw_bson_ref());
-    document
+    match id {
+        RawBson::Document(document) => document.clone(),
+        _ => RawDocumentBuf::new(),
+    }
 }

@@ -21,6 +21,8 @@ mod output;
 mod pipeline;
 mod sort;
 mod stage;
+#[cfg(test)]
+mod tests;
 mod time;
 mod time_text;
 mod transform;

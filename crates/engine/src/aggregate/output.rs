@@ -118,7 +118,7 @@ impl Merge {
             variables: None,
         };
         match raw {
-            RawBsonRef::String(_) => merge.into_target(raw)?,
+            RawBsonRef::String(_) => merge.set_target(raw)?,
             RawBsonRef::Document(document) => merge.parse_options(document)?,
             other => {
                 return Err(Error::type_mismatch(format!(
@@ -163,10 +163,10 @@ impl Merge {
                 "BSON field '$merge.into' is missing but a required field",
             ));
         };
-        self.into_target(target)
+        self.set_target(target)
     }
 
-    fn into_target(&mut self, raw: RawBsonRef<'_>) -> Result<()> {
+    fn set_target(&mut self, raw: RawBsonRef<'_>) -> Result<()> {
         match raw {
             RawBsonRef::String("") => {
                 return Err(Error::location(

@@ -91,16 +91,49 @@ impl SortOrder {
     /// The bytes a document sorts by.
     ///
     /// # Errors
-    /// None today; kept for keys that would be too long.
+    /// `BadValue` where two paths lead through different arrays.
     pub fn key(&self, document: &RawDocument) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(16 * self.fields.len());
         let mut types = TypeBits::new();
+        if self.fields.len() > 1 {
+            check_parallel_arrays(document, &self.fields)?;
+        }
         for (path, direction) in &self.fields {
             let value = key_value(document, path, *direction);
             key::encode(value, *direction, &mut out, &mut types);
         }
         Ok(out)
     }
+}
+
+/// Refuses a document in which two paths of an order meet different arrays.
+fn check_parallel_arrays(document: &RawDocument, fields: &[(Path, Direction)]) -> Result<()> {
+    let mut found: Option<&[Box<str>]> = None;
+    for (path, _) in fields {
+        let Some(array) = first_array(document, path.parts()) else {
+            continue;
+        };
+        if found.is_some_and(|found| found != array) {
+            return Err(Error::bad_value(
+                "cannot sort with keys that are parallel arrays",
+            ));
+        }
+        found = Some(array);
+    }
+    Ok(())
+}
+
+/// The part of a path that leads to the first array on it.
+fn first_array<'p>(document: &RawDocument, parts: &'p [Box<str>]) -> Option<&'p [Box<str>]> {
+    let mut document = document;
+    for (depth, part) in parts.iter().enumerate() {
+        match meridian_value::field::find(document, part.as_bytes())?.value()? {
+            RawBsonRef::Array(_) => return Some(&parts[..=depth]),
+            RawBsonRef::Document(below) => document = below,
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// What a document sorts by at a path.

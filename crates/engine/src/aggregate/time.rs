@@ -179,7 +179,7 @@ impl Zone {
     }
 
     /// Milliseconds east of UTC at an instant.
-    pub fn offset_ms(&self, millis: i64) -> i64 {
+    pub fn offset_ms(self, millis: i64) -> i64 {
         match self {
             Zone::Utc => 0,
             Zone::Offset(seconds) => seconds * SECOND_MS,
@@ -193,12 +193,12 @@ impl Zone {
     }
 
     /// The local reading of an instant, as milliseconds.
-    pub fn to_local(&self, millis: i64) -> i64 {
+    pub fn to_local(self, millis: i64) -> i64 {
         millis.saturating_add(self.offset_ms(millis))
     }
 
     /// The instant of a local reading, chosen as timelib does where there is none or two.
-    pub fn to_utc(&self, local: i64) -> i64 {
+    pub fn to_utc(self, local: i64) -> i64 {
         let before = self.offset_ms(local);
         let after = self.offset_ms(local.saturating_sub(before));
         if before == after || self.offset_ms(local.saturating_sub(after)) == after {
@@ -208,7 +208,7 @@ impl Zone {
     }
 
     /// Whether every day has 24 hours.
-    pub fn is_fixed(&self) -> bool {
+    pub fn is_fixed(self) -> bool {
         !matches!(self, Zone::Named(_))
     }
 }

@@ -105,13 +105,13 @@ struct Parts {
 pub fn parse(text: &str, zone: Option<&Zone>, format: Option<&str>) -> Result<i64> {
     let mut cursor = Cursor { text, at: 0 };
     if text.is_empty() {
-        return Err(parse_error(text, 0, "Empty string", ' '));
+        return Err(parse_error(text, 0, "Empty string", '\0'));
     }
     let parts = match format {
         Some(format) => with_format(&mut cursor, format)?,
         None => free_form(&mut cursor)?,
     };
-    resolve(text, parts, zone)
+    resolve(text, parts, zone, format.is_some())
 }
 
 fn parse_error(text: &str, at: usize, reason: &str, found: char) -> Error {
@@ -121,7 +121,8 @@ fn parse_error(text: &str, at: usize, reason: &str, found: char) -> Error {
     )
 }
 
-fn resolve(text: &str, parts: Parts, zone: Option<&Zone>) -> Result<i64> {
+/// `formatted`: whether a format was given, by which timelib counts positions otherwise.
+fn resolve(text: &str, parts: Parts, zone: Option<&Zone>, formatted: bool) -> Result<i64> {
     if let Some((_, kind)) = parts.zone.filter(|_| zone.is_some()) {
         return Err(Error::new(
             Code::ConversionFailure,
@@ -145,7 +146,8 @@ fn resolve(text: &str, parts: Parts, zone: Option<&Zone>) -> Result<i64> {
     if parts.relative {
         return Err(incomplete());
     }
-    let invalid = || parse_error(text, text.len(), "The parsed date was invalid", ' ');
+    let end = text.len() + usize::from(!formatted);
+    let invalid = || parse_error(text, end, "The parsed date was invalid", '\0');
     let days = match (parts.year, parts.iso_year) {
         (Some(year), _) => {
             let month = parts.month.ok_or_else(incomplete)?;
@@ -248,7 +250,7 @@ impl<'t> Cursor<'t> {
     }
 
     fn error(&self, reason: &str) -> Error {
-        parse_error(self.text, self.at, reason, self.peek().unwrap_or(' '))
+        parse_error(self.text, self.at, reason, self.peek().unwrap_or('\0'))
     }
 }
 
@@ -542,13 +544,13 @@ fn iso_week_date(cursor: &mut Cursor<'_>, parts: &mut Parts) -> bool {
     let start = cursor.at;
     if let Some(year) = cursor.exact(4) {
         cursor.eat("-");
-        if cursor.eat("W") {
-            if let Some(week) = cursor.exact(2) {
-                cursor.eat("-");
-                let day = cursor.exact(1);
-                (parts.iso_year, parts.iso_week, parts.iso_day) = (Some(year), Some(week), day);
-                return true;
-            }
+        if cursor.eat("W")
+            && let Some(week) = cursor.exact(2)
+        {
+            cursor.eat("-");
+            let day = cursor.exact(1);
+            (parts.iso_year, parts.iso_week, parts.iso_day) = (Some(year), Some(week), day);
+            return true;
         }
     }
     cursor.at = start;
@@ -563,55 +565,55 @@ fn numeric_date(cursor: &mut Cursor<'_>, parts: &mut Parts) -> bool {
         true
     };
     let digits = cursor.rest().bytes().take_while(u8::is_ascii_digit).count();
-    if digits == 8 || digits == 14 {
-        if let (Some(year), Some(month), Some(day)) =
+    if (digits == 8 || digits == 14)
+        && let (Some(year), Some(month), Some(day)) =
             (cursor.exact(4), cursor.exact(2), cursor.exact(2))
-        {
-            return set(parts, year, month, day);
-        }
+    {
+        return set(parts, year, month, day);
     }
     cursor.at = start;
     if let Some(year) = cursor.exact(4) {
         let separator = cursor.peek();
-        if cursor.eat_any(&['-', '/', '.']) {
-            if let Some((month, _)) = cursor.number(2) {
-                let day_follows = cursor.peek() == separator;
-                if !day_follows && separator == Some('-') {
-                    return set(parts, year, month, 1);
-                }
-                if day_follows {
-                    cursor.at += 1;
-                    if let Some((day, _)) = cursor.number(2) {
-                        return set(parts, year, month, day);
-                    }
+        if cursor.eat_any(&['-', '/', '.'])
+            && let Some((month, _)) = cursor.number(2)
+        {
+            let day_follows = cursor.peek() == separator;
+            // `2017-039`, a day of the year to people, is no date to timelib.
+            if cursor.peek().is_some_and(|next| next.is_ascii_digit()) {
+                while cursor.eat_any(&['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {}
+                return set(parts, year, 0, 0);
+            }
+            if !day_follows && separator == Some('-') {
+                return set(parts, year, month, 1);
+            }
+            if day_follows {
+                cursor.at += 1;
+                if let Some((day, _)) = cursor.number(2) {
+                    return set(parts, year, month, day);
                 }
             }
         }
     }
     cursor.at = start;
-    if let Some((month, _)) = cursor.number(2) {
-        if cursor.eat("/") {
-            if let Some((day, _)) = cursor.number(2) {
-                if cursor.eat("/") {
-                    if let Some(year) = cursor.exact(4) {
-                        return set(parts, year, month, day);
-                    }
-                }
-            }
-        }
+    if let Some((month, _)) = cursor.number(2)
+        && cursor.eat("/")
+        && let Some((day, _)) = cursor.number(2)
+        && cursor.eat("/")
+        && let Some(year) = cursor.exact(4)
+    {
+        return set(parts, year, month, day);
     }
     cursor.at = start;
     // `08-02-2017` and `8.2.2017` begin with the day.
     if let Some((day, _)) = cursor.number(2) {
         let separator = cursor.peek();
-        if cursor.eat_any(&['-', '.']) {
-            if let Some((month, _)) = cursor.number(2) {
-                if cursor.peek() == separator {
-                    cursor.at += 1;
-                    if let Some(year) = cursor.exact(4) {
-                        return set(parts, year, month, day);
-                    }
-                }
+        if cursor.eat_any(&['-', '.'])
+            && let Some((month, _)) = cursor.number(2)
+            && cursor.peek() == separator
+        {
+            cursor.at += 1;
+            if let Some(year) = cursor.exact(4) {
+                return set(parts, year, month, day);
             }
         }
     }

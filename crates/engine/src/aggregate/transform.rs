@@ -386,6 +386,22 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
             format!("an empty object is not a valid value. Found empty object at path {path}"),
         ));
     };
+    let count = document.iter().count();
+    let operator = document
+        .iter()
+        .flatten()
+        .any(|(key, _)| key.as_str().starts_with('$'));
+    if operator && count > 1 {
+        return Err(Error::location(
+            40181,
+            format!(
+                "an expression specification must contain exactly one field, the name of the \
+                 expression. Found {count} fields in {}, while parsing object {{ {} }}",
+                crate::query::text::document_text(document),
+                crate::query::text::element(path, raw)
+            ),
+        ));
+    }
     if first.as_str().starts_with('$') {
         return Ok(Action::Compute(Expression::parse(raw, scope)?.node));
     }
@@ -491,7 +507,8 @@ impl<'s> ProjectParser<'s> {
                     "An empty sub-projection is not a valid value. Found empty object at path",
                 ));
             };
-            if !first.as_str().starts_with('$') {
+            // With other fields beside it, an operator is taken for a field and refused as one.
+            if !first.as_str().starts_with('$') || document.iter().count() != 1 {
                 return self.below(path, document);
             }
             if matches!(first.as_str(), "$elemMatch") {

@@ -493,10 +493,10 @@ pub fn trigonometry<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Resu
     let Some(value) = single(name, &arguments[0])? else {
         return Ok(Value::NULL);
     };
-    if let Number::Decimal(decimal) = value {
-        if decimal.is_finite() {
-            return decimal_trigonometry(name, decimal);
-        }
+    if let Number::Decimal(decimal) = value
+        && decimal.is_finite()
+    {
+        return decimal_trigonometry(name, decimal);
     }
     let (function, bounds): (fn(f64) -> f64, _) = match name {
         "$sin" => (f64::sin, Bounds::Finite),
@@ -587,10 +587,10 @@ pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
 /// `$sum`, `$avg`, `$min`, `$max` and the deviations over the arguments, or over the
 /// items of the one argument where that is an array.
 pub fn accumulate<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    if let [only] = &*arguments {
-        if let Some(items) = only.items()? {
-            return accumulate_values(name, &items);
-        }
+    if let [only] = &*arguments
+        && let Some(items) = only.items()?
+    {
+        return accumulate_values(name, &items);
     }
     accumulate_values(name, arguments)
 }

@@ -344,20 +344,20 @@ fn constant_field(
     raw: RawBsonRef<'_>,
     codes: [i32; 3],
 ) -> Result<Node> {
-    if let RawBsonRef::String(text) = raw {
-        if let Some(path) = text.strip_prefix('$') {
-            let shown = match path.strip_prefix('$') {
-                Some(variable) => format!("${variable}"),
-                None => format!("$CURRENT.{path}"),
-            };
-            return Err(Error::location(
-                codes[0],
-                format!(
-                    "'{shown}' is a field path reference which is not allowed in this context. Did \
+    if let RawBsonRef::String(text) = raw
+        && let Some(path) = text.strip_prefix('$')
+    {
+        let shown = match path.strip_prefix('$') {
+            Some(variable) => format!("${variable}"),
+            None => format!("$CURRENT.{path}"),
+        };
+        return Err(Error::location(
+            codes[0],
+            format!(
+                "'{shown}' is a field path reference which is not allowed in this context. Did \
                      you mean {{$literal: '{shown}'}}?"
-                ),
-            ));
-        }
+            ),
+        ));
     }
     let literal = match raw {
         RawBsonRef::Array(_) => false,

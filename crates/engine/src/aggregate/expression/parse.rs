@@ -91,13 +91,13 @@ impl<'s> Parser<'s> {
         for entry in document.iter() {
             let (key, raw) = entry.map_err(corrupt)?;
             let key = key.as_str();
-            if key.starts_with('$') {
+            if key.starts_with('$') && fields.is_empty() {
                 if document.iter().count() != 1 {
                     return Err(Error::location(
                         15983,
                         format!(
-                            "an object representing an expression must have exactly one field: {}",
-                            super::display(&Value::Raw(RawBsonRef::Document(document)))
+                            "An object representing an expression must have exactly one field: {}",
+                            crate::query::text::document_text(document)
                         ),
                     ));
                 }
@@ -150,11 +150,9 @@ impl<'s> Parser<'s> {
 
     fn named(&mut self, operator: &'static Named, raw: RawBsonRef<'_>) -> Result<Node> {
         let RawBsonRef::Document(document) = raw else {
-            return Err(operator.not_object.error(
-                operator.name,
-                "",
-                type_name(raw.element_type()),
-            ));
+            let shown = crate::query::text::element(operator.name, raw);
+            let found = type_name(raw.element_type());
+            return Err(operator.not_object.error(operator.name, &shown, found));
         };
         let mut arguments: Vec<Option<Node>> = operator.parameters.iter().map(|_| None).collect();
         for entry in document.iter() {
@@ -311,35 +309,55 @@ fn fold(node: Node) -> Result<Node> {
     Node::known(&value)
 }
 
+/// What the arguments behind the first one are worth once they are known.
+enum Planned {
+    Truncation(date::TruncatePlan),
+    Regex(regex::Kind, regex::Compiled),
+}
+
+impl Planned {
+    fn with(self, first: Box<Node>) -> Node {
+        match self {
+            Planned::Truncation(plan) => Node::DateTruncate { date: first, plan },
+            Planned::Regex(kind, pattern) => Node::Regex {
+                kind,
+                input: first,
+                pattern,
+            },
+        }
+    }
+}
+
+fn plan(operator: &Named, values: &[Option<Value<'_>>]) -> Result<Option<Planned>> {
+    if operator.name == "$dateTrunc" {
+        return Ok(date::plan_truncation(values).map(Planned::Truncation));
+    }
+    let Some(kind) = regex::Kind::of(operator.name) else {
+        return Ok(None);
+    };
+    let pattern = regex::compile(operator.name, values).map_err(folding_error)?;
+    Ok(pattern.map(|pattern| Planned::Regex(kind, pattern)))
+}
+
 /// Makes the most of arguments that are known: a pattern is compiled, a unit is read.
 fn compile(operator: &'static Named, mut arguments: Vec<Option<Node>>) -> Result<Node> {
     let known = |node: &Option<Node>| node.as_ref().is_none_or(Node::is_known_part);
     let rest_known = arguments.iter().skip(1).all(known);
-    if rest_known && !known(&arguments[0]) {
-        let values: Vec<Option<Value<'_>>> = arguments
-            .iter()
-            .skip(1)
-            .map(|node| node.as_ref().and_then(Node::constant))
-            .collect();
-        if operator.name == "$dateTrunc" {
-            if let Some(plan) = date::plan_truncation(&values) {
-                let date = arguments[0].take().expect("checked to be there");
-                return Ok(Node::DateTruncate {
-                    date: Box::new(date),
-                    plan,
-                });
-            }
-        } else if let Some(kind) = regex::Kind::of(operator.name) {
-            let compiled = regex::compile(operator.name, &values).map_err(folding_error)?;
-            if let Some(pattern) = compiled {
-                let input = arguments[0].take().expect("checked to be there");
-                return Ok(Node::Regex {
-                    kind,
-                    input: Box::new(input),
-                    pattern,
-                });
-            }
+    let planned = |arguments: &[Option<Node>]| {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in &arguments[1..] {
+            values.push(argument.as_ref().and_then(Node::constant));
         }
+        plan(operator, &values)
+    };
+    // A pattern is compiled now; MongoDB matches it only at run time, even with a known input.
+    let is_regex = regex::Kind::of(operator.name).is_some();
+    if rest_known
+        && (is_regex || !known(&arguments[0]))
+        && let Some(planned) = planned(&arguments)?
+    {
+        let first = arguments[0].take().expect("a required argument");
+        return Ok(planned.with(Box::new(first)));
     }
     fold(Node::Named {
         operator,
@@ -834,13 +852,11 @@ pub mod special {
         let longest = match longest {
             None => false,
             Some(RawBsonRef::Boolean(longest)) => longest,
-            Some(other) => {
+            Some(_) => {
                 return Err(Error::location(
                     34463,
-                    format!(
-                        "useLongestLength must be a bool, found {}",
-                        type_name(other.element_type())
-                    ),
+                    // MongoDB names the type of the operand around it.
+                    "useLongestLength must be a bool, found object",
                 ));
             }
         };

@@ -348,7 +348,7 @@ macro_rules! several {
                 required("input", 5_787_907, "Missing value for 'input'"),
             ],
             unknown: Complaint(5_787_901, "Unknown argument for 'n' operator: {arg}"),
-            not_object: Complaint(5_787_801, "specification must be an object; found {op}"),
+            not_object: Complaint(5_787_801, "specification must be an object; found {arg}"),
             function: array::several,
         }
     };
