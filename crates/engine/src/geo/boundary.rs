@@ -43,6 +43,16 @@ pub(super) struct Boundary {
     index: OnceLock<PointIndex>,
 }
 
+/// What has to lie in the shape for a point to match. The two differ only where rounding put
+/// a point outside its own leaf cell, as at the poles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum PointRule {
+    /// `$geoIntersects`: some of the leaf cell.
+    Leaf,
+    /// `$geoWithin`: the point itself, or some of the leaf cell.
+    PointOrLeaf,
+}
+
 /// One edge with what the plain test needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
@@ -87,11 +97,7 @@ pub(super) enum EdgeList<'a> {
 impl Boundary {
     pub(super) fn line(line: &Line) -> Self {
         let edges: Vec<_> = line.edges().map(Edge::new).collect();
-        let mut bounder = s2rst::s2::latlng_rect_bounder::LatLngRectBounder::new();
-        for vertex in &line.vertices {
-            bounder.add_point(*vertex);
-        }
-        Self::new(edges, Shape::Line, false, bounder.get_bound())
+        Self::new(edges, Shape::Line, false, line.bound())
     }
 
     pub(super) fn polygon(polygon: &Polygon) -> Self {
@@ -151,7 +157,7 @@ impl Boundary {
     }
 
     /// Whether the leaf cell of the position meets the shape.
-    pub(super) fn matches(&self, position: Position) -> bool {
+    pub(super) fn matches(&self, position: Position, rule: PointRule) -> bool {
         if self.frame.excludes(position) {
             return false;
         }
@@ -165,12 +171,12 @@ impl Boundary {
                 inside: self.origin_inside,
                 edges: EdgeList::All,
             };
-            return self.matches_near(point, CellId::from_point(&point), &whole);
+            return self.matches_near(point, CellId::from_point(&point), &whole, rule);
         }
         let leaf = CellId::from_point(&point);
         match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
             None => false,
-            Some(locality) => self.matches_near(point, leaf, &locality),
+            Some(locality) => self.matches_near(point, leaf, &locality, rule),
         }
     }
 
@@ -187,10 +193,16 @@ impl Boundary {
         decided.then_some(true)
     }
 
-    fn matches_near(&self, point: Point, leaf: CellId, locality: &Locality<'_>) -> bool {
+    fn matches_near(
+        &self,
+        point: Point,
+        leaf: CellId,
+        locality: &Locality<'_>,
+        rule: PointRule,
+    ) -> bool {
         match self.plain_test(point, locality) {
             Some(inside) => inside,
-            None => self.exact_test(point, leaf, locality),
+            None => self.exact_test(point, leaf, locality, rule),
         }
     }
 
@@ -218,8 +230,14 @@ impl Boundary {
         all.iter().chain(some.iter().map(|index| self.edge(*index)))
     }
 
-    /// mongod's own test: does the shape meet the leaf cell, or contain the point?
-    fn exact_test(&self, point: Point, leaf: CellId, locality: &Locality<'_>) -> bool {
+    /// mongod's own test.
+    fn exact_test(
+        &self,
+        point: Point,
+        leaf: CellId,
+        locality: &Locality<'_>,
+        rule: PointRule,
+    ) -> bool {
         let cell = Cell::from_cell_id(leaf);
         let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
         if !self.has_interior() {
@@ -227,7 +245,7 @@ impl Boundary {
                 .listed(locality.edges)
                 .any(|edge| line_meets_corners(cell, corners, edge.a, edge.b));
         }
-        if self.exact_side(point, locality) {
+        if rule == PointRule::PointOrLeaf && self.exact_side(point, locality) {
             return true;
         }
         if self.edges.len() <= FEW_EDGES {

@@ -4,10 +4,10 @@
 //! library's points, with what the relations need (bounds, orientation). Deliberately
 //! absent: parsing, and the relations between shapes (`relate`).
 
+use super::bound::around;
 use super::pairs::EdgeBox;
 use super::predicates::{Wedge, counts_as_crossing, ordered, origin};
 use s2rst::r1::Interval;
-use s2rst::s2::latlng_rect_bounder::LatLngRectBounder;
 use s2rst::s2::{CellId, LatLng, Point, Rect, loop_measures, ortho};
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::sync::OnceLock;
@@ -105,6 +105,10 @@ pub struct Line {
 }
 
 impl Line {
+    pub(super) fn bound(&self) -> Rect {
+        around(self.vertices.iter().copied())
+    }
+
     pub(super) fn edges(&self) -> impl Iterator<Item = (Point, Point)> + '_ {
         self.vertices.windows(2).map(|pair| (pair[0], pair[1]))
     }
@@ -177,11 +181,8 @@ impl Ring {
 
     /// The rectangle of the vertices and edges, widened by the poles the ring contains.
     fn set_bound(&mut self) {
-        let mut bounder = LatLngRectBounder::new();
-        for index in 0..=self.vertices.len() {
-            bounder.add_point(self.vertex(index));
-        }
-        let mut bound = bounder.get_bound();
+        let closed = self.vertices.iter().copied().chain([self.vertex(0)]);
+        let mut bound = around(closed);
         if self.contains_point(Point::from_coords(0.0, 0.0, 1.0)) {
             bound = Rect::new(Interval::new(bound.lat.lo, FRAC_PI_2), Rect::full_lng());
         }

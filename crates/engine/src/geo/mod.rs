@@ -13,6 +13,7 @@
 //!   [`INDEX_LEVEL_MAX`]. Those that may match have a cell id within some range, or one of
 //!   [`ancestors`]. Each such document is tested, whatever the relation, and counted once.
 
+mod bound;
 mod boundary;
 mod cap;
 mod cover;

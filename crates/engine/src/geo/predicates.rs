@@ -165,6 +165,49 @@ pub(super) fn ordered(a: Point, b: Point, c: Point, o: Point) -> bool {
     count >= 2
 }
 
+/// A vector at right angles to both points, accurate even when they nearly coincide.
+pub(super) fn robust_cross(a: Point, b: Point) -> Vector {
+    let cross = (b.0 + a.0).cross(b.0 - a.0);
+    if cross == Vector::default() {
+        ortho(a).0
+    } else {
+        cross
+    }
+}
+
+/// Whether a, b and c turn left, in plain doubles.
+fn turns_left(a: Vector, b: Vector, c: Vector) -> bool {
+    c.cross(a).dot(b) > 0.0
+}
+
+/// The distance in radians that decides which edge is nearest.
+pub(super) fn distance_to_edge(point: Point, a: Point, b: Point) -> f64 {
+    let normal = robust_cross(a, b);
+    if turns_left(normal, a.0, point.0) && turns_left(point.0, b.0, normal) {
+        return (point.0.dot(normal).abs() / normal.norm()).min(1.0).asin();
+    }
+    let chord2 = (point.0 - a.0).norm2().min((point.0 - b.0).norm2());
+    2.0 * (0.5 * chord2.sqrt()).min(1.0).asin()
+}
+
+/// The point of an edge that is nearest to `point`.
+pub(super) fn nearest_on_edge(point: Point, a: Point, b: Point) -> Point {
+    let normal = robust_cross(a, b);
+    let foot = point.0 - normal * (point.0.dot(normal) / normal.norm2());
+    if turns_left(normal, a.0, foot) && turns_left(foot, b.0, normal) {
+        Point(foot.normalize())
+    } else if (point.0 - a.0).norm2() <= (point.0 - b.0).norm2() {
+        a
+    } else {
+        b
+    }
+}
+
+/// Radians between two points, accurate when they are close.
+pub(super) fn angle(a: Point, b: Point) -> f64 {
+    a.0.cross(b.0).norm().atan2(a.0.dot(b.0))
+}
+
 /// The point from which sides are counted: S2's origin of the time.
 pub(super) fn origin() -> Point {
     Point(

@@ -6,7 +6,7 @@
 //! match points only, by the document's plain numbers; `$geoIntersects` with
 //! `$centerSphere` is accepted and never matches.
 
-use super::boundary::Boundary;
+use super::boundary::{Boundary, PointRule};
 use super::cap::SphericalCap;
 use super::geometry::{BigPolygon, Geometry, Line, Part, Polygon, Position};
 use super::grid::Target;
@@ -63,26 +63,22 @@ impl Prepared {
         }
     }
 
-    fn boundary(&self) -> Option<&Boundary> {
-        match self {
-            Prepared::Point(_) => None,
-            Prepared::Line(_, boundary)
-            | Prepared::Polygon(_, boundary)
-            | Prepared::Big(_, boundary) => Some(boundary),
-        }
-    }
-
     fn intersects_point(&self, position: Position) -> bool {
         match self {
             Prepared::Point(leaf) => position.leaf() == *leaf,
-            _ => self
-                .boundary()
-                .is_some_and(|boundary| boundary.matches(position)),
+            Prepared::Line(_, boundary)
+            | Prepared::Polygon(_, boundary)
+            | Prepared::Big(_, boundary) => boundary.matches(position, PointRule::Leaf),
         }
     }
 
     fn contains_point(&self, position: Position) -> bool {
-        matches!(self, Prepared::Polygon(..) | Prepared::Big(..)) && self.intersects_point(position)
+        match self {
+            Prepared::Point(_) | Prepared::Line(..) => false,
+            Prepared::Polygon(_, boundary) | Prepared::Big(_, boundary) => {
+                boundary.matches(position, PointRule::PointOrLeaf)
+            }
+        }
     }
 
     fn contains(&self, part: Part<'_>) -> bool {

@@ -8,8 +8,8 @@
 use super::geometry::{BigPolygon, Line, Polygon, Ring};
 use super::pairs::{EdgeBox, overlapping_pairs};
 use super::predicates::{
-    Crossing, Wedge, WedgeRelation, cell_contains, crossing, vertex_crossing, wedge_contains,
-    wedge_intersects, wedge_relation,
+    Crossing, Wedge, WedgeRelation, angle, cell_contains, crossing, distance_to_edge,
+    nearest_on_edge, vertex_crossing, wedge_contains, wedge_intersects, wedge_relation,
 };
 use s2rst::s1::Angle;
 use s2rst::s2::edge_crossings::intersection;
@@ -58,6 +58,9 @@ fn compare_boundaries(
 
 /// Whether the interior of `a` contains that of `b`; shared boundary is allowed.
 pub(super) fn ring_contains(a: &Ring, b: &Ring) -> bool {
+    if !a.bound().contains(b.bound()) {
+        return false;
+    }
     let first = b.vertex(0);
     if !a.contains_point(first) && !a.has_vertex(first) {
         return false;
@@ -88,7 +91,8 @@ pub(super) fn ring_intersects(a: &Ring, b: &Ring) -> bool {
         return true;
     }
     let boundaries = compare_boundaries(a, b, &mut wedge_intersects);
-    boundaries != Boundaries::Apart || (b.contains_point(a.vertex(0)) && !b.has_vertex(a.vertex(0)))
+    let contains_a = || b.contains_point(a.vertex(0)) && !b.has_vertex(a.vertex(0));
+    boundaries != Boundaries::Apart || (b.bound().contains(a.bound()) && contains_a())
 }
 
 /// -1 when the boundaries cross, 1 when `a` contains `b`, 0 otherwise.
@@ -110,13 +114,15 @@ pub(super) fn contains_or_crosses(a: &Ring, b: &Ring) -> i32 {
     if boundaries != Boundaries::Apart {
         return -1;
     }
-    let contained =
-        !disjoint && !b_wider && (a.contains_point(b.vertex(0)) || a.has_vertex(b.vertex(0)));
-    i32::from(contained)
+    let has_first = || a.contains_point(b.vertex(0)) || a.has_vertex(b.vertex(0));
+    i32::from(!disjoint && !b_wider && a.bound().contains(b.bound()) && has_first())
 }
 
 /// Whether `a` contains `b`, given that their boundaries do not cross.
 pub(super) fn contains_nested(a: &Ring, b: &Ring) -> bool {
+    if !a.bound().contains(b.bound()) {
+        return false;
+    }
     let shared = b.vertex(1);
     match a.vertices().iter().position(|vertex| *vertex == shared) {
         None => a.contains_point(shared),
@@ -140,7 +146,7 @@ pub(super) fn polygon_contains(a: &Polygon, b: &Polygon) -> bool {
     if !a.has_holes() && !b.has_holes() {
         return ring_contains(a.shell(), b.shell());
     }
-    if !a.bound().expand_for_subregions().contains(b.bound()) {
+    if !a.bound().contains(b.bound()) && !a.bound().lng.union(b.bound().lng).is_full() {
         return false;
     }
     polygon_contains_or_crosses(a, b.shell()) > 0
@@ -172,6 +178,9 @@ fn intersects_shell(a: &Polygon, shell: &Ring) -> bool {
 
 /// Whether two lines touch or cross.
 pub(super) fn line_intersects(a: &Line, b: &Line) -> bool {
+    if !a.bound().intersects(b.bound()) {
+        return false;
+    }
     let (a_boxes, b_boxes) = (line_boxes(a), line_boxes(b));
     overlapping_pairs(&a_boxes, &b_boxes, &mut |i, j| match crossing(
         a.vertices[i],
@@ -212,10 +221,6 @@ pub(super) fn polygon_contains_line(polygon: &Polygon, line: &Line) -> bool {
 /// Whether any stretch of the line lies in the polygon.
 pub(super) fn polygon_intersects_line(polygon: &Polygon, line: &Line) -> bool {
     !clip(polygon, line, Side::Interior).is_empty()
-}
-
-fn angle(a: Point, b: Point) -> f64 {
-    a.0.cross(b.0).norm().atan2(a.0.dot(b.0))
 }
 
 /// The pieces of a line on one side of a polygon's boundary, in order.
@@ -358,15 +363,18 @@ pub(super) fn polygon_meets_cell(polygon: &Polygon, cell: Cell) -> bool {
     )
 }
 
-fn distance_to_edge(point: Point, a: Point, b: Point) -> f64 {
-    s2rst::s2::edge_distances::distance_from_segment(point, a, b).radians()
+/// Radians from a point to the nearest point of some edges.
+fn distance_to_edges(point: Point, edges: impl Iterator<Item = (Point, Point)>) -> f64 {
+    let by_distance = edges.map(|(a, b)| (distance_to_edge(point, a, b), (a, b)));
+    let nearest = by_distance.min_by(|x, y| x.0.total_cmp(&y.0));
+    nearest.map_or(f64::INFINITY, |(_, (a, b))| {
+        angle(point, nearest_on_edge(point, a, b))
+    })
 }
 
-/// Radians from a point to the nearest point of a line.
+/// Radians from a point to a line.
 pub(super) fn distance_to_line(point: Point, line: &Line) -> f64 {
-    line.edges()
-        .map(|(a, b)| distance_to_edge(point, a, b))
-        .fold(f64::INFINITY, f64::min)
+    distance_to_edges(point, line.edges())
 }
 
 /// Radians from a point to a polygon, zero inside it.
@@ -374,8 +382,5 @@ pub(super) fn distance_to_polygon(point: Point, polygon: &Polygon) -> f64 {
     if polygon.contains_point(point) {
         return 0.0;
     }
-    let edges = polygon.rings.iter().flat_map(Ring::edges);
-    edges
-        .map(|(a, b)| distance_to_edge(point, a, b))
-        .fold(f64::INFINITY, f64::min)
+    distance_to_edges(point, polygon.rings.iter().flat_map(Ring::edges))
 }
