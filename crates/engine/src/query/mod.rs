@@ -16,6 +16,7 @@ mod simplify;
 mod sort;
 pub mod text;
 mod types;
+mod validation;
 
 pub use bits::{BitMask, BitTest};
 pub use filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
@@ -26,6 +27,7 @@ pub use schema::Schema;
 pub use sort::{Sort, SortField};
 pub use text::{document_text, text as display_value};
 pub use types::{TypeSet, type_code, type_name};
+pub use validation::validation_failure;
 
 use crate::error::{Code, Error};
 
