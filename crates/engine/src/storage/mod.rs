@@ -1,0 +1,375 @@
+//! Ordered trees of bytes: the only module that names the storage library.
+//!
+//! In come batches of puts and deletes on three families of trees (documents, indexes,
+//! catalogue); out go consistent snapshots, point reads, reads of many keys at once and
+//! ordered scans. A tree is a 4-byte prefix inside its family (see [`crate::catalog`]), so that
+//! ten thousand collections cost no more memory than one.
+//!
+//! Two stores answer alike: RocksDB on disk, and an ordered map in memory that serves the tests.
+//! Deliberately absent: BSON, index definitions, locks on documents.
+
+mod group_sync;
+mod memory;
+mod rocks;
+
+use crate::error::{Code, Error};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use rocks::StoreOptions;
+
+/// Which family of trees a key belongs to; each is a column family with settings of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Collections and indexes by name: small, read at start.
+    Catalog,
+    /// Documents under their encoded `_id`.
+    Documents,
+    /// Index entries.
+    Indexes,
+}
+
+/// The way a scan goes through its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// From the first key to the last.
+    Forward,
+    /// From the last key to the first.
+    Backward,
+}
+
+/// A failure of the storage: it belongs to the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Another process holds the directory.
+    #[error(
+        "the data directory {0} is in use by another process; stop it first, or choose another --data directory"
+    )]
+    Locked(String),
+    /// The storage library failed: I/O, corruption, no space.
+    #[error("storage failure: {0}")]
+    Failed(String),
+    /// An fsync failed earlier: nothing is accepted until a restart has read back what is on disk.
+    #[error(
+        "writes are stopped because an earlier fsync failed: {0}; check the disk, then restart the server"
+    )]
+    Poisoned(String),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            StoreError::Failed(message) if message.contains("No space left") => {
+                Code::OutOfDiskSpace
+            }
+            _ => Code::InternalError,
+        };
+        Error::new(code, error.to_string())
+    }
+}
+
+/// An open store; cheap to clone.
+#[derive(Clone)]
+pub struct Store(Backend);
+
+#[derive(Clone)]
+enum Backend {
+    Rocks(Arc<rocks::RocksStore>),
+    Memory(Arc<memory::MemoryStore>),
+}
+
+impl Store {
+    /// Opens or creates the store in `directory`.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process has it open; [`StoreError::Failed`] otherwise.
+    pub fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let store = Arc::new(rocks::RocksStore::open(directory, options)?);
+        store.sync_in_background();
+        Ok(Store(Backend::Rocks(store)))
+    }
+
+    /// A store in memory, for tests and golden scripts.
+    pub fn in_memory() -> Self {
+        Store(Backend::Memory(Arc::default()))
+    }
+
+    /// An empty batch for this store.
+    pub fn batch(&self) -> Batch {
+        Batch(match &self.0 {
+            Backend::Rocks(store) => BatchBackend::Rocks(rocks::RocksBatch::new(store.clone())),
+            Backend::Memory(_) => BatchBackend::Memory(Vec::new()),
+        })
+    }
+
+    /// Commits the batch atomically. What this returned `Ok` for survives the process being killed.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the log could not be written; nothing of the batch is then visible.
+    pub fn write(&self, batch: Batch) -> Result<(), StoreError> {
+        match (&self.0, batch.0) {
+            (Backend::Rocks(store), BatchBackend::Rocks(batch)) => store.write(batch),
+            (Backend::Memory(store), BatchBackend::Memory(operations)) => {
+                store.write(operations);
+                Ok(())
+            }
+            _ => Err(StoreError::Failed(
+                "a batch was made for another store".into(),
+            )),
+        }
+    }
+
+    /// Returns once everything written before the call survives a power loss. Callers that come
+    /// while an fsync runs share the next one.
+    ///
+    /// # Errors
+    /// [`StoreError::Poisoned`] from the first failed fsync on.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.sync(),
+            Backend::Memory(_) => Ok(()),
+        }
+    }
+
+    /// A consistent view of everything committed so far.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(match &self.0 {
+            Backend::Rocks(store) => {
+                SnapshotBackend::Rocks(rocks::RocksSnapshot::new(store.clone()))
+            }
+            Backend::Memory(store) => SnapshotBackend::Memory(store.snapshot()),
+        })
+    }
+
+    /// The newest value of `key`, handed to `read` without a copy.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    pub fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.get(family, key, read),
+            Backend::Memory(store) => Ok(store.snapshot().get(family, key).map(read)),
+        }
+    }
+
+    /// Bytes on disk of the keys in `[start, end)`, approximately; memory not yet written out counts too.
+    pub fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        match &self.0 {
+            Backend::Rocks(store) => store.size_of_range(family, start, end),
+            Backend::Memory(store) => store.snapshot().size_of_range(family, start, end),
+        }
+    }
+
+    /// Writes everything in memory out to files, so that the log is empty and sizes are true.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.flush(),
+            Backend::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Merges and compresses everything in `[start, end)` into the bottom level.
+    pub fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
+        if let Backend::Rocks(store) = &self.0 {
+            store.compact(family, start, end);
+        }
+    }
+
+    /// Figures about memory and background work, by name, for `serverStatus`.
+    pub fn statistics(&self) -> Vec<(&'static str, u64)> {
+        match &self.0 {
+            Backend::Rocks(store) => store.statistics(),
+            Backend::Memory(_) => Vec::new(),
+        }
+    }
+
+    /// Stops background work and makes what was written durable; idempotent.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the last fsync.
+    pub fn close(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.close(),
+            Backend::Memory(_) => Ok(()),
+        }
+    }
+}
+
+/// Puts and deletes that are committed together or not at all.
+pub struct Batch(BatchBackend);
+
+enum BatchBackend {
+    Rocks(rocks::RocksBatch),
+    Memory(Vec<memory::Operation>),
+}
+
+impl Batch {
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        match &mut self.0 {
+            BatchBackend::Rocks(batch) => batch.put(family, key, value),
+            BatchBackend::Memory(operations) => {
+                operations.push(memory::Operation::Put(family, key.to_vec(), value.to_vec()));
+            }
+        }
+    }
+
+    /// Removes `key`; one that is not there is no error.
+    pub fn delete(&mut self, family: Family, key: &[u8]) {
+        match &mut self.0 {
+            BatchBackend::Rocks(batch) => batch.delete(family, key),
+            BatchBackend::Memory(operations) => {
+                operations.push(memory::Operation::Delete(family, key.to_vec()));
+            }
+        }
+    }
+
+    /// Removes every key in `[start, end)`.
+    pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        match &mut self.0 {
+            BatchBackend::Rocks(batch) => batch.delete_range(family, start, end),
+            BatchBackend::Memory(operations) => {
+                operations.push(memory::Operation::DeleteRange(
+                    family,
+                    start.to_vec(),
+                    end.to_vec(),
+                ));
+            }
+        }
+    }
+
+    /// Whether the batch holds no operation.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            BatchBackend::Rocks(batch) => batch.is_empty(),
+            BatchBackend::Memory(operations) => operations.is_empty(),
+        }
+    }
+
+    /// Bytes the batch occupies.
+    pub fn size_bytes(&self) -> usize {
+        match &self.0 {
+            BatchBackend::Rocks(batch) => batch.size_bytes(),
+            BatchBackend::Memory(operations) => {
+                operations.iter().map(memory::Operation::size_bytes).sum()
+            }
+        }
+    }
+}
+
+/// A consistent view; cheap to clone, released when the last clone and scan are gone.
+#[derive(Clone)]
+pub struct Snapshot(SnapshotBackend);
+
+#[derive(Clone)]
+enum SnapshotBackend {
+    Rocks(rocks::RocksSnapshot),
+    Memory(memory::MemorySnapshot),
+}
+
+impl Snapshot {
+    /// The value of `key` in this view, handed to `read` without a copy.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    pub fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        match &self.0 {
+            SnapshotBackend::Rocks(snapshot) => snapshot.get(family, key, read),
+            SnapshotBackend::Memory(snapshot) => Ok(snapshot.get(family, key).map(read)),
+        }
+    }
+
+    /// The values of many keys, which must be sorted; `read` gets each key's position and value.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    pub fn multi_get(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        match &self.0 {
+            SnapshotBackend::Rocks(snapshot) => snapshot.multi_get(family, keys, read),
+            SnapshotBackend::Memory(snapshot) => {
+                for (position, key) in keys.iter().enumerate() {
+                    read(position, snapshot.get(family, key));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A scan of `[start, end)`, before its first entry in the given order.
+    pub fn scan(&self, family: Family, start: &[u8], end: &[u8], order: Order) -> Scan {
+        Scan(match &self.0 {
+            SnapshotBackend::Rocks(snapshot) => ScanBackend::Rocks(rocks::RocksScan::new(
+                snapshot.clone(),
+                family,
+                start,
+                end,
+                order,
+            )),
+            SnapshotBackend::Memory(snapshot) => ScanBackend::Memory(memory::MemoryScan::new(
+                snapshot.clone(),
+                family,
+                start,
+                end,
+                order,
+            )),
+        })
+    }
+}
+
+/// An ordered walk over one range of one snapshot.
+pub struct Scan(ScanBackend);
+
+enum ScanBackend {
+    Rocks(rocks::RocksScan),
+    Memory(memory::MemoryScan),
+}
+
+impl Scan {
+    /// Moves to the next entry; false at the end of the range.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, StoreError> {
+        match &mut self.0 {
+            ScanBackend::Rocks(scan) => scan.advance(),
+            ScanBackend::Memory(scan) => Ok(scan.advance()),
+        }
+    }
+
+    /// Moves so that the next [`Self::advance`] yields the first entry at or after `key` (at or
+    /// before it when the scan goes backward). Never leaves the range.
+    pub fn seek(&mut self, key: &[u8]) {
+        match &mut self.0 {
+            ScanBackend::Rocks(scan) => scan.seek(key),
+            ScanBackend::Memory(scan) => scan.seek(key),
+        }
+    }
+
+    /// Key and value of the current entry; only after [`Self::advance`] returned true.
+    #[inline]
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        match &self.0 {
+            ScanBackend::Rocks(scan) => scan.entry(),
+            ScanBackend::Memory(scan) => scan.entry(),
+        }
+    }
+}

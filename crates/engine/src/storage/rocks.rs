@@ -1,0 +1,469 @@
+//! The store on disk: one RocksDB with three column families.
+//!
+//! Settings follow from the job: many small index entries written in random order and read in
+//! ranges. Memtables are charged to the block cache, so that one number (`cache_bytes`) bounds the
+//! process. lz4 above, zstd at the bottom level, where nearly all bytes are.
+//!
+//! The library's snapshots and iterators borrow the database. Cursors outlive the request that
+//! made them, so here each holds the database by reference count and the borrow is widened to
+//! `'static`; the fields' order makes the borrower drop first. This is the engine's only unsafe code.
+#![allow(unsafe_code)]
+
+use super::group_sync::GroupSync;
+use super::{Family, Order, StoreError};
+use rocksdb::{
+    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
+    CompactOptions, DB, DBCompressionType, DBPinnableSlice, DBRawIterator, DataBlockIndexType,
+    FlushOptions, Options, Range, ReadOptions, SnapshotWithThreadMode, WaitForCompactOptions,
+    WriteBatch, WriteBufferManager, WriteOptions,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const MEBIBYTE: usize = 1 << 20;
+
+/// How often buffered writes reach the disk: at most this much is at risk in a power loss.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Settings of the store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Bytes for cached blocks and memtables together.
+    pub cache_bytes: u64,
+    /// Whether writes go to the log first. Off is for bulk loads: a kill then loses what was not flushed.
+    pub journal: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 1 << 30,
+            journal: true,
+        }
+    }
+}
+
+pub(super) struct RocksStore {
+    database: DB,
+    cache: Cache,
+    write_options: WriteOptions,
+    journal: bool,
+    group: GroupSync,
+    dirty: AtomicBool,
+    closed: Arc<AtomicBool>,
+}
+
+impl RocksStore {
+    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            StoreError::Failed(format!("cannot create {}: {error}", directory.display()))
+        })?;
+        let cache_bytes = usize::try_from(options.cache_bytes)
+            .unwrap_or(usize::MAX)
+            .max(64 * MEBIBYTE);
+        let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
+        let families = [Family::Catalog, Family::Documents, Family::Indexes].map(|family| {
+            ColumnFamilyDescriptor::new(
+                family_name(family),
+                family_options(family, &cache, cache_bytes),
+            )
+        });
+        let settings = database_options(options, &cache, cache_bytes);
+        let database = DB::open_cf_descriptors(&settings, directory, families)
+            .map_err(|error| open_error(directory, &error))?;
+        let mut write_options = WriteOptions::default();
+        write_options.disable_wal(!options.journal);
+        write_options.set_memtable_insert_hint_per_batch(true);
+        Ok(Self {
+            database,
+            cache,
+            write_options,
+            journal: options.journal,
+            group: GroupSync::default(),
+            dirty: AtomicBool::new(false),
+            closed: Arc::default(),
+        })
+    }
+
+    fn family(&self, family: Family) -> &ColumnFamily {
+        self.database
+            .cf_handle(family_name(family))
+            .expect("all families are opened together")
+    }
+
+    pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
+        self.group.check()?;
+        self.database
+            .write_opt(batch.operations, &self.write_options)
+            .map_err(failed)?;
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        if !self.journal {
+            return self.flush();
+        }
+        self.group.wait(|| {
+            self.database
+                .flush_wal(true)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// Makes buffered writes durable every 100 ms, until the store is closed or dropped.
+    pub(super) fn sync_in_background(self: &Arc<Self>) {
+        let (store, closed) = (Arc::downgrade(self), self.closed.clone());
+        let work = move || {
+            while !closed.load(Ordering::Acquire) {
+                std::thread::sleep(SYNC_INTERVAL);
+                let Some(store) = store.upgrade() else { return };
+                if store.dirty.swap(false, Ordering::AcqRel)
+                    && let Err(error) = store.sync()
+                {
+                    tracing::error!(%error, "the journal could not be made durable; writes are refused from now on");
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("journal-sync".into())
+            .spawn(work)
+            .expect("a thread can be started when the store is opened");
+    }
+
+    pub(super) fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let value = self
+            .database
+            .get_pinned_cf(self.family(family), key)
+            .map_err(failed)?;
+        Ok(value.map(|value| read(&value)))
+    }
+
+    pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let sizes = self
+            .database
+            .get_approximate_sizes_cf(self.family(family), &[Range::new(start, end)]);
+        sizes.first().copied().unwrap_or(0)
+    }
+
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
+        let families =
+            [Family::Catalog, Family::Documents, Family::Indexes].map(|family| self.family(family));
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        self.database
+            .flush_cfs_opt(&families, &options)
+            .map_err(failed)
+    }
+
+    pub(super) fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        self.database
+            .compact_range_cf_opt(self.family(family), Some(start), Some(end), &options);
+    }
+
+    pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
+        let total = |property: &str| {
+            let families = [Family::Catalog, Family::Documents, Family::Indexes];
+            let values = families.map(|family| {
+                self.database
+                    .property_int_value_cf(self.family(family), property)
+                    .ok()
+                    .flatten()
+                    .unwrap_or(0)
+            });
+            values.iter().sum::<u64>()
+        };
+        vec![
+            ("cacheBytesUsed", self.cache.get_usage() as u64),
+            ("cacheBytesPinned", self.cache.get_pinned_usage() as u64),
+            ("memtableBytes", total("rocksdb.cur-size-all-mem-tables")),
+            (
+                "pendingCompactionBytes",
+                total("rocksdb.estimate-pending-compaction-bytes"),
+            ),
+            ("liveFileBytes", total("rocksdb.live-sst-files-size")),
+            (
+                "runningCompactions",
+                total("rocksdb.num-running-compactions"),
+            ),
+            ("runningFlushes", total("rocksdb.num-running-flushes")),
+        ]
+    }
+
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.sync()?;
+        self.flush()?;
+        let mut options = WaitForCompactOptions::default();
+        options.set_abort_on_pause(true);
+        options.set_timeout(1);
+        // Running compactions are abandoned: their inputs stay, nothing is lost.
+        let _ = self.database.wait_for_compact(&options);
+        self.database.cancel_all_background_work(true);
+        Ok(())
+    }
+}
+
+impl Drop for RocksStore {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+fn family_name(family: Family) -> &'static str {
+    match family {
+        Family::Catalog => "default",
+        Family::Documents => "documents",
+        Family::Indexes => "indexes",
+    }
+}
+
+fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
+    let mut settings = Options::default();
+    settings.create_if_missing(true);
+    settings.create_missing_column_families(true);
+    let memtables = (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE);
+    settings.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
+        memtables,
+        false,
+        cache.clone(),
+    ));
+    settings.set_max_background_jobs(3);
+    settings.set_max_subcompactions(2);
+    settings.set_bytes_per_sync(MEBIBYTE as u64);
+    settings.set_wal_bytes_per_sync(MEBIBYTE as u64);
+    settings.set_max_total_wal_size(1 << 30);
+    settings.set_keep_log_file_num(4);
+    settings.set_max_log_file_size(16 * MEBIBYTE);
+    settings.set_enable_pipelined_write(true);
+    // Without a log the families must reach the disk together, or a kill could leave entries without documents.
+    settings.set_atomic_flush(!options.journal);
+    settings
+}
+
+fn family_options(family: Family, cache: &Cache, cache_bytes: usize) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_cache_index_and_filter_blocks_with_high_priority(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_format_version(6);
+    table.set_optimize_filters_for_memory(true);
+    let mut settings = Options::default();
+    settings.set_level_compaction_dynamic_level_bytes(true);
+    settings.set_compression_type(DBCompressionType::Lz4);
+    settings.set_bottommost_compression_type(DBCompressionType::Zstd);
+    settings.set_bottommost_compression_options(-14, 3, 0, 0, true);
+    settings.set_max_write_buffer_number(4);
+    let buffer = (cache_bytes / 8).clamp(16 * MEBIBYTE, 128 * MEBIBYTE);
+    match family {
+        Family::Catalog => settings.set_write_buffer_size(MEBIBYTE),
+        Family::Documents => {
+            settings.set_write_buffer_size(buffer);
+            table.set_block_size(16 << 10);
+            table.set_bloom_filter(10.0, false);
+            table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+        }
+        Family::Indexes => {
+            settings.set_write_buffer_size(buffer);
+            table.set_block_size(16 << 10);
+        }
+    }
+    settings.set_block_based_table_factory(&table);
+    settings
+}
+
+fn failed(error: rocksdb::Error) -> StoreError {
+    StoreError::Failed(error.into_string())
+}
+
+fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
+    let message = error.to_string();
+    let place = directory.display().to_string();
+    if message.contains("lock") && (message.contains("LOCK") || message.contains("temporarily")) {
+        return StoreError::Locked(place);
+    }
+    StoreError::Failed(format!("cannot open {place}: {message}"))
+}
+
+pub(super) struct RocksBatch {
+    store: Arc<RocksStore>,
+    operations: WriteBatch,
+}
+
+impl RocksBatch {
+    pub(super) fn new(store: Arc<RocksStore>) -> Self {
+        Self {
+            store,
+            operations: WriteBatch::default(),
+        }
+    }
+
+    pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.operations
+            .put_cf(self.store.family(family), key, value);
+    }
+
+    pub(super) fn delete(&mut self, family: Family, key: &[u8]) {
+        self.operations.delete_cf(self.store.family(family), key);
+    }
+
+    pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        self.operations
+            .delete_range_cf(self.store.family(family), start, end);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.operations.size_in_bytes()
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct RocksSnapshot(Arc<SnapshotInner>);
+
+struct SnapshotInner {
+    // Dropped before `store`: it borrows the database inside.
+    view: SnapshotWithThreadMode<'static, DB>,
+    store: Arc<RocksStore>,
+}
+
+impl RocksSnapshot {
+    pub(super) fn new(store: Arc<RocksStore>) -> Self {
+        // SAFETY: `store` is kept beside the view and dropped after it, and an `Arc`'s content
+        // does not move, so the borrow stays valid for as long as the view exists.
+        let database: &'static DB = unsafe { &*std::ptr::from_ref(&store.database) };
+        Self(Arc::new(SnapshotInner {
+            view: database.snapshot(),
+            store,
+        }))
+    }
+
+    fn read_options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.0.view);
+        options
+    }
+
+    pub(super) fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let store = &self.0.store;
+        let value = store
+            .database
+            .get_pinned_cf_opt(store.family(family), key, &self.read_options())
+            .map_err(failed)?;
+        Ok(value.map(|value| read(&value)))
+    }
+
+    pub(super) fn multi_get(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        let store = &self.0.store;
+        let values = store.database.batched_multi_get_cf_opt(
+            store.family(family),
+            keys.iter().copied(),
+            true,
+            &self.read_options(),
+        );
+        for (position, value) in values.into_iter().enumerate() {
+            let value: Option<DBPinnableSlice<'_>> = value.map_err(failed)?;
+            read(position, value.as_deref());
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct RocksScan {
+    // Dropped before `snapshot`: it borrows the database inside.
+    iterator: DBRawIterator<'static>,
+    order: Order,
+    state: ScanState,
+    _snapshot: RocksSnapshot,
+}
+
+enum ScanState {
+    Unpositioned,
+    Positioned,
+    OnEntry,
+}
+
+impl RocksScan {
+    pub(super) fn new(
+        snapshot: RocksSnapshot,
+        family: Family,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+    ) -> Self {
+        let mut options = snapshot.read_options();
+        options.set_iterate_lower_bound(start);
+        options.set_iterate_upper_bound(end);
+        options.set_auto_readahead_size(true);
+        // SAFETY: the snapshot, and through it the store, is kept beside the iterator and dropped after it.
+        let store: &'static RocksStore = unsafe { &*Arc::as_ptr(&snapshot.0.store) };
+        let iterator = store
+            .database
+            .raw_iterator_cf_opt(store.family(family), options);
+        Self {
+            iterator,
+            order,
+            state: ScanState::Unpositioned,
+            _snapshot: snapshot,
+        }
+    }
+
+    pub(super) fn seek(&mut self, key: &[u8]) {
+        match self.order {
+            Order::Forward => self.iterator.seek(key),
+            Order::Backward => self.iterator.seek_for_prev(key),
+        }
+        self.state = ScanState::Positioned;
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self) -> Result<bool, StoreError> {
+        match (&self.state, self.order) {
+            (ScanState::OnEntry, Order::Forward) => self.iterator.next(),
+            (ScanState::OnEntry, Order::Backward) => self.iterator.prev(),
+            (ScanState::Unpositioned, Order::Forward) => self.iterator.seek_to_first(),
+            (ScanState::Unpositioned, Order::Backward) => self.iterator.seek_to_last(),
+            (ScanState::Positioned, _) => {}
+        }
+        if self.iterator.valid() {
+            self.state = ScanState::OnEntry;
+            return Ok(true);
+        }
+        self.state = ScanState::Positioned;
+        self.iterator.status().map_err(failed)?;
+        Ok(false)
+    }
+
+    #[inline]
+    pub(super) fn entry(&self) -> (&[u8], &[u8]) {
+        self.iterator
+            .item()
+            .expect("entry is read after advance returned true")
+    }
+}
