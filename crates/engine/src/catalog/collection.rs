@@ -1,0 +1,212 @@
+//! One published version of a collection, and the state all its versions share.
+
+use super::CollectionOptions;
+use crate::error::Result;
+use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
+use crate::namespace::Namespace;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// The 4-byte prefix of everything in one ordered tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tree(pub u32);
+
+impl Tree {
+    /// The prefix as stored.
+    pub fn prefix(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+
+    /// First key of the tree, and first key after it.
+    pub fn range(self) -> ([u8; 4], [u8; 4]) {
+        (self.prefix(), (self.0 + 1).to_be_bytes())
+    }
+
+    /// `prefix ++ rest`.
+    pub fn key(self, rest: &[u8]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(4 + rest.len());
+        key.extend_from_slice(&self.prefix());
+        key.extend_from_slice(rest);
+        key
+    }
+}
+
+/// A secondary index: what it is, how it makes keys, where its entries are.
+#[derive(Clone)]
+pub struct Index {
+    /// What the user asked for.
+    pub spec: IndexSpec,
+    /// Makes entries from documents.
+    pub keys: Arc<KeyGenerator>,
+    /// Reads entries.
+    pub layout: Arc<EntryLayout>,
+    /// Where the entries are.
+    pub tree: Tree,
+    /// Whether all documents have their entries; until then writes keep it but queries do not use it.
+    pub ready: bool,
+    /// Which fields gave, or once gave, some document more than one entry.
+    multikey: Arc<AtomicU64>,
+}
+
+impl Index {
+    /// An index that is being built.
+    ///
+    /// # Errors
+    /// What the key generator refuses.
+    pub fn new(spec: IndexSpec, tree: Tree) -> Result<Self> {
+        let keys = Arc::new(KeyGenerator::new(&spec)?);
+        let layout = Arc::new(EntryLayout::new(&spec));
+        Ok(Self {
+            spec,
+            keys,
+            layout,
+            tree,
+            ready: false,
+            multikey: Arc::default(),
+        })
+    }
+
+    /// The same index with another visibility or expiry.
+    #[must_use]
+    pub fn with_spec(&self, spec: IndexSpec) -> Self {
+        Self {
+            spec,
+            ..self.clone()
+        }
+    }
+
+    /// The same index, now with the entries of all documents.
+    #[must_use]
+    pub fn built(&self) -> Self {
+        Self {
+            ready: true,
+            ..self.clone()
+        }
+    }
+
+    /// Which fields may give a document more than one entry.
+    pub fn multikey(&self) -> Multikey {
+        Multikey::from_bits(self.multikey.load(Ordering::Acquire))
+    }
+
+    /// Adds what a document that is about to be committed shows; true when that is news.
+    pub fn note_multikey(&self, met: Multikey) -> bool {
+        let before = self.multikey.fetch_or(met.bits(), Ordering::AcqRel);
+        before | met.bits() != before
+    }
+}
+
+/// One published version of a collection.
+#[derive(Clone)]
+pub struct Collection {
+    /// Its name.
+    pub namespace: Namespace,
+    /// Its identity, which renames keep.
+    pub uuid: [u8; 16],
+    /// Where its documents are.
+    pub documents: Tree,
+    /// Validator and other options.
+    pub options: Arc<CollectionOptions>,
+    /// Its secondary indexes, in the order of creation.
+    pub indexes: Vec<Arc<Index>>,
+    /// Makes the entries of all of them in one pass; set when a version is published.
+    pub(super) keys: CollectionKeys,
+    /// What all versions share.
+    pub state: Arc<CollectionState>,
+}
+
+impl Collection {
+    pub(super) fn create(
+        namespace: Namespace,
+        documents: Tree,
+        options: CollectionOptions,
+    ) -> Self {
+        Self {
+            namespace,
+            uuid: random_uuid(),
+            documents,
+            options: Arc::new(options),
+            indexes: Vec::new(),
+            keys: CollectionKeys::default(),
+            state: Arc::default(),
+        }
+    }
+
+    /// The version with its key generators compiled.
+    pub(super) fn compiled(mut self) -> Self {
+        self.keys = CollectionKeys::new(self.indexes.iter().map(|index| index.keys.clone()));
+        self
+    }
+
+    /// Makes the entries of all indexes in one pass; positions are those of `indexes`.
+    pub fn keys(&self) -> &CollectionKeys {
+        &self.keys
+    }
+
+    /// The index with this name.
+    pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| index.spec.name == name)
+    }
+
+    /// The indexes that queries may use.
+    pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.ready)
+    }
+}
+
+/// A version-4 UUID (RFC 9562).
+fn random_uuid() -> [u8; 16] {
+    let mut uuid: [u8; 16] = rand::random();
+    uuid[6] = (uuid[6] & 0x0f) | 0x40;
+    uuid[8] = (uuid[8] & 0x3f) | 0x80;
+    uuid
+}
+
+/// What all versions of a collection share: the commit critical section and the exact totals.
+#[derive(Default)]
+pub struct CollectionState {
+    writing: Mutex<WriteState>,
+    documents: AtomicI64,
+    bytes: AtomicI64,
+}
+
+/// What only the holder of the write lock may read or change.
+#[derive(Default)]
+pub struct WriteState {
+    /// The collection is gone; a writer that waited for the lock must look it up again.
+    pub dropped: bool,
+    /// No encoded `_id` greater than this exists, so a greater one needs no look-up. `None`: not known yet.
+    pub largest_id: Option<Vec<u8>>,
+}
+
+impl CollectionState {
+    pub(super) fn with_totals(documents: i64, bytes: i64) -> Self {
+        Self {
+            writing: Mutex::default(),
+            documents: documents.into(),
+            bytes: bytes.into(),
+        }
+    }
+
+    /// Enters the commit critical section of the collection.
+    pub fn lock(&self) -> MutexGuard<'_, WriteState> {
+        self.writing.lock()
+    }
+
+    /// Number of documents, exact.
+    pub fn documents(&self) -> i64 {
+        self.documents.load(Ordering::Acquire)
+    }
+
+    /// Bytes of BSON in all documents, exact.
+    pub fn bytes(&self) -> i64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Sets the totals after a commit; the caller holds the write lock.
+    pub fn set_totals(&self, documents: i64, bytes: i64) {
+        self.documents.store(documents, Ordering::Release);
+        self.bytes.store(bytes, Ordering::Release);
+    }
+}

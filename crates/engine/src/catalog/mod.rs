@@ -1,0 +1,264 @@
+//! Which collections and indexes exist, in memory and on disk.
+//!
+//! A collection is immutable once published: a change (an index more, another validator) publishes
+//! a new version under the collection's write lock, so that a reader keeps the version it planned
+//! with and a writer notices under the lock that it prepared for an older one.
+//!
+//! On disk, in the catalogue family:
+//!
+//! ```text
+//! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}]}
+//! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
+//! 't'                              -> next free tree number (u32 LE)
+//! ```
+//!
+//! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
+
+mod collection;
+mod options;
+mod persist;
+
+pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
+pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
+pub use persist::statistics_entry;
+
+use crate::error::{Code, Error, Result};
+use crate::index::IndexSpec;
+use crate::namespace::Namespace;
+use crate::storage::{Batch, Family, Store};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The collections of one data directory.
+pub struct Catalog {
+    store: Store,
+    state: RwLock<State>,
+    /// Serialises changes; never taken while a collection's write lock is held.
+    changes: Mutex<()>,
+}
+
+struct State {
+    collections: BTreeMap<Namespace, Arc<Collection>>,
+    next_tree: u32,
+}
+
+impl Catalog {
+    /// Reads the catalogue of an open store.
+    ///
+    /// # Errors
+    /// Storage failures; `InternalError` when an entry cannot be understood.
+    pub fn load(store: Store) -> Result<Self> {
+        let (collections, next_tree) = persist::load(&store)?;
+        let state = RwLock::new(State {
+            collections,
+            next_tree,
+        });
+        Ok(Self {
+            store,
+            state,
+            changes: Mutex::new(()),
+        })
+    }
+
+    /// The collection's current version, if it exists.
+    pub fn get(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        self.state.read().collections.get(namespace).cloned()
+    }
+
+    /// The collection, or `NamespaceNotFound` (26) with MongoDB's message.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`.
+    pub fn require(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        self.get(namespace).ok_or_else(|| {
+            Error::new(
+                Code::NamespaceNotFound,
+                format!("ns does not exist: {namespace}"),
+            )
+        })
+    }
+
+    /// All collections of all databases, by name.
+    pub fn all(&self) -> Vec<Arc<Collection>> {
+        self.state.read().collections.values().cloned().collect()
+    }
+
+    /// The collections of one database, by name.
+    pub fn in_database(&self, database: &str) -> Vec<Arc<Collection>> {
+        let state = self.state.read();
+        state
+            .collections
+            .values()
+            .filter(|each| each.namespace.database == database)
+            .cloned()
+            .collect()
+    }
+
+    /// The existing collection, or a new one without options.
+    ///
+    /// # Errors
+    /// Storage failures; `NamespaceExists`-like conflicts of database case.
+    pub fn get_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        if let Some(collection) = self.get(namespace) {
+            return Ok(collection);
+        }
+        match self.create(namespace, CollectionOptions::default()) {
+            Err(error) if error.code == Code::NamespaceExists => self.require(namespace),
+            other => other,
+        }
+    }
+
+    /// Creates a collection.
+    ///
+    /// # Errors
+    /// `NamespaceExists` (48) when it is there already; storage failures.
+    pub fn create(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<Arc<Collection>> {
+        let _changes = self.changes.lock();
+        if self.get(namespace).is_some() {
+            return Err(Error::new(
+                Code::NamespaceExists,
+                format!("Collection {namespace} already exists."),
+            ));
+        }
+        let mut batch = self.store.batch();
+        let tree = self.allocate_tree(&mut batch);
+        let collection = Arc::new(Collection::create(namespace.clone(), tree, options));
+        persist::put_collection(&mut batch, &collection);
+        self.store.write(batch)?;
+        self.state
+            .write()
+            .collections
+            .insert(namespace.clone(), collection.clone());
+        Ok(collection)
+    }
+
+    /// Publishes a changed version of a collection. The caller holds the collection's write lock,
+    /// so that no writer commits for the old version afterwards.
+    ///
+    /// # Errors
+    /// Storage failures; nothing is published then.
+    pub fn publish(&self, collection: Collection, mut batch: Batch) -> Result<Arc<Collection>> {
+        let collection = Arc::new(collection.compiled());
+        persist::put_collection(&mut batch, &collection);
+        self.store.write(batch)?;
+        self.state
+            .write()
+            .collections
+            .insert(collection.namespace.clone(), collection.clone());
+        Ok(collection)
+    }
+
+    /// The catalogue entry of `collection` as an operation of `batch`: for facts that change with a
+    /// document's commit, such as an index becoming multikey.
+    pub fn put_entry(&self, batch: &mut Batch, collection: &Collection) {
+        persist::put_collection(batch, collection);
+    }
+
+    /// Removes a collection with everything in it. Returns the version that was dropped.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`; storage failures.
+    pub fn remove(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        let _changes = self.changes.lock();
+        let collection = self
+            .get(namespace)
+            .ok_or_else(|| Error::new(Code::NamespaceNotFound, "ns not found"))?;
+        let mut writing = collection.state.lock();
+        let mut batch = self.store.batch();
+        persist::delete_collection(&mut batch, &collection);
+        self.store.write(batch)?;
+        writing.dropped = true;
+        self.state.write().collections.remove(namespace);
+        Ok(collection.clone())
+    }
+
+    /// Gives a collection another name.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`, `NamespaceExists`; storage failures.
+    pub fn rename(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+        if from == to {
+            return Err(Error::new(
+                Code::IllegalOperation,
+                "Can't rename a collection to itself",
+            ));
+        }
+        if self.get(from).is_none() {
+            return Err(Error::new(
+                Code::NamespaceNotFound,
+                format!("Source collection {from} does not exist"),
+            ));
+        }
+        let _changes = self.changes.lock();
+        let source = self.require(from)?;
+        let target = self.get(to);
+        if target.is_some() && !drop_target {
+            return Err(Error::new(Code::NamespaceExists, "target namespace exists"));
+        }
+        // One batch: a kill leaves either both collections as they were or the renamed one.
+        let mut batch = self.store.batch();
+        let _source_writing = source.state.lock();
+        let mut target_writing = target.as_ref().map(|target| target.state.lock());
+        if let Some(target) = &target {
+            persist::delete_collection(&mut batch, target);
+        }
+        persist::delete_entry(&mut batch, from);
+        let renamed = Collection {
+            namespace: to.clone(),
+            ..source.as_ref().clone()
+        };
+        self.publish(renamed, batch)?;
+        if let Some(writing) = &mut target_writing {
+            writing.dropped = true;
+        }
+        self.state.write().collections.remove(from);
+        Ok(())
+    }
+
+    /// Runs `change` on the collection's current version under its write lock and publishes the result.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`; what `change` returns; storage failures.
+    pub fn change<T>(
+        &self,
+        namespace: &Namespace,
+        change: impl FnOnce(&mut Collection, &mut Batch) -> Result<T>,
+    ) -> Result<T> {
+        let _changes = self.changes.lock();
+        let current = self.require(namespace)?;
+        let _writing = current.state.lock();
+        let mut next = current.as_ref().clone();
+        let mut batch = self.store.batch();
+        let value = change(&mut next, &mut batch)?;
+        self.publish(next, batch)?;
+        Ok(value)
+    }
+
+    /// An index on a tree of its own, not yet part of a collection; the number is taken in `batch`.
+    ///
+    /// # Errors
+    /// What the key generator refuses.
+    pub fn new_index(&self, spec: IndexSpec, batch: &mut Batch) -> Result<Index> {
+        let tree = self.allocate_tree(batch);
+        Index::new(spec, tree)
+    }
+
+    fn allocate_tree(&self, batch: &mut Batch) -> Tree {
+        let mut state = self.state.write();
+        let tree = Tree(state.next_tree);
+        state.next_tree += 1;
+        persist::put_next_tree(batch, state.next_tree);
+        tree
+    }
+}
+
+/// The whole range of a tree in its family.
+pub fn delete_tree(batch: &mut Batch, family: Family, tree: Tree) {
+    let (start, end) = tree.range();
+    batch.delete_range(family, &start, &end);
+}

@@ -1,0 +1,279 @@
+//! The options of `create`, parsed and checked.
+
+use crate::error::{Code, Error, Result};
+use crate::query::Filter;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::sync::Arc;
+
+/// How strictly a validator is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValidationLevel {
+    /// Not at all.
+    Off,
+    /// To inserts and to all updates.
+    Strict,
+    /// To inserts and to updates of documents that were valid before.
+    Moderate,
+}
+
+/// What happens to a document that fails validation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValidationAction {
+    /// The write is refused with error 121.
+    Error,
+    /// The write goes through and the log says so.
+    Warn,
+}
+
+/// A validator with its settings.
+#[derive(Debug, Clone)]
+pub struct Validator {
+    /// As the user wrote it.
+    pub source: RawDocumentBuf,
+    /// Parsed.
+    pub filter: Arc<Filter>,
+    /// How strictly it is applied.
+    pub level: ValidationLevel,
+    /// What a failure does.
+    pub action: ValidationAction,
+}
+
+/// Everything `create` may say about a collection.
+#[derive(Debug, Clone, Default)]
+pub struct CollectionOptions {
+    /// The validator, if any.
+    pub validator: Option<Validator>,
+    /// `clusteredIndex` as listed: `{v: 2, key: {_id: 1}, name, unique: true}`.
+    pub clustered_index: Option<RawDocumentBuf>,
+    /// TTL of a clustered collection, in seconds of its `_id`.
+    pub expire_after_seconds: Option<i64>,
+    /// The options as `listCollections` shows them.
+    pub original: RawDocumentBuf,
+}
+
+impl CollectionOptions {
+    /// Parses the options of a `create` command, without its name and its generic fields.
+    ///
+    /// # Errors
+    /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views, capped and
+    /// time-series collections, by name.
+    pub fn parse(document: &RawDocument) -> Result<Self> {
+        let mut parts = Parts::default();
+        let mut original = RawDocumentBuf::new();
+        for element in document {
+            let (key, value) =
+                element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
+            if parts.take(key.as_str(), value)? {
+                original.append(key, value);
+            }
+        }
+        parts.finish(original)
+    }
+}
+
+#[derive(Default)]
+struct Parts {
+    validator: Option<RawDocumentBuf>,
+    level: Option<ValidationLevel>,
+    action: Option<ValidationAction>,
+    clustered_index: Option<RawDocumentBuf>,
+    expire_after_seconds: Option<i64>,
+}
+
+impl Parts {
+    /// Takes one option; false when it is not to be listed.
+    fn take(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
+        match key {
+            "validator" => self.validator = Some(document(key, value)?.to_owned()),
+            "validationLevel" => self.level = Some(validation_level(string(key, value)?)?),
+            "validationAction" => self.action = Some(validation_action(string(key, value)?)?),
+            "clusteredIndex" => {
+                self.clustered_index = parse_clustered_index(value)?;
+                return Ok(false);
+            }
+            "expireAfterSeconds" => self.expire_after_seconds = Some(number(key, value)?),
+            "capped" if truthy(value) => {
+                return Err(Error::not_implemented("the option 'capped' of create"));
+            }
+            "capped" => return Ok(false),
+            "size" | "max" => {
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    format!("the '{key}' field requires capped to be true"),
+                ));
+            }
+            "collation" => {
+                let locale = document(key, value)?.get_str("locale").unwrap_or("");
+                if locale != "simple" {
+                    return Err(Error::not_implemented(format!(
+                        "collation with locale '{locale}'"
+                    )));
+                }
+                return Ok(false);
+            }
+            "temp" | "autoIndexId" => return Ok(false),
+            "viewOn"
+            | "pipeline"
+            | "timeseries"
+            | "storageEngine"
+            | "indexOptionDefaults"
+            | "changeStreamPreAndPostImages"
+            | "encryptedFields" => {
+                return Err(Error::not_implemented(format!(
+                    "the option '{key}' of create"
+                )));
+            }
+            _ => {
+                return Err(Error::location(
+                    40415,
+                    format!("BSON field 'create.{key}' is an unknown field."),
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    fn finish(self, mut original: RawDocumentBuf) -> Result<CollectionOptions> {
+        if let Some(clustered) = &self.clustered_index {
+            original.append(bson::cstr!("clusteredIndex"), clustered.clone());
+        } else if self.expire_after_seconds.is_some() {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified",
+            ));
+        }
+        let level = self.level.unwrap_or(ValidationLevel::Strict);
+        let action = self.action.unwrap_or(ValidationAction::Error);
+        let validator = self
+            .validator
+            .map(|source| Filter::parse(&source).map(|filter| (source, Arc::new(filter))))
+            .transpose()?
+            .map(|(source, filter)| Validator {
+                source,
+                filter,
+                level,
+                action,
+            });
+        Ok(CollectionOptions {
+            validator,
+            clustered_index: self.clustered_index,
+            expire_after_seconds: self.expire_after_seconds,
+            original,
+        })
+    }
+}
+
+fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
+    match value {
+        RawBsonRef::Boolean(false) => return Ok(None),
+        RawBsonRef::Boolean(true) => {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "The 'clusteredIndex' option does not support {clusteredIndex: true}; give {key: {_id: 1}, unique: true}",
+            ));
+        }
+        _ => {}
+    }
+    let spec = document("clusteredIndex", value)?;
+    let mut name = "_id_".to_owned();
+    let (mut unique, mut key_is_id) = (false, false);
+    for element in spec {
+        let (key, value) =
+            element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
+        match key.as_str() {
+            "key" => {
+                let pattern = document("create.clusteredIndex.key", value)?;
+                let only = pattern.iter().count() == 1;
+                key_is_id = only && pattern.get("_id").ok().flatten().is_some_and(is_one);
+            }
+            "name" => name = string("create.clusteredIndex.name", value)?.to_owned(),
+            "unique" => unique = truthy(value),
+            "v" => {}
+            other => {
+                return Err(Error::location(
+                    40415,
+                    format!("BSON field 'create.clusteredIndex.{other}' is an unknown field."),
+                ));
+            }
+        }
+    }
+    if !unique {
+        return Err(Error::location(
+            5_979_700,
+            "The clusteredIndex option requires unique: true to be specified",
+        ));
+    }
+    if !key_is_id {
+        return Err(Error::new(
+            Code::InvalidIndexSpecificationOption,
+            "The clusteredIndex option supports only the key {_id: 1}",
+        ));
+    }
+    Ok(Some(
+        bson::rawdoc! { "v": 2, "key": { "_id": 1 }, "name": name, "unique": true },
+    ))
+}
+
+fn is_one(value: RawBsonRef<'_>) -> bool {
+    matches!(value, RawBsonRef::Int32(1) | RawBsonRef::Int64(1)) || value.as_f64() == Some(1.0)
+}
+
+fn validation_level(level: &str) -> Result<ValidationLevel> {
+    match level {
+        "off" => Ok(ValidationLevel::Off),
+        "strict" => Ok(ValidationLevel::Strict),
+        "moderate" => Ok(ValidationLevel::Moderate),
+        _ => Err(Error::bad_value(format!(
+            "Enumeration value '{level}' for field 'create.validationLevel' is not a valid value."
+        ))),
+    }
+}
+
+fn validation_action(action: &str) -> Result<ValidationAction> {
+    match action {
+        "error" => Ok(ValidationAction::Error),
+        "warn" => Ok(ValidationAction::Warn),
+        _ => Err(Error::bad_value(format!(
+            "Enumeration value '{action}' for field 'create.validationAction' is not a valid value."
+        ))),
+    }
+}
+
+fn wrong_type(key: &str, value: RawBsonRef<'_>, expected: &str) -> Error {
+    let found = crate::query::type_name(value.element_type());
+    Error::type_mismatch(format!(
+        "BSON field 'create.{key}' is the wrong type '{found}', expected type '{expected}'"
+    ))
+}
+
+fn document<'a>(key: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
+    value
+        .as_document()
+        .ok_or_else(|| wrong_type(key, value, "object"))
+}
+
+fn string<'a>(key: &str, value: RawBsonRef<'a>) -> Result<&'a str> {
+    value
+        .as_str()
+        .ok_or_else(|| wrong_type(key, value, "string"))
+}
+
+fn number(key: &str, value: RawBsonRef<'_>) -> Result<i64> {
+    match value {
+        RawBsonRef::Int32(number) => Ok(number.into()),
+        RawBsonRef::Int64(number) => Ok(number),
+        #[allow(clippy::cast_possible_truncation)]
+        RawBsonRef::Double(number) => Ok(number as i64),
+        _ => Err(wrong_type(key, value, "long")),
+    }
+}
+
+fn truthy(value: RawBsonRef<'_>) -> bool {
+    match value {
+        RawBsonRef::Boolean(flag) => flag,
+        RawBsonRef::Int32(number) => number != 0,
+        RawBsonRef::Int64(number) => number != 0,
+        RawBsonRef::Double(number) => number != 0.0,
+        _ => false,
+    }
+}

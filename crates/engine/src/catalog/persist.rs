@@ -1,0 +1,178 @@
+//! The catalogue's entries on disk; their layout is drawn in the parent module.
+
+use super::{Collection, CollectionOptions, CollectionState, Index, Tree, delete_tree};
+use crate::error::{Code, Error, Result};
+use crate::index::{CollectionKeys, IndexSpec, Multikey};
+use crate::namespace::Namespace;
+use crate::storage::{Batch, Family, Order, Store};
+use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::{Binary, cstr, rawdoc, spec::BinarySubtype};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const COLLECTION: u8 = b'c';
+const STATISTICS: u8 = b's';
+const NEXT_TREE: &[u8] = b"t";
+/// Tree 0 is never given out, so that a zeroed prefix is recognisably wrong.
+const FIRST_TREE: u32 = 1;
+
+pub(super) fn load(store: &Store) -> Result<(BTreeMap<Namespace, Arc<Collection>>, u32)> {
+    let snapshot = store.snapshot();
+    let next_tree = snapshot
+        .get(Family::Catalog, NEXT_TREE, |value| {
+            value.try_into().map(u32::from_le_bytes).ok()
+        })?
+        .map_or(Ok(FIRST_TREE), |number| {
+            number.ok_or_else(|| corrupt("the tree counter"))
+        })?;
+    let mut collections = BTreeMap::new();
+    let mut scan = snapshot.scan(
+        Family::Catalog,
+        &[COLLECTION],
+        &[COLLECTION + 1],
+        Order::Forward,
+    );
+    while scan.advance()? {
+        let (key, value) = scan.entry();
+        let name = String::from_utf8_lossy(&key[1..]).into_owned();
+        let (database, collection) = name.split_once('.').ok_or_else(|| corrupt(&name))?;
+        let namespace = Namespace::new(database, collection)?;
+        let document = RawDocument::from_bytes(value).map_err(|_| corrupt(&name))?;
+        let collection = decode_collection(store, namespace.clone(), document)?;
+        collections.insert(namespace, Arc::new(collection));
+    }
+    Ok((collections, next_tree))
+}
+
+fn corrupt(what: &str) -> Error {
+    Error::new(
+        Code::InternalError,
+        format!("the catalogue entry of {what} cannot be read"),
+    )
+}
+
+pub(super) fn put_next_tree(batch: &mut Batch, next_tree: u32) {
+    batch.put(Family::Catalog, NEXT_TREE, &next_tree.to_le_bytes());
+}
+
+pub(super) fn put_collection(batch: &mut Batch, collection: &Collection) {
+    batch.put(
+        Family::Catalog,
+        &collection_key(&collection.namespace),
+        encode_collection(collection).as_bytes(),
+    );
+}
+
+pub(super) fn delete_entry(batch: &mut Batch, namespace: &Namespace) {
+    batch.delete(Family::Catalog, &collection_key(namespace));
+}
+
+pub(super) fn delete_collection(batch: &mut Batch, collection: &Collection) {
+    delete_entry(batch, &collection.namespace);
+    batch.delete(Family::Catalog, &statistics_key(collection.documents));
+    delete_tree(batch, Family::Documents, collection.documents);
+    for index in &collection.indexes {
+        delete_tree(batch, Family::Indexes, index.tree);
+    }
+}
+
+/// The key and value that hold a collection's totals; they are part of every commit.
+pub fn statistics_entry(tree: Tree, documents: i64, bytes: i64) -> ([u8; 5], [u8; 16]) {
+    let mut value = [0; 16];
+    value[..8].copy_from_slice(&documents.to_le_bytes());
+    value[8..].copy_from_slice(&bytes.to_le_bytes());
+    (statistics_key(tree), value)
+}
+
+fn statistics_key(tree: Tree) -> [u8; 5] {
+    let [a, b, c, d] = tree.prefix();
+    [STATISTICS, a, b, c, d]
+}
+
+fn collection_key(namespace: &Namespace) -> Vec<u8> {
+    let mut key = vec![COLLECTION];
+    key.extend_from_slice(namespace.to_string().as_bytes());
+    key
+}
+
+fn encode_collection(collection: &Collection) -> RawDocumentBuf {
+    let mut indexes = RawArrayBuf::new();
+    for index in &collection.indexes {
+        indexes.push(rawdoc! {
+            "spec": index.spec.original.clone(),
+            "tree": i64::from(index.tree.0),
+            "ready": index.ready,
+            "multikey": index.multikey().bits().cast_signed(),
+        });
+    }
+    let uuid = Binary {
+        subtype: BinarySubtype::Uuid,
+        bytes: collection.uuid.to_vec(),
+    };
+    let mut document = RawDocumentBuf::new();
+    document.append(cstr!("uuid"), uuid);
+    document.append(cstr!("tree"), i64::from(collection.documents.0));
+    document.append(cstr!("options"), collection.options.original.clone());
+    document.append(cstr!("indexes"), indexes);
+    document
+}
+
+fn decode_collection(
+    store: &Store,
+    namespace: Namespace,
+    document: &RawDocument,
+) -> Result<Collection> {
+    let name = namespace.to_string();
+    let bad = |_| corrupt(&name);
+    let documents = decode_tree(document).ok_or_else(|| corrupt(&name))?;
+    let uuid = document
+        .get_binary("uuid")
+        .map_err(bad)?
+        .bytes
+        .try_into()
+        .map_err(|_| corrupt(&name))?;
+    let options = CollectionOptions::parse(document.get_document("options").map_err(bad)?)?;
+    let mut indexes = Vec::new();
+    for element in document.get_array("indexes").map_err(bad)? {
+        let entry = element
+            .map_err(|_| corrupt(&name))?
+            .as_document()
+            .ok_or_else(|| corrupt(&name))?;
+        let spec = IndexSpec::parse(entry.get_document("spec").map_err(bad)?)?;
+        let mut index = Index::new(spec, decode_tree(entry).ok_or_else(|| corrupt(&name))?)?;
+        index.ready = entry.get_bool("ready").map_err(bad)?;
+        let multikey = entry.get_i64("multikey").map_err(bad)?.cast_unsigned();
+        index.note_multikey(Multikey::from_bits(multikey));
+        indexes.push(Arc::new(index));
+    }
+    let totals = store.get(Family::Catalog, &statistics_key(documents), decode_totals)?;
+    let (count, bytes) = totals
+        .unwrap_or(Some((0, 0)))
+        .ok_or_else(|| corrupt(&name))?;
+    let state = Arc::new(CollectionState::with_totals(count, bytes));
+    let (options, keys) = (Arc::new(options), CollectionKeys::default());
+    Ok(Collection {
+        namespace,
+        uuid,
+        documents,
+        options,
+        indexes,
+        keys,
+        state,
+    }
+    .compiled())
+}
+
+fn decode_tree(document: &RawDocument) -> Option<Tree> {
+    document
+        .get_i64("tree")
+        .ok()
+        .and_then(|number| u32::try_from(number).ok())
+        .map(Tree)
+}
+
+fn decode_totals(value: &[u8]) -> Option<(i64, i64)> {
+    let documents = value.get(..8)?.try_into().ok()?;
+    let bytes = value.get(8..16)?.try_into().ok()?;
+    Some((i64::from_le_bytes(documents), i64::from_le_bytes(bytes)))
+}
