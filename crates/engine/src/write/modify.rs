@@ -1,0 +1,314 @@
+//! Updates and deletes of documents that a query found.
+//!
+//! The query ran on a snapshot without locks. The change is worked out on what it saw; under the write
+//! lock each document is compared with its newest state, and worked out again where it has changed.
+
+use super::Writer;
+use super::entries::{Entry, EntrySet};
+use super::insert::validate;
+use super::unique::UniqueChecker;
+use crate::catalog::Collection;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::storage::{Batch, Family};
+use bson::raw::{RawDocument, RawDocumentBuf};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A document that a query found, as it was in the query's snapshot.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its encoded `_id`.
+    pub id: Vec<u8>,
+    /// Its content.
+    pub document: RawDocumentBuf,
+}
+
+/// What is to become of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// It matches, and stays as it is.
+    Keep,
+    /// It becomes this document, with the same `_id`.
+    Replace(RawDocumentBuf),
+    /// It is deleted.
+    Remove,
+}
+
+/// Works a change out from a document's content; `None` when the document does not match (any more).
+pub type Decision<'a> = dyn Fn(&RawDocument) -> Result<Option<Change>> + 'a;
+
+/// A change that was carried out.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The document before.
+    pub before: RawDocumentBuf,
+    /// What became of it.
+    pub change: Change,
+}
+
+/// A change with its index entries.
+struct Work {
+    id_key: Vec<u8>,
+    before: RawDocumentBuf,
+    change: Change,
+    old: EntrySet,
+    new: EntrySet,
+}
+
+impl Writer {
+    /// Changes the targets that still match; those that vanished or no longer match are left out of
+    /// the answer. With a unique index each document is a commit of its own, since one may free the
+    /// key that the next one takes.
+    ///
+    /// # Errors
+    /// What `decide` returns, validation failures, duplicate keys, storage failures; the targets
+    /// before the failing one are changed then.
+    pub fn modify(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        bypass_validation: bool,
+        decide: &Decision<'_>,
+    ) -> Result<Vec<Applied>> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(Vec::new());
+        };
+        if collection.indexes.iter().any(|index| index.spec.unique) {
+            let mut applied = Vec::new();
+            for target in targets {
+                applied.append(&mut self.modify_together(
+                    namespace,
+                    vec![target],
+                    bypass_validation,
+                    decide,
+                )?);
+            }
+            return Ok(applied);
+        }
+        self.modify_together(namespace, targets, bypass_validation, decide)
+    }
+
+    fn modify_together(
+        &self,
+        namespace: &Namespace,
+        targets: Vec<Target>,
+        bypass_validation: bool,
+        decide: &Decision<'_>,
+    ) -> Result<Vec<Applied>> {
+        loop {
+            let Some(collection) = self.catalog.get(namespace) else {
+                return Ok(Vec::new());
+            };
+            let (works, mut failure) =
+                prepare_all(&collection, &targets, bypass_validation, decide);
+            let writing = collection.state.lock();
+            if !self.is_current(&collection, &writing) {
+                continue;
+            }
+            let mut current = Vec::with_capacity(works.len());
+            for work in works {
+                match self.refresh(&collection, work, bypass_validation, decide) {
+                    Ok(work) => current.extend(work),
+                    Err(error) => {
+                        failure = Some(error);
+                        break;
+                    }
+                }
+            }
+            let applied = self.commit_changes(&collection, current)?;
+            return failure.map_or(Ok(applied), Err);
+        }
+    }
+
+    /// The work for the document's newest state: as prepared when it has not changed, worked out
+    /// again when it has, `None` when it is gone or no longer matches.
+    fn refresh(
+        &self,
+        collection: &Arc<Collection>,
+        work: Work,
+        bypass_validation: bool,
+        decide: &Decision<'_>,
+    ) -> Result<Option<Work>> {
+        let newest = self.store.get(Family::Documents, &work.id_key, |bytes| {
+            (bytes != work.before.as_bytes()).then(|| bytes.to_vec())
+        })?;
+        match newest {
+            None => Ok(None),
+            Some(None) => Ok(Some(work)),
+            Some(Some(bytes)) => {
+                let document =
+                    RawDocumentBuf::from_bytes(bytes).map_err(super::corrupt_document)?;
+                Work::prepare(collection, work.id_key, document, bypass_validation, decide)
+            }
+        }
+    }
+
+    fn commit_changes(
+        &self,
+        collection: &Arc<Collection>,
+        works: Vec<Work>,
+    ) -> Result<Vec<Applied>> {
+        let mut batch = self.store.batch();
+        let (mut documents_added, mut bytes_added) = (0, 0);
+        let mut unique = UniqueChecker::new(collection, &self.store.snapshot());
+        for work in &works {
+            work.check_unique(collection, &mut unique)?;
+            work.write(collection, &mut batch);
+            self.note_multikey(collection, &work.new, &mut batch);
+            let size_before = work.before.as_bytes().len() as i64;
+            match &work.change {
+                Change::Keep => {}
+                Change::Replace(after) => {
+                    bytes_added += after.as_bytes().len() as i64 - size_before
+                }
+                Change::Remove => {
+                    documents_added -= 1;
+                    bytes_added -= size_before;
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.commit(collection, batch, documents_added, bytes_added)?;
+        }
+        Ok(works
+            .into_iter()
+            .map(|work| Applied {
+                before: work.before,
+                change: work.change,
+            })
+            .collect())
+    }
+}
+
+/// Prepares targets up to the first that fails.
+fn prepare_all(
+    collection: &Collection,
+    targets: &[Target],
+    bypass_validation: bool,
+    decide: &Decision<'_>,
+) -> (Vec<Work>, Option<crate::Error>) {
+    let mut works = Vec::with_capacity(targets.len());
+    for target in targets {
+        let id_key = collection.documents.key(&target.id);
+        match Work::prepare(
+            collection,
+            id_key,
+            target.document.clone(),
+            bypass_validation,
+            decide,
+        ) {
+            Ok(work) => works.extend(work),
+            Err(error) => return (works, Some(error)),
+        }
+    }
+    (works, None)
+}
+
+impl Work {
+    fn prepare(
+        collection: &Collection,
+        id_key: Vec<u8>,
+        before: RawDocumentBuf,
+        bypass_validation: bool,
+        decide: &Decision<'_>,
+    ) -> Result<Option<Self>> {
+        let Some(change) = decide(&before)? else {
+            return Ok(None);
+        };
+        let (mut old, mut new) = (EntrySet::default(), EntrySet::default());
+        old.clear(collection.indexes.len());
+        new.clear(collection.indexes.len());
+        let id = &id_key[4..];
+        match &change {
+            Change::Keep => {}
+            Change::Remove => old.add(collection, 0, &before, id)?,
+            Change::Replace(after) => {
+                if !bypass_validation {
+                    validate(collection, after, Some(&before))?;
+                }
+                old.add(collection, 0, &before, id)?;
+                new.add(collection, 0, after, id)?;
+            }
+        }
+        old.sort();
+        new.sort();
+        Ok(Some(Self {
+            id_key,
+            before,
+            change,
+            old,
+            new,
+        }))
+    }
+
+    fn check_unique(&self, collection: &Collection, unique: &mut UniqueChecker) -> Result<()> {
+        let Change::Replace(_) = &self.change else {
+            return Ok(());
+        };
+        let added: Vec<Vec<Entry>> = (0..collection.indexes.len())
+            .map(|position| {
+                let mut added = Vec::new();
+                self.compare_entries(position, &mut |_, new| added.extend(new.copied()));
+                added
+            })
+            .collect();
+        unique.check(collection, &self.new, &added)
+    }
+
+    fn write(&self, collection: &Collection, batch: &mut Batch) {
+        match &self.change {
+            Change::Keep => return,
+            Change::Replace(after) => batch.put(Family::Documents, &self.id_key, after.as_bytes()),
+            Change::Remove => batch.delete(Family::Documents, &self.id_key),
+        }
+        for position in 0..collection.indexes.len() {
+            self.compare_entries(position, &mut |old, new| {
+                if let Some(new) = new {
+                    batch.put(Family::Indexes, self.new.key(new), self.new.value(new));
+                } else if let Some(old) = old {
+                    batch.delete(Family::Indexes, self.old.key(old));
+                }
+            });
+        }
+    }
+
+    /// Walks the sorted old and new entries of one index together and reports what differs:
+    /// `(Some, None)` vanishes, `(_, Some)` is new or has a new value.
+    fn compare_entries(
+        &self,
+        position: usize,
+        report: &mut dyn FnMut(Option<&Entry>, Option<&Entry>),
+    ) {
+        let (mut old, mut new) = (self.old.list(position), self.new.list(position));
+        loop {
+            match (old.first(), new.first()) {
+                (None, None) => return,
+                (Some(first), None) => {
+                    report(Some(first), None);
+                    old = &old[1..];
+                }
+                (None, Some(first)) => {
+                    report(None, Some(first));
+                    new = &new[1..];
+                }
+                (Some(a), Some(b)) => match self.old.key(a).cmp(self.new.key(b)) {
+                    Ordering::Less => {
+                        report(Some(a), None);
+                        old = &old[1..];
+                    }
+                    Ordering::Greater => {
+                        report(None, Some(b));
+                        new = &new[1..];
+                    }
+                    Ordering::Equal => {
+                        if self.old.value(a) != self.new.value(b) {
+                            report(Some(a), Some(b));
+                        }
+                        (old, new) = (&old[1..], &new[1..]);
+                    }
+                },
+            }
+        }
+    }
+}

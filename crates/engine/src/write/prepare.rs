@@ -1,0 +1,191 @@
+//! Makes a client's document ready to be stored: identifier first, limits checked, timestamps filled in.
+
+use crate::error::{Code, Error, Result};
+use bson::oid::ObjectId;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Timestamp, cstr};
+use meridian_value::key::{self, Direction, TypeBits};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The largest document, in bytes of BSON: MongoDB's limit.
+pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The document as it will be stored: `_id` first (generated when absent), empty top-level
+/// timestamps replaced by the present. Borrowed when nothing had to change.
+pub(super) fn normalise(document: &RawDocument) -> Result<Cow<'_, RawDocument>> {
+    let mut position_of_id = None;
+    let mut empty_timestamp = false;
+    for (position, element) in document.iter_elements().enumerate() {
+        let element = element.map_err(invalid_bson)?;
+        if position_of_id.is_none() && element.key().as_str() == "_id" {
+            position_of_id = Some(position);
+        } else if element.element_type() == bson::spec::ElementType::Timestamp {
+            empty_timestamp |= is_empty_timestamp(element.value().map_err(invalid_bson)?);
+        }
+    }
+    let stored = if position_of_id == Some(0) && !empty_timestamp {
+        Cow::Borrowed(document)
+    } else {
+        Cow::Owned(rebuild(document)?)
+    };
+    check_size(&stored)?;
+    Ok(stored)
+}
+
+/// Refuses a document above [`DOCUMENT_BYTES_MAX`].
+pub(super) fn check_size(document: &RawDocument) -> Result<()> {
+    let size = document.as_bytes().len();
+    if size > DOCUMENT_BYTES_MAX {
+        return Err(Error::new(
+            Code::BSONObjectTooLarge,
+            format!(
+                "object to insert too large. size in bytes: {size}, max size: {DOCUMENT_BYTES_MAX}"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn invalid_bson(error: bson::error::Error) -> Error {
+    Error::new(Code::InvalidBSON, error.to_string())
+}
+
+fn rebuild(document: &RawDocument) -> Result<RawDocumentBuf> {
+    let mut stored = RawDocumentBuf::new();
+    match document.get("_id").map_err(invalid_bson)? {
+        Some(id) => stored.append(cstr!("_id"), id),
+        None => stored.append(cstr!("_id"), ObjectId::new()),
+    }
+    let mut seen_id = false;
+    for element in document {
+        let (key, value) = element.map_err(invalid_bson)?;
+        if key.as_str() == "_id" && !seen_id {
+            seen_id = true;
+        } else if is_empty_timestamp(value) {
+            stored.append(key, next_timestamp());
+        } else {
+            stored.append(key, value);
+        }
+    }
+    Ok(stored)
+}
+
+fn is_empty_timestamp(value: RawBsonRef<'_>) -> bool {
+    matches!(
+        value,
+        RawBsonRef::Timestamp(Timestamp {
+            time: 0,
+            increment: 0
+        })
+    )
+}
+
+/// A timestamp that no other call of this process returns.
+fn next_timestamp() -> Timestamp {
+    static COUNTER: AtomicU32 = AtomicU32::new(1);
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs());
+    Timestamp {
+        time: u32::try_from(seconds).unwrap_or(u32::MAX),
+        increment: COUNTER.fetch_add(1, Ordering::Relaxed),
+    }
+}
+
+/// Appends the order-preserving encoding of a document's `_id`.
+///
+/// # Errors
+/// `InvalidIdField` (53) for arrays, regular expressions, undefined, and documents with `$` names.
+pub fn encode_id(document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
+    let id = document.get("_id").map_err(invalid_bson)?;
+    let id = id.ok_or_else(|| Error::new(Code::InternalError, "a stored document has no _id"))?;
+    check_id(id)?;
+    key::encode(id, Direction::Ascending, out, &mut TypeBits::default());
+    Ok(())
+}
+
+fn check_id(id: RawBsonRef<'_>) -> Result<()> {
+    let refused = match id {
+        RawBsonRef::Array(_) => "array",
+        RawBsonRef::RegularExpression(_) => "regex",
+        RawBsonRef::Undefined => "undefined",
+        RawBsonRef::Document(inner) => return check_id_document(inner),
+        _ => return Ok(()),
+    };
+    Err(Error::new(
+        Code::InvalidIdField,
+        format!("The '_id' value cannot be of type {refused}"),
+    ))
+}
+
+fn check_id_document(id: &RawDocument) -> Result<()> {
+    for element in id {
+        let (key, _) = element.map_err(invalid_bson)?;
+        if key.as_str().starts_with('$') {
+            return Err(Error::new(
+                Code::DollarPrefixedFieldName,
+                format!(
+                    "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
+                    key.as_str()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn identifiers_come_first_and_are_generated() {
+        let stored = normalise(&rawdoc! { "a": 1, "_id": 7 })
+            .unwrap()
+            .into_owned();
+        assert_eq!(stored, rawdoc! { "_id": 7, "a": 1 });
+        let stored = normalise(&rawdoc! { "a": 1 }).unwrap().into_owned();
+        assert!(stored.get_object_id("_id").is_ok());
+        let document = rawdoc! { "_id": 7, "a": 1 };
+        assert!(matches!(normalise(&document).unwrap(), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn empty_timestamps_become_the_present() {
+        let zero = Timestamp {
+            time: 0,
+            increment: 0,
+        };
+        let stored = normalise(&rawdoc! { "_id": 1, "t": zero, "d": { "t": zero } })
+            .unwrap()
+            .into_owned();
+        assert_ne!(stored.get_timestamp("t").unwrap(), zero);
+        assert_eq!(
+            stored
+                .get_document("d")
+                .unwrap()
+                .get_timestamp("t")
+                .unwrap(),
+            zero
+        );
+    }
+
+    #[test]
+    fn documents_at_the_limit_pass_and_one_byte_more_is_refused() {
+        let overhead = rawdoc! { "_id": 1, "s": "" }.as_bytes().len();
+        let text = "x".repeat(DOCUMENT_BYTES_MAX - overhead);
+        assert!(normalise(&rawdoc! { "_id": 1, "s": text.as_str() }).is_ok());
+        let error = normalise(&rawdoc! { "_id": 1, "s": format!("{text}x") }).unwrap_err();
+        assert_eq!(error.code, Code::BSONObjectTooLarge);
+    }
+
+    #[test]
+    fn unusable_identifiers_are_refused() {
+        for document in [rawdoc! { "_id": [1] }, rawdoc! { "_id": { "$a": 1 } }] {
+            assert!(encode_id(&document, &mut Vec::new()).is_err());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Duplicate keys: found under the write lock, reported as MongoDB reports them.
+
+use super::entries::{Entry, EntrySet};
+use crate::catalog::{Collection, Index};
+use crate::error::{Code, Error, Result};
+use crate::namespace::Namespace;
+use crate::query::text::document_text;
+use crate::storage::{Family, Order, Scan, Snapshot};
+use ahash::AHashSet;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{cstr, rawdoc};
+
+/// Looks entries of unique indexes up in the newest state and in what this batch adds.
+pub(super) struct UniqueChecker {
+    scans: Vec<Option<Scan>>,
+    added: AHashSet<Vec<u8>>,
+}
+
+impl UniqueChecker {
+    /// A checker over `snapshot`, which must hold everything committed: take it under the write lock.
+    pub fn new(collection: &Collection, snapshot: &Snapshot) -> Self {
+        let scan = |index: &Index| {
+            let (start, end) = index.tree.range();
+            snapshot.scan(Family::Indexes, &start, &end, Order::Forward)
+        };
+        let scans = collection
+            .indexes
+            .iter()
+            .map(|index| index.spec.unique.then(|| scan(index)))
+            .collect();
+        Self {
+            scans,
+            added: AHashSet::new(),
+        }
+    }
+
+    /// Checks one document's entries (given as indexes into the set's lists, in the original order).
+    /// The keys are remembered, so that a later document of the batch conflicts with them.
+    ///
+    /// # Errors
+    /// `DuplicateKey` naming the first index that holds another document with the same key.
+    pub fn check(
+        &mut self,
+        collection: &Collection,
+        entries: &EntrySet,
+        of_document: &[Vec<Entry>],
+    ) -> Result<()> {
+        for (position, index) in collection.indexes.iter().enumerate() {
+            let Some(scan) = &mut self.scans[position] else {
+                continue;
+            };
+            for entry in &of_document[position] {
+                let (part, key) = (entries.unique_part(entry), entries.key(entry));
+                if self.added.contains(part) || holds_other(scan, part, key)? {
+                    return Err(duplicate_in_index(
+                        &collection.namespace,
+                        index,
+                        entries,
+                        entry,
+                    ));
+                }
+            }
+        }
+        for (position, list) in of_document.iter().enumerate() {
+            if self.scans[position].is_some() {
+                self.added
+                    .extend(list.iter().map(|entry| entries.unique_part(entry).to_vec()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry starts with `part` and is not `key` itself.
+fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bool> {
+    scan.seek(part);
+    while scan.advance()? {
+        let (found, _) = scan.entry();
+        if !found.starts_with(part) {
+            return Ok(false);
+        }
+        if found != key {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `E11000` for the identifier.
+pub(super) fn duplicate_id(namespace: &Namespace, document: &RawDocument) -> Error {
+    let id = document
+        .get("_id")
+        .ok()
+        .flatten()
+        .unwrap_or(RawBsonRef::Null);
+    let mut values = RawDocumentBuf::new();
+    values.append(cstr!("_id"), id);
+    duplicate(namespace, "_id_", rawdoc! { "_id": 1 }, values)
+}
+
+fn duplicate_in_index(
+    namespace: &Namespace,
+    index: &Index,
+    entries: &EntrySet,
+    entry: &Entry,
+) -> Error {
+    let fields = &entries.unique_part(entry)[4..];
+    match index.layout.key_document(fields, entries.value(entry)) {
+        Ok(values) => duplicate(
+            namespace,
+            &index.spec.name,
+            index.spec.key_pattern().to_owned(),
+            values,
+        ),
+        Err(error) => error,
+    }
+}
+
+fn duplicate(
+    namespace: &Namespace,
+    index: &str,
+    pattern: RawDocumentBuf,
+    values: RawDocumentBuf,
+) -> Error {
+    let shown = document_text(&values);
+    let message = format!(
+        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"
+    );
+    let mut fields = RawDocumentBuf::new();
+    fields.append(cstr!("keyPattern"), pattern);
+    fields.append(cstr!("keyValue"), values);
+    Error::new(Code::DuplicateKey, message).with_fields(fields)
+}
