@@ -8,10 +8,24 @@
 //! `query`, `update` and `aggregate` are pure meaning and read no storage.
 
 pub mod aggregate;
+pub mod catalog;
+pub mod cursor;
+pub mod database;
 pub mod error;
+pub mod exec;
 pub mod geo;
 pub mod index;
+mod namespace;
+pub mod plan;
 pub mod query;
+pub mod storage;
+mod ttl;
 pub mod update;
+pub mod write;
 
+pub use catalog::CollectionOptions;
+pub use cursor::{CursorRegistry, KillOutcome, Query};
+pub use database::*;
 pub use error::{Code, Error, Result};
+pub use namespace::{Namespace, check_database_name};
+pub use write::{BuildProgress, Durability, InsertOptions, InsertOutcome, WriteError};

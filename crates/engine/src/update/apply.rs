@@ -420,7 +420,7 @@ impl Walk<'_> {
     fn block(&mut self, node: &Node, part: &str, holder: &Field<'_>) -> Result<()> {
         match node {
             Node::Leaf(operator) => {
-                let element = || Ok(text::element(holder.name(), holder.value()?));
+                let element = || Ok::<_, Error>(text::element(holder.name(), holder.value()?));
                 let message = match operator.when_blocked(&self.place())? {
                     Blocked::Ignored => return Ok(()),
                     Blocked::CannotCreate => {

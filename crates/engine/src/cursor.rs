@@ -1,0 +1,358 @@
+//! Results that are fetched batch by batch.
+//!
+//! A [`Query`] is a running plan; between batches it waits in the [`CursorRegistry`] under the id that
+//! the client knows. A cursor belongs to its namespace, may belong to a session, and is closed when
+//! nobody asked for ten minutes.
+
+use crate::error::{Code, Error, Result};
+use crate::exec::Rows;
+use crate::namespace::Namespace;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Cursors that may be open at once; opening one more is refused.
+pub const CURSORS_MAX: usize = 100_000;
+/// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
+pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
+
+/// What a query yields documents from.
+pub(crate) enum Source {
+    Rows(Box<dyn Rows>),
+    Documents(Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>),
+}
+
+/// A running plan.
+pub struct Query {
+    source: Source,
+    /// The document that `Source::Documents` yielded last.
+    current: Option<RawDocumentBuf>,
+    /// The current row has not been handed out: it did not fit into the last batch.
+    held: bool,
+    exhausted: bool,
+}
+
+impl Query {
+    pub(crate) fn new(source: Source) -> Self {
+        Self {
+            source,
+            current: None,
+            held: false,
+            exhausted: false,
+        }
+    }
+
+    pub(crate) fn from_rows(rows: Box<dyn Rows>) -> Self {
+        Self::new(Source::Rows(rows))
+    }
+
+    /// A query over documents that are there already.
+    pub fn from_documents(documents: Vec<RawDocumentBuf>) -> Self {
+        Self::new(Source::Documents(Box::new(documents.into_iter().map(Ok))))
+    }
+
+    /// Hands out documents until there are `count_max` of them, or one more would exceed `bytes_max`
+    /// (one is always handed out). Returns whether the query is exhausted.
+    ///
+    /// # Errors
+    /// What the plan's nodes return; the query is at its end then.
+    pub fn fill(
+        &mut self,
+        count_max: Option<usize>,
+        bytes_max: usize,
+        sink: &mut dyn FnMut(&RawDocument),
+    ) -> Result<bool> {
+        let count_max = count_max.unwrap_or(usize::MAX);
+        let (mut count, mut bytes) = (0, 0);
+        while self.held || self.advance()? {
+            self.held = true;
+            let document = self.document();
+            let size = document.as_bytes().len();
+            if count == count_max || (count > 0 && bytes + size > bytes_max) {
+                return Ok(false);
+            }
+            sink(document);
+            self.held = false;
+            count += 1;
+            bytes += size;
+        }
+        Ok(true)
+    }
+
+    /// The next document, or none at the end.
+    ///
+    /// # Errors
+    /// What the plan's nodes return.
+    pub fn next_document(&mut self) -> Result<Option<&RawDocument>> {
+        if self.held || self.advance()? {
+            self.held = false;
+            return Ok(Some(self.document()));
+        }
+        Ok(None)
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        if self.exhausted {
+            return Ok(false);
+        }
+        let advanced = match &mut self.source {
+            Source::Rows(rows) => rows.advance(),
+            Source::Documents(documents) => documents.next().transpose().map(|next| {
+                self.current = next;
+                self.current.is_some()
+            }),
+        };
+        self.exhausted = !matches!(advanced, Ok(true));
+        advanced
+    }
+
+    fn document(&self) -> &RawDocument {
+        match &self.source {
+            Source::Rows(rows) => rows.row().document,
+            Source::Documents(_) => self.current.as_ref().expect("advance has set the document"),
+        }
+    }
+}
+
+struct OpenCursor {
+    query: Arc<Mutex<Query>>,
+    namespace: Namespace,
+    session: Option<Vec<u8>>,
+    no_timeout: bool,
+    last_used: Instant,
+}
+
+/// What `killCursors` did with one id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillOutcome {
+    /// It is closed now.
+    Killed,
+    /// There is no such cursor in that namespace.
+    NotFound,
+}
+
+/// All open cursors.
+#[derive(Default)]
+pub struct CursorRegistry {
+    cursors: Mutex<HashMap<i64, OpenCursor>>,
+    timed_out: AtomicI64,
+}
+
+impl CursorRegistry {
+    /// Keeps a query whose first batch did not exhaust it, and returns the id for the client.
+    ///
+    /// # Errors
+    /// `OperationFailed` when [`CURSORS_MAX`] are open.
+    pub fn open(
+        &self,
+        query: Query,
+        namespace: Namespace,
+        session: Option<Vec<u8>>,
+        no_timeout: bool,
+    ) -> Result<i64> {
+        let mut cursors = self.cursors.lock();
+        if cursors.len() >= CURSORS_MAX {
+            return Err(Error::new(
+                Code::OperationFailed,
+                format!("{CURSORS_MAX} cursors are open; close some, or read them to their end"),
+            ));
+        }
+        let id = loop {
+            let id = rand::random_range(1..i64::MAX);
+            if !cursors.contains_key(&id) {
+                break id;
+            }
+        };
+        let query = Arc::new(Mutex::new(query));
+        let cursor = OpenCursor {
+            query,
+            namespace,
+            session,
+            no_timeout,
+            last_used: Instant::now(),
+        };
+        cursors.insert(id, cursor);
+        Ok(id)
+    }
+
+    /// Hands out the next batch; true when the cursor was exhausted and is closed now.
+    ///
+    /// # Errors
+    /// `CursorNotFound` (43), `Unauthorized` for another namespace; what the query returns, which
+    /// closes the cursor.
+    pub fn get_more(
+        &self,
+        id: i64,
+        namespace: &Namespace,
+        count_max: Option<usize>,
+        bytes_max: usize,
+        sink: &mut dyn FnMut(&RawDocument),
+    ) -> Result<bool> {
+        let query = self.find(id, namespace)?;
+        let Some(mut running) = query.try_lock() else {
+            return Err(Error::new(
+                Code::Location(292_0100),
+                format!("cursor id {id} is already in use"),
+            ));
+        };
+        let filled = running.fill(count_max, bytes_max, sink);
+        drop(running);
+        let mut cursors = self.cursors.lock();
+        if matches!(filled, Ok(false)) {
+            if let Some(cursor) = cursors.get_mut(&id) {
+                cursor.last_used = Instant::now();
+            }
+        } else {
+            cursors.remove(&id);
+        }
+        filled
+    }
+
+    fn find(&self, id: i64, namespace: &Namespace) -> Result<Arc<Mutex<Query>>> {
+        let mut cursors = self.cursors.lock();
+        let cursor = cursors
+            .get_mut(&id)
+            .ok_or_else(|| Error::new(Code::CursorNotFound, format!("cursor id {id} not found")))?;
+        if cursor.namespace != *namespace {
+            return Err(Error::new(
+                Code::Unauthorized,
+                format!(
+                    "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {}",
+                    cursor.namespace
+                ),
+            ));
+        }
+        cursor.last_used = Instant::now();
+        Ok(cursor.query.clone())
+    }
+
+    /// Closes a cursor.
+    pub fn kill(&self, id: i64, namespace: &Namespace) -> KillOutcome {
+        let mut cursors = self.cursors.lock();
+        match cursors.get(&id) {
+            Some(cursor) if cursor.namespace == *namespace => {
+                cursors.remove(&id);
+                KillOutcome::Killed
+            }
+            _ => KillOutcome::NotFound,
+        }
+    }
+
+    /// Closes all cursors of a session.
+    pub fn kill_session(&self, session: &[u8]) {
+        self.cursors
+            .lock()
+            .retain(|_, cursor| cursor.session.as_deref() != Some(session));
+    }
+
+    /// Closes all cursors that read a namespace; it is being dropped.
+    pub fn kill_namespace(&self, namespace: &Namespace) {
+        self.cursors
+            .lock()
+            .retain(|_, cursor| cursor.namespace != *namespace);
+    }
+
+    /// Closes cursors that nobody has used for [`CURSOR_LIFETIME`].
+    pub fn expire(&self, now: Instant) {
+        let mut cursors = self.cursors.lock();
+        let before = cursors.len();
+        cursors.retain(|_, cursor| {
+            let unused = now.saturating_duration_since(cursor.last_used);
+            cursor.no_timeout || unused < CURSOR_LIFETIME || cursor.query.is_locked()
+        });
+        let expired = i64::try_from(before - cursors.len()).unwrap_or(i64::MAX);
+        self.timed_out.fetch_add(expired, Ordering::Relaxed);
+    }
+
+    /// Number of open cursors.
+    pub fn open_count(&self) -> usize {
+        self.cursors.lock().len()
+    }
+
+    /// Number of cursors closed because nobody used them.
+    pub fn timed_out(&self) -> i64 {
+        self.timed_out.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    fn query(documents: i32) -> Query {
+        Query::from_documents(
+            (0..documents)
+                .map(|number| rawdoc! { "n": number })
+                .collect(),
+        )
+    }
+
+    fn numbers(batch: &mut Vec<i32>) -> impl FnMut(&RawDocument) {
+        |document| batch.push(document.get_i32("n").unwrap())
+    }
+
+    #[test]
+    fn batches_are_bounded_by_count_and_bytes_and_lose_nothing() {
+        let mut query = query(5);
+        let mut batch = Vec::new();
+        assert!(
+            !query
+                .fill(Some(2), usize::MAX, &mut numbers(&mut batch))
+                .unwrap()
+        );
+        assert!(!query.fill(None, 1, &mut numbers(&mut batch)).unwrap());
+        assert!(
+            query
+                .fill(Some(2), usize::MAX, &mut numbers(&mut batch))
+                .unwrap()
+        );
+        assert_eq!(batch, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_batch_that_ends_with_the_last_document_exhausts_the_query() {
+        assert!(query(3).fill(Some(3), usize::MAX, &mut |_| ()).unwrap());
+    }
+
+    #[test]
+    fn cursors_belong_to_their_namespace_and_expire() {
+        let registry = CursorRegistry::default();
+        let (mine, other) = (
+            Namespace::new("d", "a").unwrap(),
+            Namespace::new("d", "b").unwrap(),
+        );
+        let id = registry
+            .open(query(3), mine.clone(), Some(vec![1]), false)
+            .unwrap();
+        let error = registry
+            .get_more(id, &other, None, 1, &mut |_| ())
+            .unwrap_err();
+        assert_eq!(error.code, Code::Unauthorized);
+        assert_eq!(registry.kill(id, &other), KillOutcome::NotFound);
+        assert!(
+            !registry
+                .get_more(id, &mine, Some(1), 1, &mut |_| ())
+                .unwrap()
+        );
+        registry.expire(Instant::now() + CURSOR_LIFETIME);
+        assert_eq!(
+            registry
+                .get_more(id, &mine, None, 1, &mut |_| ())
+                .unwrap_err()
+                .code,
+            Code::CursorNotFound
+        );
+        assert_eq!((registry.open_count(), registry.timed_out()), (0, 1));
+        let id = registry
+            .open(query(3), mine.clone(), Some(vec![1]), true)
+            .unwrap();
+        registry.expire(Instant::now() + CURSOR_LIFETIME);
+        assert_eq!(registry.open_count(), 1);
+        registry.kill_session(&[1]);
+        assert_eq!(registry.kill(id, &mine), KillOutcome::NotFound);
+    }
+}

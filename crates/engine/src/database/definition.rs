@@ -1,0 +1,528 @@
+//! Databases, collections and indexes: creating, listing, changing, dropping.
+
+use super::Engine;
+use crate::catalog::{Collection, CollectionOptions, Index, delete_tree};
+use crate::error::{Code, Error, Result};
+use crate::index::{Existing, IndexSpec};
+use crate::namespace::{Namespace, check_database_name};
+use crate::query::text::document_text;
+use crate::storage::Family;
+use crate::write::BuildProgress;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{cstr, rawdoc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Indexes a collection may have, `_id` included: MongoDB's limit.
+pub const INDEXES_MAX: usize = 64;
+
+/// One database, for `listDatabases`.
+#[derive(Debug, Clone)]
+pub struct DatabaseInfo {
+    /// Its name.
+    pub name: String,
+    /// Bytes on disk, approximately.
+    pub size_on_disk: i64,
+    /// Whether it has no documents' bytes.
+    pub empty: bool,
+}
+
+/// One collection, for `listCollections`.
+#[derive(Debug, Clone)]
+pub struct CollectionInfo {
+    /// Its name, without the database.
+    pub name: String,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// The options it was created with, and those changed since.
+    pub options: RawDocumentBuf,
+    /// The `_id` index; `None` for clustered collections.
+    pub id_index: Option<RawDocumentBuf>,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct DropOutcome {
+    /// Indexes the collection had, `_id` included.
+    pub indexes_was: i32,
+}
+
+/// What `createIndexes` did.
+#[derive(Debug, Clone, Copy)]
+pub struct CreateIndexesOutcome {
+    /// Whether the collection did not exist before.
+    pub created_collection: bool,
+    /// Indexes before, `_id` included.
+    pub before: i32,
+    /// Indexes after.
+    pub after: i32,
+}
+
+/// Which indexes to drop.
+#[derive(Debug, Clone)]
+pub enum DropIndexes {
+    /// All but `_id`.
+    All,
+    /// Those with these names.
+    Names(Vec<String>),
+    /// The one with this key pattern.
+    Key(RawDocumentBuf),
+}
+
+/// The changes that `collMod` may ask for.
+#[derive(Debug, Clone, Default)]
+pub struct CollModRequest {
+    /// `index: {name | keyPattern, expireAfterSeconds, hidden}`.
+    pub index: Option<RawDocumentBuf>,
+    /// A new validator; an empty one removes it.
+    pub validator: Option<RawDocumentBuf>,
+    /// A new `validationLevel`.
+    pub validation_level: Option<String>,
+    /// A new `validationAction`.
+    pub validation_action: Option<String>,
+    /// A new TTL of a clustered collection, in seconds; `None` inside means off.
+    pub expire_after_seconds: Option<Option<i64>>,
+}
+
+impl Engine {
+    /// All databases that have collections, by name.
+    ///
+    /// # Errors
+    /// None today; storage failures are possible.
+    pub fn list_databases(&self) -> Result<Vec<DatabaseInfo>> {
+        let mut sizes: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for collection in self.catalog.all() {
+            let entry = sizes
+                .entry(collection.namespace.database.clone())
+                .or_default();
+            entry.0 += self.storage_bytes(&collection) + self.index_bytes(&collection);
+            entry.1 += collection.state.bytes();
+        }
+        let info = |(name, (size_on_disk, bytes))| DatabaseInfo {
+            name,
+            size_on_disk,
+            empty: bytes == 0,
+        };
+        Ok(sizes.into_iter().map(info).collect())
+    }
+
+    /// The collections of a database, by name.
+    ///
+    /// # Errors
+    /// `InvalidNamespace`.
+    pub fn list_collections(&self, database: &str) -> Result<Vec<CollectionInfo>> {
+        check_database_name(database)?;
+        let info = |collection: Arc<Collection>| CollectionInfo {
+            name: collection.namespace.collection.clone(),
+            uuid: collection.uuid,
+            options: collection.options.original.clone(),
+            id_index: collection.options.clustered_index.is_none().then(id_index),
+        };
+        Ok(self
+            .catalog
+            .in_database(database)
+            .into_iter()
+            .map(info)
+            .collect())
+    }
+
+    /// Creates a collection.
+    ///
+    /// # Errors
+    /// `NamespaceExists` (48).
+    pub fn create_collection(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<()> {
+        if let Some(existing) = self.catalog.get(namespace)
+            && existing.options.original == options.original
+        {
+            return Ok(());
+        }
+        self.catalog.create(namespace, options).map(|_| ())
+    }
+
+    /// Drops a collection with its indexes.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26).
+    pub fn drop_collection(&self, namespace: &Namespace) -> Result<DropOutcome> {
+        let dropped = self.catalog.remove(namespace)?;
+        self.cursors.kill_namespace(namespace);
+        Ok(DropOutcome {
+            indexes_was: index_count(&dropped),
+        })
+    }
+
+    /// Drops all collections of a database; false when there was none.
+    ///
+    /// # Errors
+    /// `InvalidNamespace`; storage failures.
+    pub fn drop_database(&self, database: &str) -> Result<bool> {
+        check_database_name(database)?;
+        let collections = self.catalog.in_database(database);
+        let existed = !collections.is_empty();
+        for collection in collections {
+            match self.drop_collection(&collection.namespace) {
+                Err(error) if error.code != Code::NamespaceNotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(existed)
+    }
+
+    /// Gives a collection another name, possibly in another database.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`, `NamespaceExists`.
+    pub fn rename_collection(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Result<()> {
+        self.catalog.rename(from, to, drop_target)?;
+        self.cursors.kill_namespace(from);
+        self.cursors.kill_namespace(to);
+        Ok(())
+    }
+
+    /// Creates indexes, and the collection when it does not exist. Indexes that are there already are
+    /// left alone. Returns when they are built.
+    ///
+    /// # Errors
+    /// A specification that is wrong, or conflicts with an existing index; documents that cannot be
+    /// indexed.
+    pub fn create_indexes(
+        &self,
+        namespace: &Namespace,
+        specs: &[&RawDocument],
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<CreateIndexesOutcome> {
+        let specs = specs
+            .iter()
+            .map(|spec| IndexSpec::parse(spec))
+            .collect::<Result<Vec<_>>>()?;
+        let created_collection = self.catalog.get(namespace).is_none();
+        let collection = self.catalog.get_or_create(namespace)?;
+        let before = index_count(&collection);
+        let mut new: Vec<IndexSpec> = Vec::new();
+        for spec in specs {
+            let others = collection
+                .indexes
+                .iter()
+                .map(|index| &index.spec)
+                .chain(&new);
+            if !spec.is_id_index() && spec.compare_with(others)? == Existing::New {
+                new.push(spec);
+            }
+        }
+        if before as usize + new.len() > INDEXES_MAX {
+            return Err(Error::new(
+                Code::CannotCreateIndex,
+                format!("add index fails, too many indexes for {namespace}: at most {INDEXES_MAX}"),
+            ));
+        }
+        let after = before + i32::try_from(new.len()).unwrap_or(i32::MAX);
+        if !new.is_empty() {
+            self.writer.build_indexes(namespace, new, progress)?;
+        }
+        Ok(CreateIndexesOutcome {
+            created_collection,
+            before,
+            after,
+        })
+    }
+
+    /// The specifications of a collection's indexes, `_id` first.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`.
+    pub fn list_indexes(&self, namespace: &Namespace) -> Result<Vec<RawDocumentBuf>> {
+        let collection = self.catalog.require(namespace)?;
+        let mut listed = vec![match &collection.options.clustered_index {
+            Some(clustered) => {
+                let mut listed = clustered.clone();
+                listed.append(cstr!("clustered"), true);
+                listed
+            }
+            None => id_index(),
+        }];
+        listed.extend(
+            collection
+                .ready_indexes()
+                .map(|index| index.spec.original.clone()),
+        );
+        Ok(listed)
+    }
+
+    /// Drops indexes; returns how many there were before, `_id` included.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`, `IndexNotFound`, `InvalidOptions` for the `_id` index.
+    pub fn drop_indexes(&self, namespace: &Namespace, which: &DropIndexes) -> Result<i32> {
+        if self.catalog.get(namespace).is_none() {
+            return Err(Error::new(
+                Code::NamespaceNotFound,
+                format!("ns not found {namespace}"),
+            ));
+        }
+        self.catalog.change(namespace, |collection, batch| {
+            let before = index_count(collection);
+            let names = names_to_drop(collection, which)?;
+            for index in collection
+                .indexes
+                .iter()
+                .filter(|index| names.contains(&index.spec.name))
+            {
+                delete_tree(batch, Family::Indexes, index.tree);
+            }
+            collection
+                .indexes
+                .retain(|index| !names.contains(&index.spec.name));
+            Ok(before)
+        })
+    }
+
+    /// Changes a collection's options; returns the old and new values that `collMod` replies with.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`, `IndexNotFound`, `InvalidOptions`, and the validator's own errors.
+    pub fn modify_collection(
+        &self,
+        namespace: &Namespace,
+        request: &CollModRequest,
+    ) -> Result<RawDocumentBuf> {
+        self.catalog.change(namespace, |collection, _| {
+            let mut reply = RawDocumentBuf::new();
+            if let Some(change) = &request.index {
+                modify_index(collection, change, &mut reply)?;
+            }
+            let options = changed_options(&collection.options, request)?;
+            collection.options = Arc::new(options);
+            Ok(reply)
+        })
+    }
+}
+
+fn id_index() -> RawDocumentBuf {
+    rawdoc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
+}
+
+fn index_count(collection: &Collection) -> i32 {
+    i32::try_from(collection.indexes.len()).unwrap_or(i32::MAX - 1) + 1
+}
+
+fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<String>> {
+    let is_id = |name: &str| name == "_id_";
+    let no_id = || Error::new(Code::InvalidOptions, "cannot drop _id index");
+    match which {
+        DropIndexes::All => Ok(collection
+            .indexes
+            .iter()
+            .map(|index| index.spec.name.clone())
+            .collect()),
+        DropIndexes::Names(names) => {
+            for name in names {
+                if is_id(name) {
+                    return Err(no_id());
+                }
+                if collection.index(name).is_none() {
+                    return Err(Error::new(
+                        Code::IndexNotFound,
+                        format!("index not found with name [{name}]"),
+                    ));
+                }
+            }
+            Ok(names.clone())
+        }
+        DropIndexes::Key(key) => {
+            if document_text(key) == "{ _id: 1 }" {
+                return Err(no_id());
+            }
+            let found: Vec<String> = collection
+                .indexes
+                .iter()
+                .filter(|index| has_key(index, key))
+                .map(|index| index.spec.name.clone())
+                .collect();
+            match found.as_slice() {
+                [] => Err(Error::new(
+                    Code::IndexNotFound,
+                    format!("can't find index with key: {}", document_text(key)),
+                )),
+                [_] => Ok(found),
+                _ => Err(Error::new(
+                    Code::Location(0),
+                    format!(
+                        "{} indexes found for key: {}, identify by name instead",
+                        found.len(),
+                        document_text(key)
+                    ),
+                )),
+            }
+        }
+    }
+}
+
+/// Whether the index has this key pattern; `1` and `1.0` are the same direction.
+fn has_key(index: &Index, key: &RawDocument) -> bool {
+    index
+        .spec
+        .original
+        .get_document("key")
+        .is_ok_and(|own| meridian_value::compare_documents(own, key).is_eq())
+}
+
+fn modify_index(
+    collection: &mut Collection,
+    change: &RawDocument,
+    reply: &mut RawDocumentBuf,
+) -> Result<()> {
+    let position = find_index(collection, change)?;
+    let index = collection.indexes[position].clone();
+    let (mut hidden, mut expiry) = (None, None);
+    for element in change {
+        let (key, value) =
+            element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
+        match key.as_str() {
+            "name" | "keyPattern" => {}
+            "expireAfterSeconds" => {
+                let seconds = meridian_value::number::Number::from_raw(value)
+                    .and_then(|number| number.to_i64_exact())
+                    .ok_or_else(|| {
+                        Error::new(
+                            Code::InvalidOptions,
+                            "expireAfterSeconds field must be a number",
+                        )
+                    })?;
+                if let Some(old) = index.spec.expire_after_seconds {
+                    reply.append(cstr!("expireAfterSeconds_old"), old);
+                }
+                reply.append(cstr!("expireAfterSeconds_new"), seconds);
+                expiry = Some(seconds);
+            }
+            "hidden" => {
+                let wanted = value.as_bool().ok_or_else(|| {
+                    Error::type_mismatch(
+                        "BSON field 'collMod.index.hidden' is the wrong type, expected type 'bool'",
+                    )
+                })?;
+                reply.append(cstr!("hidden_old"), index.spec.hidden);
+                reply.append(cstr!("hidden_new"), wanted);
+                hidden = Some(wanted);
+            }
+            other => {
+                return Err(Error::not_implemented(format!(
+                    "the option 'index.{other}' of collMod"
+                )));
+            }
+        }
+    }
+    let spec = index.spec.modified(hidden, expiry)?;
+    collection.indexes[position] = Arc::new(index.with_spec(spec));
+    Ok(())
+}
+
+fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
+    let not_found = |what: String| {
+        Error::new(
+            Code::IndexNotFound,
+            format!("cannot find index {what} for ns {}", collection.namespace),
+        )
+    };
+    if let Ok(name) = change.get_str("name") {
+        let found = collection
+            .indexes
+            .iter()
+            .position(|index| index.spec.name == name);
+        return found.ok_or_else(|| not_found(name.to_owned()));
+    }
+    let key = change.get_document("keyPattern").map_err(|_| {
+        Error::new(
+            Code::InvalidOptions,
+            "must specify either index name or key pattern",
+        )
+    })?;
+    let found = collection
+        .indexes
+        .iter()
+        .position(|index| has_key(index, key));
+    found.ok_or_else(|| not_found(document_text(key)))
+}
+
+/// The document with one field set, in its place when it was there and last when not.
+fn with_field(
+    document: &RawDocument,
+    name: &str,
+    value: bson::raw::RawBsonRef<'_>,
+) -> RawDocumentBuf {
+    let mut changed = RawDocumentBuf::new();
+    let mut present = false;
+    for element in document.iter().flatten() {
+        let (key, old) = element;
+        let replaced = key.as_str() == name;
+        present |= replaced;
+        changed.append(key, if replaced { value } else { old });
+    }
+    if !present && let Ok(key) = bson::raw::CString::try_from(name) {
+        changed.append(&*key, value);
+    }
+    changed
+}
+
+fn changed_options(
+    options: &CollectionOptions,
+    request: &CollModRequest,
+) -> Result<CollectionOptions> {
+    let mut original = options.original.clone();
+    if let Some(validator) = &request.validator {
+        original = with_field(
+            &original,
+            "validator",
+            bson::raw::RawBsonRef::Document(validator),
+        );
+        if validator.is_empty() {
+            original = without_field(&original, "validator");
+        }
+    }
+    if let Some(level) = &request.validation_level {
+        original = with_field(
+            &original,
+            "validationLevel",
+            bson::raw::RawBsonRef::String(level),
+        );
+    }
+    if let Some(action) = &request.validation_action {
+        original = with_field(
+            &original,
+            "validationAction",
+            bson::raw::RawBsonRef::String(action),
+        );
+    }
+    match request.expire_after_seconds {
+        Some(Some(seconds)) => {
+            original = with_field(
+                &original,
+                "expireAfterSeconds",
+                bson::raw::RawBsonRef::Int64(seconds),
+            );
+        }
+        Some(None) => original = without_field(&original, "expireAfterSeconds"),
+        None => {}
+    }
+    CollectionOptions::parse(&original)
+}
+
+fn without_field(document: &RawDocument, name: &str) -> RawDocumentBuf {
+    let mut changed = RawDocumentBuf::new();
+    for (key, value) in document
+        .iter()
+        .flatten()
+        .filter(|(key, _)| key.as_str() != name)
+    {
+        changed.append(key, value);
+    }
+    changed
+}

@@ -1,0 +1,224 @@
+//! The engine's front: everything a command may ask for, over one data directory.
+//!
+//! Typed requests come in, outcomes and running queries go out. This layer puts meaning, plan,
+//! execution and writing together; it holds no logic of theirs.
+
+mod aggregate;
+mod definition;
+mod explain;
+mod modify;
+mod read;
+mod requests;
+mod statistics;
+mod verify;
+
+pub use definition::{
+    CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
+};
+pub use requests::*;
+pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
+pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
+
+use crate::catalog::Catalog;
+use crate::cursor::CursorRegistry;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::storage::{Store, StoreOptions};
+use crate::ttl;
+use crate::write::{InsertOptions, InsertOutcome, Writer};
+use bson::raw::RawDocument;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Bytes for cached blocks and memtables together.
+    pub cache_bytes: u64,
+    /// Whether writes go to the write-ahead log. Off is for bulk loads.
+    pub journal: bool,
+    /// Seconds between two sweeps of the TTL indexes.
+    pub ttl_sweep_seconds: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 1 << 30,
+            journal: true,
+            ttl_sweep_seconds: 60,
+        }
+    }
+}
+
+/// A document database in one directory.
+pub struct Engine {
+    directory: PathBuf,
+    options: EngineOptions,
+    store: Store,
+    catalog: Arc<Catalog>,
+    writer: Writer,
+    cursors: CursorRegistry,
+    ttl: ttl::Counters,
+    ttl_sweep_seconds: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Engine {
+    /// Opens or creates the database in `directory` and starts its background work.
+    ///
+    /// # Errors
+    /// A directory that another process has open, or that cannot be read.
+    pub fn open(directory: &Path, options: EngineOptions) -> Result<Arc<Self>> {
+        let store_options = StoreOptions {
+            cache_bytes: options.cache_bytes,
+            journal: options.journal,
+        };
+        let store = Store::open(directory, &store_options)?;
+        let engine = Self::over(store, directory.to_owned(), options)?;
+        ttl::start(&engine);
+        Ok(engine)
+    }
+
+    /// An engine over a store in memory, without background work: for tests.
+    ///
+    /// # Errors
+    /// None in practice; the signature is that of [`Self::open`].
+    pub fn in_memory() -> Result<Arc<Self>> {
+        Self::over(Store::in_memory(), PathBuf::new(), EngineOptions::default())
+    }
+
+    fn over(store: Store, directory: PathBuf, options: EngineOptions) -> Result<Arc<Self>> {
+        let catalog = Arc::new(Catalog::load(store.clone())?);
+        let writer = Writer::new(store.clone(), catalog.clone());
+        let engine = Self {
+            directory,
+            ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
+            options,
+            store,
+            catalog,
+            writer,
+            cursors: CursorRegistry::default(),
+            ttl: ttl::Counters::default(),
+            stopped: AtomicBool::new(false),
+        };
+        engine.remove_unfinished_indexes()?;
+        engine.remove_unfinished_outputs()?;
+        Ok(Arc::new(engine))
+    }
+
+    /// An index whose build was cut short was never acknowledged: it is taken away.
+    fn remove_unfinished_indexes(&self) -> Result<()> {
+        for collection in self.catalog.all() {
+            let unfinished = collection.indexes.iter().filter(|index| !index.ready);
+            let names: Vec<String> = unfinished.map(|index| index.spec.name.clone()).collect();
+            if !names.is_empty() {
+                tracing::warn!(namespace = %collection.namespace, ?names, "removing indexes whose build was interrupted; create them again");
+                self.writer.withdraw(&collection.namespace, &names)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What an interrupted `$out` had filled never took its name: it is taken away.
+    fn remove_unfinished_outputs(&self) -> Result<()> {
+        for collection in self.catalog.all() {
+            if collection
+                .namespace
+                .collection
+                .starts_with(aggregate::OUT_PREFIX)
+            {
+                self.catalog.remove(&collection.namespace)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the data is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The settings the engine was opened with.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// The open cursors.
+    pub fn cursors(&self) -> &CursorRegistry {
+        &self.cursors
+    }
+
+    /// Stops background work and makes everything durable; idempotent.
+    pub fn shutdown(&self) {
+        if self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(error) = self.store.close() {
+            tracing::error!(%error, "the store could not be closed cleanly; the journal is replayed at the next start");
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Seconds between two sweeps of the TTL indexes.
+    pub fn ttl_sweep_seconds(&self) -> u64 {
+        self.ttl_sweep_seconds.load(Ordering::Acquire)
+    }
+
+    /// Changes the time between two sweeps of the TTL indexes (`setParameter ttlMonitorSleepSecs`).
+    pub fn set_ttl_sweep_seconds(&self, seconds: u64) {
+        self.ttl_sweep_seconds
+            .store(seconds.max(1), Ordering::Release);
+    }
+
+    /// Inserts documents, creating the collection when it does not exist.
+    ///
+    /// # Errors
+    /// Storage failures; what is wrong with single documents is in the outcome.
+    pub fn insert(
+        &self,
+        namespace: &Namespace,
+        documents: &[&RawDocument],
+        options: &InsertOptions,
+    ) -> Result<InsertOutcome> {
+        self.writer.insert(namespace, documents, options)
+    }
+
+    /// Returns once everything written before survives a power loss.
+    ///
+    /// # Errors
+    /// A failed fsync.
+    pub fn sync_journal(&self) -> Result<()> {
+        Ok(self.store.sync()?)
+    }
+
+    /// Writes everything in memory to files (`fsync` command), so that sizes on disk are true.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn flush(&self) -> Result<()> {
+        Ok(self.store.flush()?)
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    pub(crate) fn ttl_counters(&self) -> &ttl::Counters {
+        &self.ttl
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}

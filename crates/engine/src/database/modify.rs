@@ -1,0 +1,393 @@
+//! `update`, `delete` and `findAndModify`: which documents, and what becomes of them.
+
+use super::requests::refuse_variables;
+use super::{
+    Action, DeleteStatement, Engine, FindAndModifyOutcome, FindAndModifyRequest, FindRequest,
+    UpdateOutcome, UpdateStatement,
+};
+use crate::error::{Code, Error, Result};
+use crate::exec::Rows;
+use crate::namespace::Namespace;
+use crate::query::{Filter, Projection};
+use crate::update::{Applied as UpdateResult, ApplyMode, Update, upsert_document};
+use crate::write::{Applied, Change, Durability, InsertOptions, Target};
+use bson::Bson;
+use bson::cstr;
+use bson::oid::ObjectId;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+/// Documents changed in one commit of a multi-document statement.
+const BATCH_DOCUMENTS: usize = 500;
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// How often a single-document statement looks again when others keep changing what it found.
+const ATTEMPTS_MAX: usize = 1_000;
+
+impl Engine {
+    /// Carries one update statement out.
+    ///
+    /// # Errors
+    /// What the filter, the update and the validator refuse; duplicate keys; storage failures.
+    pub fn update(
+        &self,
+        namespace: &Namespace,
+        statement: &UpdateStatement<'_>,
+    ) -> Result<UpdateOutcome> {
+        refuse_variables(statement.variables)?;
+        let change = Modification::parse(
+            statement.filter,
+            statement.update,
+            &statement.array_filters,
+            statement.variables,
+        )?;
+        if statement.multi {
+            change.update.check_multi()?;
+        }
+        let mut outcome = UpdateOutcome::default();
+        let find = FindRequest {
+            hint: statement.hint,
+            ..FindRequest::new(statement.filter)
+        };
+        let decide = |document: &RawDocument| change.decide(document);
+        for _ in 0..ATTEMPTS_MAX {
+            if statement.multi {
+                self.modify_all(
+                    namespace,
+                    &find,
+                    statement.bypass_validation,
+                    &decide,
+                    &mut |applied| {
+                        outcome.matched += 1;
+                        outcome.modified += i64::from(applied.change != Change::Keep);
+                    },
+                )?;
+            } else if let Some(applied) =
+                self.modify_first(namespace, &find, statement.bypass_validation, &decide)?
+            {
+                outcome.matched = 1;
+                outcome.modified = i64::from(applied.change != Change::Keep);
+            }
+            if outcome.matched > 0 || !statement.upsert {
+                break;
+            }
+            if let Some(inserted) = self.upsert(namespace, &change, statement.bypass_validation)? {
+                outcome.upserted_id = id_of(&inserted);
+                break;
+            }
+        }
+        self.writer.settle(statement.durability)?;
+        Ok(outcome)
+    }
+
+    /// Carries one delete statement out; returns the number of documents deleted.
+    ///
+    /// # Errors
+    /// What the filter refuses; storage failures.
+    pub fn delete(&self, namespace: &Namespace, statement: &DeleteStatement<'_>) -> Result<i64> {
+        refuse_variables(statement.variables)?;
+        let filter = Filter::parse(statement.filter)?;
+        let decide =
+            |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
+        let find = FindRequest {
+            hint: statement.hint,
+            ..FindRequest::new(statement.filter)
+        };
+        let mut deleted = 0;
+        if statement.limit_one {
+            deleted += i64::from(
+                self.modify_first(namespace, &find, true, &decide)?
+                    .is_some(),
+            );
+        } else {
+            self.modify_all(namespace, &find, true, &decide, &mut |_| deleted += 1)?;
+        }
+        self.writer.settle(statement.durability)?;
+        Ok(deleted)
+    }
+
+    /// Finds one document, changes or removes it, and answers with it.
+    ///
+    /// # Errors
+    /// As [`Self::update`] and [`Self::delete`].
+    pub fn find_and_modify(
+        &self,
+        namespace: &Namespace,
+        request: &FindAndModifyRequest<'_>,
+    ) -> Result<FindAndModifyOutcome> {
+        refuse_variables(request.variables)?;
+        let find = FindRequest {
+            sort: request.sort,
+            hint: request.hint,
+            limit: Some(1),
+            ..FindRequest::new(request.filter)
+        };
+        let filter = Filter::parse(request.filter)?;
+        let projection = request
+            .fields
+            .map(|fields| Projection::parse(fields, Some(&filter)))
+            .transpose()?;
+        let outcome = match &request.action {
+            Action::Remove => self.find_and_remove(namespace, &find, &filter)?,
+            Action::Update {
+                update,
+                array_filters,
+                upsert,
+                return_new,
+            } => {
+                let change =
+                    Modification::parse(request.filter, *update, array_filters, request.variables)?;
+                self.find_and_update(
+                    namespace,
+                    &find,
+                    &change,
+                    *upsert,
+                    *return_new,
+                    request.bypass_validation,
+                )?
+            }
+        };
+        self.writer.settle(request.durability)?;
+        project(outcome, projection.as_ref(), &filter)
+    }
+
+    fn find_and_remove(
+        &self,
+        namespace: &Namespace,
+        find: &FindRequest<'_>,
+        filter: &Filter,
+    ) -> Result<FindAndModifyOutcome> {
+        let decide =
+            |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
+        let removed = self.modify_first(namespace, find, true, &decide)?;
+        Ok(FindAndModifyOutcome {
+            n: i32::from(removed.is_some()),
+            value: removed.map(|applied| applied.before),
+            ..FindAndModifyOutcome::default()
+        })
+    }
+
+    fn find_and_update(
+        &self,
+        namespace: &Namespace,
+        find: &FindRequest<'_>,
+        change: &Modification,
+        upsert: bool,
+        return_new: bool,
+        bypass_validation: bool,
+    ) -> Result<FindAndModifyOutcome> {
+        let decide = |document: &RawDocument| change.decide(document);
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(applied) = self.modify_first(namespace, find, bypass_validation, &decide)? {
+                let value = match (return_new, applied.change) {
+                    (true, Change::Replace(after)) => after,
+                    _ => applied.before,
+                };
+                return Ok(FindAndModifyOutcome {
+                    value: Some(value),
+                    n: 1,
+                    updated_existing: Some(true),
+                    upserted: None,
+                });
+            }
+            if !upsert {
+                break;
+            }
+            if let Some(inserted) = self.upsert(namespace, change, bypass_validation)? {
+                return Ok(FindAndModifyOutcome {
+                    upserted: id_of(&inserted),
+                    value: return_new.then_some(inserted),
+                    n: 1,
+                    updated_existing: Some(false),
+                });
+            }
+        }
+        Ok(FindAndModifyOutcome {
+            updated_existing: Some(false),
+            ..FindAndModifyOutcome::default()
+        })
+    }
+
+    /// The first documents that match, as they are now: what a background job works on.
+    pub(crate) fn find_targets(
+        &self,
+        namespace: &Namespace,
+        filter: &RawDocument,
+        count_max: usize,
+    ) -> Result<Vec<Target>> {
+        let find = FindRequest {
+            limit: Some(count_max as u64),
+            ..FindRequest::new(filter)
+        };
+        let mut rows = self.rows_for_write(namespace, &find)?;
+        next_targets(rows.as_mut(), count_max)
+    }
+
+    /// Changes the first document that matches. Looks again when it vanished or changed in between.
+    pub(super) fn modify_first(
+        &self,
+        namespace: &Namespace,
+        find: &FindRequest<'_>,
+        bypass_validation: bool,
+        decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
+    ) -> Result<Option<Applied>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let mut rows = self.rows_for_write(
+                namespace,
+                &FindRequest {
+                    limit: Some(1),
+                    ..*find
+                },
+            )?;
+            let targets = next_targets(rows.as_mut(), 1)?;
+            if targets.is_empty() {
+                return Ok(None);
+            }
+            let mut applied = self
+                .writer
+                .modify(namespace, targets, bypass_validation, decide)?;
+            if let Some(applied) = applied.pop() {
+                return Ok(Some(applied));
+            }
+        }
+        Err(Error::new(
+            Code::WriteConflict,
+            "the document was changed by others again and again; try once more",
+        ))
+    }
+
+    /// Changes every document that matches in one snapshot, batch by batch.
+    fn modify_all(
+        &self,
+        namespace: &Namespace,
+        find: &FindRequest<'_>,
+        bypass_validation: bool,
+        decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
+        report: &mut dyn FnMut(&Applied),
+    ) -> Result<()> {
+        let mut rows = self.rows_for_write(namespace, find)?;
+        loop {
+            let targets = next_targets(rows.as_mut(), BATCH_DOCUMENTS)?;
+            if targets.is_empty() {
+                return Ok(());
+            }
+            self.writer
+                .modify(namespace, targets, bypass_validation, decide)?
+                .iter()
+                .for_each(&mut *report);
+        }
+    }
+
+    /// Inserts the document that an upsert makes. `None` when another writer was faster, so that the
+    /// statement must look again.
+    fn upsert(
+        &self,
+        namespace: &Namespace,
+        change: &Modification,
+        bypass_validation: bool,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let document = with_id(upsert_document(&change.filter, &change.update)?);
+        let options = InsertOptions {
+            ordered: true,
+            bypass_validation,
+            durability: Durability::Buffered,
+        };
+        let outcome = self.writer.insert(namespace, &[&document], &options)?;
+        let Some(failure) = outcome.errors.into_iter().next() else {
+            return Ok(Some(document));
+        };
+        let raced = failure.error.code == Code::DuplicateKey && {
+            let mut rows =
+                self.rows_for_write(namespace, &FindRequest::new(&change.filter_source))?;
+            rows.advance()?
+        };
+        if raced { Ok(None) } else { Err(failure.error) }
+    }
+}
+
+/// A parsed filter and update.
+struct Modification {
+    filter: Filter,
+    filter_source: RawDocumentBuf,
+    update: Update,
+}
+
+impl Modification {
+    fn parse(
+        filter: &RawDocument,
+        update: RawBsonRef<'_>,
+        array_filters: &[&RawDocument],
+        variables: Option<&RawDocument>,
+    ) -> Result<Self> {
+        Ok(Self {
+            update: Update::parse(update, array_filters, variables)?,
+            filter: Filter::parse(filter)?,
+            filter_source: filter.to_owned(),
+        })
+    }
+
+    fn decide(&self, document: &RawDocument) -> Result<Option<Change>> {
+        if !self.filter.matches(document)? {
+            return Ok(None);
+        }
+        let position = if self.update.needs_array_position() {
+            self.filter.array_position(document)?
+        } else {
+            None
+        };
+        Ok(Some(
+            match self.update.apply(document, position, ApplyMode::Update)? {
+                UpdateResult::Unchanged => Change::Keep,
+                UpdateResult::Changed(after) => Change::Replace(after),
+            },
+        ))
+    }
+}
+
+fn next_targets(rows: &mut dyn Rows, count_max: usize) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    let mut bytes = 0;
+    while targets.len() < count_max && bytes < BATCH_BYTES && rows.advance()? {
+        let row = rows.row();
+        bytes += row.document.as_bytes().len();
+        targets.push(Target {
+            id: row.id.to_vec(),
+            document: row.document.to_owned(),
+        });
+    }
+    Ok(targets)
+}
+
+fn with_id(document: RawDocumentBuf) -> RawDocumentBuf {
+    if matches!(document.get("_id"), Ok(Some(_))) {
+        return document;
+    }
+    let mut identified = RawDocumentBuf::new();
+    identified.append(cstr!("_id"), ObjectId::new());
+    for (key, value) in document.iter().flatten() {
+        identified.append(key, value);
+    }
+    identified
+}
+
+fn id_of(document: &RawDocument) -> Option<Bson> {
+    document
+        .get("_id")
+        .ok()
+        .flatten()
+        .and_then(|id| Bson::try_from(id).ok())
+}
+
+fn project(
+    mut outcome: FindAndModifyOutcome,
+    projection: Option<&Projection>,
+    filter: &Filter,
+) -> Result<FindAndModifyOutcome> {
+    if let (Some(projection), Some(value)) = (projection, &outcome.value) {
+        let position = if projection.is_positional() {
+            filter.array_position(value)?
+        } else {
+            None
+        };
+        outcome.value = Some(projection.apply(value, position)?);
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,244 @@
+//! `find`, `count` and `distinct`: parse, plan, run.
+
+use super::Engine;
+use super::requests::{CountRequest, DistinctRequest, FindRequest};
+use crate::catalog::Collection;
+use crate::cursor::Query;
+use crate::error::{Code, Error, Result};
+use crate::exec::{self, Context, Rows};
+use crate::namespace::Namespace;
+use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
+use crate::query::{Filter, Projection, Sort};
+use crate::storage::Snapshot;
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument};
+use meridian_value::key::{Direction, TypeBits, encode};
+use meridian_value::path::{LeafArrays, Path, visit};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes that the distinct values of one statement may take: they go out in one document.
+const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A plan together with what it runs on.
+pub(crate) struct Prepared {
+    pub collection: Arc<Collection>,
+    pub snapshot: Snapshot,
+    pub plan: Plan,
+    pub context: Context,
+}
+
+impl Prepared {
+    pub(crate) fn rows(&self) -> Result<Box<dyn Rows>> {
+        exec::rows(&self.plan, &self.collection, &self.snapshot, &self.context)
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        exec::count(&self.plan, &self.collection, &self.snapshot, &self.context)
+    }
+}
+
+/// Answers the planner's questions from a snapshot.
+struct SnapshotSizes<'a> {
+    collection: &'a Collection,
+    snapshot: &'a Snapshot,
+}
+
+impl Sizes for SnapshotSizes<'_> {
+    fn documents(&self) -> u64 {
+        u64::try_from(self.collection.state.documents()).unwrap_or(0)
+    }
+
+    fn entries(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
+        exec::entries_up_to(access, self.collection, self.snapshot, at_most)
+    }
+}
+
+impl Engine {
+    /// Starts a query.
+    ///
+    /// # Errors
+    /// What the filter, projection, sort and hint refuse.
+    pub fn find(&self, namespace: &Namespace, request: &FindRequest<'_>) -> Result<Query> {
+        let spec = query_spec(request)?;
+        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
+            return Ok(Query::from_documents(Vec::new()));
+        };
+        Ok(Query::from_rows(prepared.rows()?))
+    }
+
+    /// The exact number of documents that match.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn count(&self, namespace: &Namespace, request: &CountRequest<'_>) -> Result<i64> {
+        let spec = count_spec(request)?;
+        let everything = matches!(*spec.filter, Filter::Always) && spec.hint.is_none();
+        if everything {
+            let total = self
+                .catalog
+                .get(namespace)
+                .map_or(0, |collection| collection.state.documents());
+            return Ok(window(total, request));
+        }
+        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
+            return Ok(0);
+        };
+        let total = i64::try_from(prepared.count()?).unwrap_or(i64::MAX);
+        Ok(window(total, request))
+    }
+
+    /// The distinct values at a path, ascending.
+    ///
+    /// # Errors
+    /// As [`Self::find`]; 17217 when the values exceed 16 MiB.
+    pub fn distinct(
+        &self,
+        namespace: &Namespace,
+        request: &DistinctRequest<'_>,
+    ) -> Result<RawArrayBuf> {
+        let spec = distinct_spec(request)?;
+        let mut array = RawArrayBuf::new();
+        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
+            return Ok(array);
+        };
+        let mut rows = prepared.rows()?;
+        let path = Path::parse(request.key);
+        let mut values: BTreeMap<Vec<u8>, bson::RawBson> = BTreeMap::new();
+        let mut bytes = 0;
+        while rows.advance()? {
+            let mut add = |value: RawBsonRef<'_>| {
+                let mut key = Vec::new();
+                encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
+                values.entry(key).or_insert_with_key(|key| {
+                    bytes += key.len();
+                    value.into()
+                });
+            };
+            let _ = visit(
+                rows.row().document,
+                &path,
+                LeafArrays::Keep,
+                &mut |visited| {
+                    match visited.value {
+                        Some(RawBsonRef::Array(array)) => {
+                            array.into_iter().flatten().for_each(&mut add)
+                        }
+                        Some(value) => add(value),
+                        None => {}
+                    }
+                    ControlFlow::Continue(())
+                },
+            );
+            if bytes > DISTINCT_BYTES_MAX {
+                return Err(Error::location(17217, "distinct too big, 16mb cap"));
+            }
+        }
+        for value in values.into_values() {
+            array.push(value);
+        }
+        Ok(array)
+    }
+
+    /// Plans a query on the collection as it is now; `None` when the collection does not exist.
+    pub(crate) fn prepare(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Prepared>> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(None);
+        };
+        let snapshot = self.store.snapshot();
+        let sizes = SnapshotSizes {
+            collection: &collection,
+            snapshot: &snapshot,
+        };
+        let plan = plan::plan(&collection, spec, &sizes)?;
+        let context = Context {
+            deadline,
+            ..Context::default()
+        };
+        Ok(Some(Prepared {
+            collection,
+            snapshot,
+            plan,
+            context,
+        }))
+    }
+
+    /// The rows of a find without projection, for statements that change what they find.
+    pub(crate) fn rows_for_write(
+        &self,
+        namespace: &Namespace,
+        request: &FindRequest<'_>,
+    ) -> Result<Box<dyn Rows>> {
+        let spec = query_spec(request)?;
+        match self.prepare(namespace, spec, request.deadline)? {
+            Some(prepared) => prepared.rows(),
+            None => Ok(exec::nothing()),
+        }
+    }
+}
+
+/// What a find asks for, parsed.
+pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
+    let filter = Filter::parse(request.filter)?.simplify();
+    let projection = request.projection.filter(|shape| !shape.is_empty());
+    let projection = projection
+        .map(|shape| Projection::parse(shape, Some(&filter)))
+        .transpose()?;
+    let sort = request
+        .sort
+        .map(Sort::parse)
+        .transpose()?
+        .filter(|sort| !sort.is_empty());
+    Ok(QuerySpec {
+        filter: Arc::new(filter),
+        filter_source: request.filter.to_owned(),
+        sort: sort.map(Arc::new),
+        skip: request.skip,
+        limit: request.limit.filter(|limit| *limit > 0),
+        projection: projection.map(Arc::new),
+        projection_source: request.projection.map(ToOwned::to_owned),
+        hint: Hint::parse(request.hint)?,
+    })
+}
+
+pub(crate) fn count_spec(request: &CountRequest<'_>) -> Result<QuerySpec> {
+    query_spec(&FindRequest {
+        hint: request.hint,
+        ..FindRequest::new(request.filter)
+    })
+}
+
+pub(crate) fn distinct_spec(request: &DistinctRequest<'_>) -> Result<QuerySpec> {
+    if request.key.contains('\0') {
+        return Err(Error::new(
+            Code::BadValue,
+            "Key field cannot contain an embedded null byte",
+        ));
+    }
+    query_spec(&FindRequest {
+        hint: request.hint,
+        ..FindRequest::new(request.filter)
+    })
+}
+
+/// A total after `skip` and `limit`.
+fn window(total: i64, request: &CountRequest<'_>) -> i64 {
+    let skipped = total
+        .saturating_sub(i64::try_from(request.skip).unwrap_or(i64::MAX))
+        .max(0);
+    match request.limit {
+        Some(limit) if limit > 0 => skipped.min(i64::try_from(limit).unwrap_or(i64::MAX)),
+        _ => skipped,
+    }
+}
+
+/// A filter that matches everything.
+pub(crate) fn everything() -> &'static RawDocument {
+    RawDocument::from_bytes(b"\x05\0\0\0\0").expect("five bytes are the empty document")
+}

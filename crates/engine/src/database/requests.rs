@@ -1,0 +1,239 @@
+//! The typed requests that commands make of the engine.
+
+use crate::error::Error;
+use crate::write::Durability;
+use bson::Bson;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::time::Instant;
+
+/// `find`.
+#[derive(Debug, Clone, Copy)]
+pub struct FindRequest<'a> {
+    /// What must match.
+    pub filter: &'a RawDocument,
+    /// The shape of the answer.
+    pub projection: Option<&'a RawDocument>,
+    /// The order of the answer.
+    pub sort: Option<&'a RawDocument>,
+    /// Rows to leave out at the beginning.
+    pub skip: u64,
+    /// Rows to return at most; 0 means no limit, as `None` does.
+    pub limit: Option<u64>,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// Whether a sort may use temporary files. Meridian sorts in memory and refuses beyond its limit.
+    pub allow_disk_use: bool,
+    /// When the statement must have ended.
+    pub deadline: Option<Instant>,
+}
+
+impl<'a> FindRequest<'a> {
+    /// Everything that matches, in any order.
+    pub fn new(filter: &'a RawDocument) -> Self {
+        Self {
+            filter,
+            projection: None,
+            sort: None,
+            skip: 0,
+            limit: None,
+            hint: None,
+            allow_disk_use: false,
+            deadline: None,
+        }
+    }
+}
+
+/// `count`.
+#[derive(Debug, Clone, Copy)]
+pub struct CountRequest<'a> {
+    /// What must match.
+    pub filter: &'a RawDocument,
+    /// Documents not to count at the beginning.
+    pub skip: u64,
+    /// The greatest answer.
+    pub limit: Option<u64>,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// When the statement must have ended.
+    pub deadline: Option<Instant>,
+}
+
+/// `distinct`.
+#[derive(Debug, Clone, Copy)]
+pub struct DistinctRequest<'a> {
+    /// The path whose values are asked for.
+    pub key: &'a str,
+    /// Which documents.
+    pub filter: &'a RawDocument,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// When the statement must have ended.
+    pub deadline: Option<Instant>,
+}
+
+/// Where an aggregation reads.
+#[derive(Debug, Clone)]
+pub enum AggregateTarget {
+    /// A collection.
+    Collection(crate::Namespace),
+    /// A whole database (`aggregate: 1`), for stages that make their own documents.
+    Database(String),
+}
+
+/// `aggregate`.
+#[derive(Debug, Clone)]
+pub struct AggregateRequest<'a> {
+    /// The stages.
+    pub pipeline: Vec<&'a RawDocument>,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// Variables of the command (`let`).
+    pub variables: Option<&'a RawDocument>,
+    /// Whether blocking stages may use more than their memory limit.
+    pub allow_disk_use: bool,
+    /// Whether `$out` and `$merge` skip validators.
+    pub bypass_validation: bool,
+    /// When what `$out` and `$merge` write counts as done.
+    pub durability: Durability,
+    /// When the statement must have ended.
+    pub deadline: Option<Instant>,
+}
+
+/// One statement of `update`.
+#[derive(Debug, Clone)]
+pub struct UpdateStatement<'a> {
+    /// Which documents.
+    pub filter: &'a RawDocument,
+    /// Operators, a replacement or a pipeline.
+    pub update: RawBsonRef<'a>,
+    /// All that match, or only the first.
+    pub multi: bool,
+    /// Insert a document when none matches.
+    pub upsert: bool,
+    /// Conditions of `$[identifier]`.
+    pub array_filters: Vec<&'a RawDocument>,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// Variables of the command (`let`).
+    pub variables: Option<&'a RawDocument>,
+    /// Skip the collection's validator.
+    pub bypass_validation: bool,
+    /// When the update counts as done.
+    pub durability: Durability,
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateOutcome {
+    /// Documents that matched.
+    pub matched: i64,
+    /// Documents that are different now.
+    pub modified: i64,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<Bson>,
+}
+
+/// One statement of `delete`.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteStatement<'a> {
+    /// Which documents.
+    pub filter: &'a RawDocument,
+    /// Only the first that matches.
+    pub limit_one: bool,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// Variables of the command (`let`).
+    pub variables: Option<&'a RawDocument>,
+    /// When the delete counts as done.
+    pub durability: Durability,
+}
+
+/// `findAndModify`.
+#[derive(Debug, Clone)]
+pub struct FindAndModifyRequest<'a> {
+    /// Which document.
+    pub filter: &'a RawDocument,
+    /// Which one, when several match: the first in this order.
+    pub sort: Option<&'a RawDocument>,
+    /// What becomes of it.
+    pub action: Action<'a>,
+    /// The shape of the document in the answer.
+    pub fields: Option<&'a RawDocument>,
+    /// The index to use, by name or key.
+    pub hint: Option<RawBsonRef<'a>>,
+    /// Variables of the command (`let`).
+    pub variables: Option<&'a RawDocument>,
+    /// Skip the collection's validator.
+    pub bypass_validation: bool,
+    /// When the change counts as done.
+    pub durability: Durability,
+}
+
+/// What `findAndModify` does with the document it finds.
+#[derive(Debug, Clone)]
+pub enum Action<'a> {
+    /// Deletes it.
+    Remove,
+    /// Changes it.
+    Update {
+        /// Operators, a replacement or a pipeline.
+        update: RawBsonRef<'a>,
+        /// Conditions of `$[identifier]`.
+        array_filters: Vec<&'a RawDocument>,
+        /// Insert a document when none matches.
+        upsert: bool,
+        /// Answer with the document after the change, not before.
+        return_new: bool,
+    },
+}
+
+/// What `findAndModify` did.
+#[derive(Debug, Clone, Default)]
+pub struct FindAndModifyOutcome {
+    /// The document before or after, projected.
+    pub value: Option<RawDocumentBuf>,
+    /// Documents changed: 0 or 1.
+    pub n: i32,
+    /// Whether a document that existed was updated; `None` for a removal.
+    pub updated_existing: Option<bool>,
+    /// The `_id` of the document that was inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// A statement to explain.
+#[derive(Debug, Clone)]
+pub enum ExplainRequest<'a> {
+    /// `find`.
+    Find(FindRequest<'a>),
+    /// `count`.
+    Count(CountRequest<'a>),
+    /// `distinct`.
+    Distinct(DistinctRequest<'a>),
+    /// `aggregate`.
+    Aggregate(AggregateRequest<'a>),
+    /// `update`, its first statement.
+    Update(UpdateStatement<'a>),
+    /// `delete`, its first statement.
+    Delete(DeleteStatement<'a>),
+    /// `findAndModify`.
+    FindAndModify(FindAndModifyRequest<'a>),
+}
+
+/// How much `explain` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbosity {
+    /// The plan.
+    QueryPlanner,
+    /// The plan, and what running it examined.
+    ExecutionStats,
+    /// As `ExecutionStats`; Meridian makes no trial runs.
+    AllPlansExecution,
+}
+
+/// Refuses the `let` of a command where it would be ignored.
+pub(crate) fn refuse_variables(variables: Option<&RawDocument>) -> crate::Result<()> {
+    match variables {
+        Some(variables) if !variables.is_empty() => Err(Error::not_implemented("the option 'let'")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,140 @@
+//! Figures about collections, databases and the engine.
+
+use super::Engine;
+use crate::catalog::{Collection, Tree};
+use crate::error::Result;
+use crate::namespace::{Namespace, check_database_name};
+use crate::storage::Family;
+
+/// `collStats`.
+#[derive(Debug, Clone, Default)]
+pub struct CollectionStats {
+    /// Number of documents, exact.
+    pub count: i64,
+    /// Bytes of BSON in them, exact.
+    pub size: i64,
+    /// Bytes on disk of the documents, approximately.
+    pub storage_size: i64,
+    /// Bytes on disk of all secondary indexes, approximately.
+    pub total_index_size: i64,
+    /// Bytes on disk by index. `_id` has none of its own: documents lie in its order.
+    pub index_sizes: Vec<(String, i64)>,
+    /// Mean bytes of BSON.
+    pub average_object_size: i64,
+    /// Whether the collection was created as clustered.
+    pub clustered: bool,
+}
+
+/// `dbStats`.
+#[derive(Debug, Clone, Default)]
+pub struct DatabaseStats {
+    /// Number of collections.
+    pub collections: i64,
+    /// Number of documents.
+    pub objects: i64,
+    /// Mean bytes of BSON.
+    pub average_object_size: f64,
+    /// Bytes of BSON.
+    pub data_size: i64,
+    /// Bytes on disk of documents.
+    pub storage_size: i64,
+    /// Number of indexes, `_id` included.
+    pub indexes: i64,
+    /// Bytes on disk of indexes.
+    pub index_size: i64,
+}
+
+/// `serverStatus`.
+#[derive(Debug, Clone, Default)]
+pub struct EngineStats {
+    /// TTL sweeps since the start.
+    pub ttl_passes: i64,
+    /// Documents that the sweeps deleted.
+    pub ttl_deleted: i64,
+    /// Cursors that wait for their next batch.
+    pub open_cursors: i64,
+    /// Cursors closed because nobody used them.
+    pub cursors_timed_out: i64,
+    /// Figures of the storage by name.
+    pub storage: Vec<(&'static str, u64)>,
+}
+
+impl Engine {
+    /// Figures about one collection; zeros when it does not exist, as MongoDB answers.
+    ///
+    /// # Errors
+    /// None today; storage failures are possible.
+    pub fn collection_stats(&self, namespace: &Namespace) -> Result<CollectionStats> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(CollectionStats::default());
+        };
+        let (count, size) = (collection.state.documents(), collection.state.bytes());
+        let mut index_sizes = vec![("_id_".to_owned(), 0)];
+        index_sizes.extend(collection.indexes.iter().map(|index| {
+            (
+                index.spec.name.clone(),
+                self.tree_bytes(Family::Indexes, index.tree),
+            )
+        }));
+        Ok(CollectionStats {
+            count,
+            size,
+            storage_size: self.storage_bytes(&collection),
+            total_index_size: index_sizes.iter().map(|(_, bytes)| bytes).sum(),
+            index_sizes,
+            average_object_size: if count > 0 { size / count } else { 0 },
+            clustered: collection.options.clustered_index.is_some(),
+        })
+    }
+
+    /// Figures about one database.
+    ///
+    /// # Errors
+    /// `InvalidNamespace`.
+    pub fn database_stats(&self, database: &str) -> Result<DatabaseStats> {
+        check_database_name(database)?;
+        let mut stats = DatabaseStats::default();
+        for collection in self.catalog.in_database(database) {
+            stats.collections += 1;
+            stats.objects += collection.state.documents();
+            stats.data_size += collection.state.bytes();
+            stats.storage_size += self.storage_bytes(&collection);
+            stats.indexes += collection.indexes.len() as i64 + 1;
+            stats.index_size += self.index_bytes(&collection);
+        }
+        if stats.objects > 0 {
+            #[allow(clippy::cast_precision_loss)]
+            let average = stats.data_size as f64 / stats.objects as f64;
+            stats.average_object_size = average;
+        }
+        Ok(stats)
+    }
+
+    /// Figures about the engine as a whole.
+    pub fn server_stats(&self) -> EngineStats {
+        EngineStats {
+            ttl_passes: self.ttl.passes(),
+            ttl_deleted: self.ttl.deleted(),
+            open_cursors: i64::try_from(self.cursors.open_count()).unwrap_or(i64::MAX),
+            cursors_timed_out: self.cursors.timed_out(),
+            storage: self.store.statistics(),
+        }
+    }
+
+    pub(super) fn storage_bytes(&self, collection: &Collection) -> i64 {
+        self.tree_bytes(Family::Documents, collection.documents)
+    }
+
+    pub(super) fn index_bytes(&self, collection: &Collection) -> i64 {
+        collection
+            .indexes
+            .iter()
+            .map(|index| self.tree_bytes(Family::Indexes, index.tree))
+            .sum()
+    }
+
+    fn tree_bytes(&self, family: Family, tree: Tree) -> i64 {
+        let (start, end) = tree.range();
+        i64::try_from(self.store.size_of_range(family, &start, &end)).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,287 @@
+//! From a plan to the nodes that run it.
+
+use super::{
+    CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
+    LimitRows, ProjectRows, Row, Rows, SORT_BYTES_MAX, SortRows, UnionRows,
+};
+use crate::catalog::Collection;
+use crate::error::Result;
+use crate::plan::{Access, FieldBounds, GeoAccess, Plan, PrimaryAccess};
+use crate::query::Filter;
+use crate::storage::{Order, Snapshot};
+use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
+use meridian_value::with_raw;
+use std::sync::Arc;
+
+/// The rows of a plan.
+///
+/// # Errors
+/// None today: errors come when the rows are pulled.
+pub fn rows(
+    plan: &Plan,
+    collection: &Collection,
+    snapshot: &Snapshot,
+    context: &Context,
+) -> Result<Box<dyn Rows>> {
+    let builder = Builder {
+        collection,
+        snapshot,
+        context,
+    };
+    let query = &plan.query;
+    let window = query.limit.map(|limit| limit.saturating_add(query.skip));
+    let wanted = window.filter(|_| plan.sort.is_none() && plan.residual.is_none());
+    let mut rows = builder.access(&plan.access, wanted);
+    rows = filtered(rows, plan.residual.as_ref());
+    if let Some(sort) = &plan.sort {
+        rows = Box::new(SortRows::new(rows, sort.clone(), window, SORT_BYTES_MAX));
+    }
+    if query.skip > 0 || query.limit.is_some() {
+        rows = Box::new(LimitRows::new(rows, query.skip, query.limit));
+    }
+    if let Some(projection) = &query.projection {
+        rows = Box::new(ProjectRows::new(
+            rows,
+            projection.clone(),
+            query.filter.clone(),
+        ));
+    }
+    Ok(rows)
+}
+
+/// The number of documents a plan finds, by its entries alone where they prove enough. Skip, limit and
+/// projection play no part.
+///
+/// # Errors
+/// Storage failures, evaluation errors, time limits.
+pub fn count(
+    plan: &Plan,
+    collection: &Collection,
+    snapshot: &Snapshot,
+    context: &Context,
+) -> Result<u64> {
+    let builder = Builder {
+        collection,
+        snapshot,
+        context,
+    };
+    if plan.counts_by_entries() {
+        match &plan.access {
+            Access::Nothing => return Ok(0),
+            Access::Index(access) => {
+                return IndexEntries::new(snapshot, access, context.clone()).count();
+            }
+            Access::Geo(access) => return builder.count_geo(access),
+            _ => {}
+        }
+    }
+    let mut rows = filtered(builder.access(&plan.access, None), plan.residual.as_ref());
+    let mut found = 0;
+    while rows.advance()? {
+        found += 1;
+    }
+    Ok(found)
+}
+
+/// The number of entries of an access path, counted up to `at_most`.
+///
+/// # Errors
+/// Storage failures.
+pub fn entries_up_to(
+    access: &Access,
+    collection: &Collection,
+    snapshot: &Snapshot,
+    at_most: u64,
+) -> Result<u64> {
+    let context = Context::default();
+    let builder = Builder {
+        collection,
+        snapshot,
+        context: &context,
+    };
+    let mut found = 0;
+    match access {
+        Access::Index(access) => {
+            let mut entries = IndexEntries::new(snapshot, access, context.clone());
+            while found < at_most && entries.advance()? {
+                found += 1;
+            }
+        }
+        Access::Geo(access) => {
+            let mut entries = builder.geo(access);
+            while found < at_most && entries.advance()? {
+                found += 1;
+            }
+        }
+        other => {
+            let mut rows = builder.access(other, None);
+            while found < at_most && rows.advance()? {
+                found += 1;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Rows of a collection that does not exist.
+pub fn nothing() -> Box<dyn Rows> {
+    Box::new(NoRows)
+}
+
+struct NoRows;
+
+impl Rows for NoRows {
+    fn advance(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn row(&self) -> Row<'_> {
+        unreachable!("row is read only after advance returned true")
+    }
+}
+
+fn filtered(rows: Box<dyn Rows>, filter: Option<&Arc<Filter>>) -> Box<dyn Rows> {
+    match filter {
+        Some(filter) => Box::new(FilterRows::new(rows, filter.clone())),
+        None => rows,
+    }
+}
+
+struct Builder<'a> {
+    collection: &'a Collection,
+    snapshot: &'a Snapshot,
+    context: &'a Context,
+}
+
+impl Builder<'_> {
+    fn access(&self, access: &Access, wanted: Option<u64>) -> Box<dyn Rows> {
+        match access {
+            Access::Nothing => nothing(),
+            Access::Collection(order) => {
+                let (start, end) = self.collection.documents.range();
+                Box::new(CollectionRows::new(
+                    self.snapshot,
+                    vec![(start.to_vec(), end.to_vec())],
+                    *order,
+                    self.context.clone(),
+                ))
+            }
+            Access::Primary(access) => self.primary(access),
+            Access::Index(access) => {
+                let entries = IndexEntries::new(self.snapshot, access, self.context.clone());
+                self.fetch(Box::new(entries), None, wanted)
+            }
+            Access::Geo(access) => self.fetch(
+                Box::new(self.geo(access)),
+                Some(access.condition.clone()),
+                wanted,
+            ),
+            Access::Union(branches) => {
+                let inputs = branches
+                    .iter()
+                    .map(|branch| {
+                        filtered(self.access(&branch.access, None), branch.residual.as_ref())
+                    })
+                    .collect();
+                Box::new(UnionRows::new(inputs))
+            }
+        }
+    }
+
+    fn fetch(
+        &self,
+        entries: Box<dyn Entries>,
+        recheck: Option<Arc<Filter>>,
+        wanted: Option<u64>,
+    ) -> Box<dyn Rows> {
+        Box::new(FetchRows::new(
+            entries,
+            self.snapshot.clone(),
+            self.collection.documents,
+            recheck,
+            wanted,
+            self.context.clone(),
+        ))
+    }
+
+    fn geo(&self, access: &GeoAccess) -> GeoEntries {
+        GeoEntries::new(
+            self.snapshot.clone(),
+            access.index.clone(),
+            access.region.clone(),
+            &access.prefixes,
+            self.context.clone(),
+        )
+    }
+
+    /// Points are counted by their entries; the documents of lines and polygons are tested.
+    fn count_geo(&self, access: &GeoAccess) -> Result<u64> {
+        let mut entries = self.geo(access);
+        let mut uncertain = Vec::new();
+        let mut found = 0;
+        while entries.advance()? {
+            if entries.is_certain() {
+                found += 1;
+            } else {
+                uncertain.push(entries.entry()?.id().to_vec());
+            }
+        }
+        let rows = IdRows::new(
+            self.snapshot.clone(),
+            self.collection.documents,
+            uncertain,
+            self.context.clone(),
+        );
+        let mut rows = filtered(Box::new(rows), Some(&access.condition));
+        while rows.advance()? {
+            found += 1;
+        }
+        Ok(found)
+    }
+
+    /// Single identifiers are looked up, ranges are scanned.
+    fn primary(&self, access: &PrimaryAccess) -> Box<dyn Rows> {
+        let tree = self.collection.documents;
+        if let Some(mut ids) = point_keys(&access.bounds) {
+            if access.order == Order::Backward {
+                ids.reverse();
+            }
+            return Box::new(IdRows::new(
+                self.snapshot.clone(),
+                tree,
+                ids,
+                self.context.clone(),
+            ));
+        }
+        let ranges = access
+            .bounds
+            .ranges(Direction::Ascending)
+            .into_iter()
+            .map(|range| (tree.key(&range.start), tree.key(&range.end)))
+            .collect();
+        Box::new(CollectionRows::new(
+            self.snapshot,
+            ranges,
+            access.order,
+            self.context.clone(),
+        ))
+    }
+}
+
+/// The encoded values of bounds that are single points.
+fn point_keys(bounds: &FieldBounds) -> Option<Vec<Vec<u8>>> {
+    let encode_point = |value: &&bson::Bson| {
+        let mut key = Vec::new();
+        with_raw(value, |raw| {
+            encode(raw, Direction::Ascending, &mut key, &mut TypeBits::new())
+        });
+        key
+    };
+    Some(bounds.points()?.iter().map(encode_point).collect())
+}
+
+/// The exclusive end of all keys that begin with `prefix`.
+pub(super) fn after(mut prefix: Vec<u8>) -> Vec<u8> {
+    prefix.push(ABOVE_ALL);
+    prefix
+}

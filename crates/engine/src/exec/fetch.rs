@@ -1,0 +1,180 @@
+//! From index entries to documents, many at a time.
+//!
+//! Entries come in index order, their documents lie anywhere. A batch of identifiers is sorted, read
+//! together and handed out in the entries' order. Batches grow, so that the first row comes at once
+//! and a page of thousands is read in few calls; they never exceed what the caller still wants.
+
+use super::{Context, Entries, Row, Rows, corrupt_document};
+use crate::catalog::Tree;
+use crate::error::Result;
+use crate::query::Filter;
+use crate::storage::{Family, Snapshot};
+use bson::raw::RawDocument;
+use std::ops::Range;
+use std::sync::Arc;
+
+const FIRST_BATCH: usize = 16;
+const LARGEST_BATCH: usize = 1_024;
+
+/// Reads the documents of index entries; documents whose entry is not certain are tested.
+pub struct FetchRows {
+    entries: Box<dyn Entries>,
+    snapshot: Snapshot,
+    tree: Tree,
+    /// What the entries stand for; asked of documents whose entry alone does not prove it.
+    recheck: Option<Arc<Filter>>,
+    context: Context,
+    batch_size: usize,
+    wanted: Option<u64>,
+    exhausted: bool,
+    buffer: Vec<u8>,
+    fetched: Vec<Fetched>,
+    position: usize,
+}
+
+struct Fetched {
+    id: Range<usize>,
+    document: Range<usize>,
+    certain: bool,
+}
+
+impl FetchRows {
+    /// The documents of `entries`; `wanted` is how many rows will be asked for at most, if known.
+    pub fn new(
+        entries: Box<dyn Entries>,
+        snapshot: Snapshot,
+        tree: Tree,
+        recheck: Option<Arc<Filter>>,
+        wanted: Option<u64>,
+        context: Context,
+    ) -> Self {
+        Self {
+            entries,
+            snapshot,
+            tree,
+            recheck,
+            context,
+            batch_size: FIRST_BATCH,
+            wanted,
+            exhausted: false,
+            buffer: Vec::new(),
+            fetched: Vec::new(),
+            position: 0,
+        }
+    }
+
+    /// Reads the next batch of documents; false when there are no entries left.
+    fn fill(&mut self) -> Result<bool> {
+        if self.exhausted {
+            return Ok(false);
+        }
+        let size = self.next_batch_size();
+        let mut keys = Vec::new();
+        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(size);
+        while requests.len() < size {
+            if !self.entries.advance()? {
+                self.exhausted = true;
+                break;
+            }
+            let start = keys.len();
+            keys.extend_from_slice(&self.tree.prefix());
+            keys.extend_from_slice(self.entries.entry()?.id());
+            requests.push((start..keys.len(), self.entries.is_certain()));
+        }
+        if requests.is_empty() {
+            return Ok(false);
+        }
+        self.read(&keys, &requests)?;
+        Ok(true)
+    }
+
+    fn next_batch_size(&mut self) -> usize {
+        let size = match self.wanted {
+            Some(wanted) => usize::try_from(wanted)
+                .unwrap_or(usize::MAX)
+                .clamp(1, LARGEST_BATCH),
+            None => self.batch_size,
+        };
+        self.batch_size = (self.batch_size * 4).min(LARGEST_BATCH);
+        size
+    }
+
+    fn read(&mut self, keys: &[u8], requests: &[(Range<usize>, bool)]) -> Result<()> {
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        order.sort_by(|a, b| keys[requests[*a].0.clone()].cmp(&keys[requests[*b].0.clone()]));
+        let sorted: Vec<&[u8]> = order
+            .iter()
+            .map(|number| &keys[requests[*number].0.clone()])
+            .collect();
+        let mut places: Vec<Option<Range<usize>>> = vec![None; requests.len()];
+        self.buffer.clear();
+        self.buffer.extend_from_slice(keys);
+        let buffer = &mut self.buffer;
+        self.snapshot
+            .multi_get(Family::Documents, &sorted, &mut |position, value| {
+                places[order[position]] = value.map(|bytes| {
+                    let start = buffer.len();
+                    buffer.extend_from_slice(bytes);
+                    start..buffer.len()
+                });
+            })?;
+        self.context.counters.add_documents(requests.len() as u64);
+        self.position = 0;
+        self.fetched.clear();
+        for ((key, certain), place) in requests.iter().zip(places) {
+            // An entry without its document would be corruption; `check` finds it, a query skips it.
+            if let Some(document) = place {
+                RawDocument::from_bytes(&self.buffer[document.clone()])
+                    .map_err(corrupt_document)?;
+                self.fetched.push(Fetched {
+                    id: key.start + 4..key.end,
+                    document,
+                    certain: *certain,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn is_match(&self, fetched: &Fetched) -> Result<bool> {
+        match &self.recheck {
+            Some(filter) if !fetched.certain => filter.matches(self.document(fetched)),
+            _ => Ok(true),
+        }
+    }
+
+    fn document(&self, fetched: &Fetched) -> &RawDocument {
+        RawDocument::from_bytes(&self.buffer[fetched.document.clone()])
+            .expect("read has checked the document")
+    }
+}
+
+impl Rows for FetchRows {
+    fn advance(&mut self) -> Result<bool> {
+        loop {
+            if self.position == self.fetched.len() {
+                self.fetched.clear();
+                self.position = 0;
+                if !self.fill()? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            self.position += 1;
+            if self.is_match(&self.fetched[self.position - 1])? {
+                if let Some(wanted) = &mut self.wanted {
+                    *wanted = wanted.saturating_sub(1);
+                }
+                return Ok(true);
+            }
+        }
+    }
+
+    fn row(&self) -> Row<'_> {
+        let fetched = &self.fetched[self.position - 1];
+        Row {
+            id: &self.buffer[fetched.id.clone()],
+            document: self.document(fetched),
+        }
+    }
+}

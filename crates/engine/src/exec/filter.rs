@@ -1,0 +1,34 @@
+//! Rows that match a filter.
+
+use super::{Row, Rows};
+use crate::error::Result;
+use crate::query::Filter;
+use std::sync::Arc;
+
+/// Passes on the rows whose document matches.
+pub struct FilterRows {
+    input: Box<dyn Rows>,
+    filter: Arc<Filter>,
+}
+
+impl FilterRows {
+    /// The rows of `input` that match `filter`.
+    pub fn new(input: Box<dyn Rows>, filter: Arc<Filter>) -> Self {
+        Self { input, filter }
+    }
+}
+
+impl Rows for FilterRows {
+    fn advance(&mut self) -> Result<bool> {
+        while self.input.advance()? {
+            if self.filter.matches(self.input.row().document)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn row(&self) -> Row<'_> {
+        self.input.row()
+    }
+}

@@ -1,0 +1,217 @@
+//! Index entries whose cells a region may match.
+//!
+//! The covering's ranges of cells are walked in order, stepping from one to the next without a seek
+//! where they touch. A point in an `Inside` range matches without a test; in a `Border` range it is
+//! tested on the exact coordinates in its entry. Lines and polygons are candidates: their documents
+//! are tested.
+
+use super::{Context, Entries, Entry, Pacer, corrupt_entry};
+use crate::catalog::Index;
+use crate::error::Result;
+use crate::geo::{CellRelation, CoverLimits, Region, ancestors, cover};
+use crate::index::entry::Located;
+use crate::storage::{Family, Order, Scan, Snapshot};
+use ahash::AHashSet;
+use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
+use std::sync::Arc;
+
+/// Cells from `first` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    first: u64,
+    last: u64,
+    inside: bool,
+}
+
+/// The entries of a 2dsphere index that a region may match, each document once.
+pub struct GeoEntries {
+    snapshot: Snapshot,
+    index: Arc<Index>,
+    region: Arc<Region>,
+    spans: Arc<[Span]>,
+    /// `tree ++ equality fields` of the key's leading fields, still to walk; the last is next.
+    prefixes: Vec<Vec<u8>>,
+    prefix: Vec<u8>,
+    scan: Option<Scan>,
+    span: usize,
+    certain: bool,
+    seen: Option<AHashSet<Vec<u8>>>,
+    pacer: Pacer,
+}
+
+impl GeoEntries {
+    /// The entries of `index` that `region` may match. `prefixes` are the encodings of the fields
+    /// before the location, one for each combination of values asked for (one empty prefix when the
+    /// location is the first field).
+    pub fn new(
+        snapshot: Snapshot,
+        index: Arc<Index>,
+        region: Arc<Region>,
+        prefixes: &[Vec<u8>],
+        context: Context,
+    ) -> Self {
+        let prefixes = prefixes
+            .iter()
+            .rev()
+            .map(|prefix| index.tree.key(prefix))
+            .collect();
+        let seen = index.multikey().is_multikey().then(AHashSet::new);
+        let spans = spans(&region);
+        let pacer = Pacer::new(context);
+        Self {
+            snapshot,
+            index,
+            region,
+            spans,
+            prefixes,
+            prefix: Vec::new(),
+            scan: None,
+            span: 0,
+            certain: true,
+            seen,
+            pacer,
+        }
+    }
+
+    /// Begins the walk under the next prefix.
+    fn next_prefix(&mut self) -> bool {
+        let (Some(prefix), Some(first), Some(last)) =
+            (self.prefixes.pop(), self.spans.first(), self.spans.last())
+        else {
+            return false;
+        };
+        let mut start = prefix.clone();
+        encode_cell(first.first, Direction::Ascending, &mut start);
+        let mut end = prefix.clone();
+        encode_cell(last.last, Direction::Ascending, &mut end);
+        end.push(ABOVE_ALL);
+        self.scan = Some(
+            self.snapshot
+                .scan(Family::Indexes, &start, &end, Order::Forward),
+        );
+        self.prefix = prefix;
+        self.span = 0;
+        true
+    }
+
+    /// Moves to the next entry in some span; its cell is in `spans[span]` then.
+    fn next_candidate(&mut self) -> Result<bool> {
+        loop {
+            let Some(scan) = &mut self.scan else {
+                if !self.next_prefix() {
+                    return Ok(false);
+                }
+                continue;
+            };
+            if !scan.advance()? {
+                self.scan = None;
+                continue;
+            }
+            self.pacer.step()?;
+            let key = scan.entry().0;
+            let cell = decode_cell(&key[self.prefix.len()..], Direction::Ascending)
+                .ok_or_else(corrupt_entry)?;
+            while cell > self.spans[self.span].last {
+                // The scan ends with the last span, so there is a next one.
+                self.span += 1;
+            }
+            let span = self.spans[self.span];
+            if cell >= span.first {
+                return Ok(true);
+            }
+            let mut target = self.prefix.clone();
+            encode_cell(span.first, Direction::Ascending, &mut target);
+            scan.seek(&target);
+        }
+    }
+
+    /// Whether the current candidate's point, if its entry holds one, matches.
+    fn accept(&mut self) -> bool {
+        let (_, value) = self.scan.as_ref().expect("there is a candidate").entry();
+        let located = self.index.layout.located(value);
+        self.certain = matches!(located, Some(Located::Point { .. }));
+        match located {
+            Some(Located::Point { lon, lat }) => {
+                self.spans[self.span].inside || self.region.matches_point(lon, lat)
+            }
+            Some(Located::Nowhere) => false,
+            _ => true,
+        }
+    }
+
+    fn is_new(&mut self) -> Result<bool> {
+        if self.seen.is_none() {
+            return Ok(true);
+        }
+        let id = self.entry()?.id().to_vec();
+        // A document with several shapes must not be settled by an uncertain entry alone and then
+        // skipped for its certain one: the uncertain one is tested on the whole document.
+        Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
+    }
+}
+
+impl Entries for GeoEntries {
+    fn advance(&mut self) -> Result<bool> {
+        let mut examined = 0;
+        let found = loop {
+            if !self.next_candidate()? {
+                break false;
+            }
+            examined += 1;
+            if self.accept() && self.is_new()? {
+                break true;
+            }
+        };
+        self.pacer.context.counters.add_keys(examined);
+        Ok(found)
+    }
+
+    fn entry(&self) -> Result<Entry<'_>> {
+        let (key, value) = self
+            .scan
+            .as_ref()
+            .expect("entry is read after advance returned true")
+            .entry();
+        let key = &key[4..];
+        let id_at = self
+            .index
+            .layout
+            .fields_length(key)
+            .ok_or_else(corrupt_entry)?;
+        Ok(Entry { key, id_at, value })
+    }
+
+    fn is_certain(&self) -> bool {
+        self.certain
+    }
+}
+
+/// The covering's ranges with, between them, the coarser cells that lines and polygons may lie under.
+fn spans(region: &Region) -> Arc<[Span]> {
+    let ranges = cover(region, CoverLimits::default());
+    let coarser = ancestors(&ranges);
+    let mut spans: Vec<Span> = ranges
+        .iter()
+        .map(|range| Span {
+            first: range.first,
+            last: range.last,
+            inside: range.relation == CellRelation::Inside,
+        })
+        .collect();
+    let covered = |cell: u64| {
+        let next = ranges.partition_point(|range| range.last < cell);
+        ranges.get(next).is_some_and(|range| range.first <= cell)
+    };
+    spans.extend(
+        coarser
+            .into_iter()
+            .filter(|cell| !covered(*cell))
+            .map(|cell| Span {
+                first: cell,
+                last: cell,
+                inside: false,
+            }),
+    );
+    spans.sort_by_key(|span| span.first);
+    spans.into()
+}

@@ -1,0 +1,187 @@
+//! Runs plans: pull iterators over one snapshot.
+//!
+//! A node is asked to [`Rows::advance`] and then lends its current row; nothing is copied on the way
+//! from the storage to the reply. Nodes that must hold rows (sorts, de-duplication) count their bytes
+//! against a limit. Deliberately absent: choosing the plan, writing.
+
+mod build;
+mod collection;
+mod fetch;
+mod filter;
+mod geo;
+mod index;
+mod limit;
+mod project;
+mod sort;
+mod union;
+
+pub use build::{count, entries_up_to, nothing, rows};
+pub use collection::{CollectionRows, IdRows};
+pub use fetch::FetchRows;
+pub use filter::FilterRows;
+pub use geo::GeoEntries;
+pub use index::IndexEntries;
+pub use limit::LimitRows;
+pub use project::ProjectRows;
+pub use sort::{SORT_BYTES_MAX, SortRows};
+pub use union::UnionRows;
+
+use crate::error::{Code, Error, Result};
+use bson::raw::RawDocument;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// What a node lends: a document and the encoded `_id` it is stored under.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// The encoded `_id`.
+    pub id: &'a [u8],
+    /// The document, or what a projection made of it.
+    pub document: &'a RawDocument,
+}
+
+/// A source of documents.
+pub trait Rows: Send {
+    /// Moves to the next row; false at the end.
+    ///
+    /// # Errors
+    /// Storage failures, evaluation errors, memory and time limits.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// The current row; only after [`Self::advance`] returned true.
+    fn row(&self) -> Row<'_>;
+}
+
+/// One index entry without its tree prefix.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Encoded fields and, behind them, the encoded `_id`.
+    pub key: &'a [u8],
+    /// Where the `_id` begins in `key`.
+    pub id_at: usize,
+    /// The entry's value.
+    pub value: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// The encoded `_id`.
+    pub fn id(&self) -> &'a [u8] {
+        &self.key[self.id_at..]
+    }
+}
+
+/// A source of index entries, each document at most once.
+pub trait Entries: Send {
+    /// Moves to the next entry; false at the end.
+    ///
+    /// # Errors
+    /// Storage failures, time limits.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// The current entry; only after [`Self::advance`] returned true.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry cannot be read.
+    fn entry(&self) -> Result<Entry<'_>>;
+
+    /// Whether the current entry alone proves that its document matches the part of the filter that
+    /// this source answers. Otherwise the document must be tested.
+    fn is_certain(&self) -> bool {
+        true
+    }
+
+    /// The number of documents from here to the end, when no document needs to be tested.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    fn count(&mut self) -> Result<u64> {
+        let mut entries = 0;
+        while self.advance()? {
+            entries += 1;
+        }
+        Ok(entries)
+    }
+}
+
+/// What a statement examined; shared by the nodes of one plan and shown by `explain`.
+#[derive(Debug, Default)]
+pub struct Counters {
+    keys: AtomicU64,
+    documents: AtomicU64,
+}
+
+impl Counters {
+    /// Index entries examined.
+    pub fn keys_examined(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Documents read.
+    pub fn documents_examined(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
+    }
+
+    fn add_keys(&self, keys: u64) {
+        self.keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    fn add_documents(&self, documents: u64) {
+        self.documents.fetch_add(documents, Ordering::Relaxed);
+    }
+}
+
+/// What every node of a plan shares: the deadline and the counters.
+#[derive(Clone, Default)]
+pub struct Context {
+    /// When the statement must have ended (`maxTimeMS`).
+    pub deadline: Option<Instant>,
+    /// What was examined.
+    pub counters: Arc<Counters>,
+}
+
+/// Looks at the clock once in a while: a clock read costs as much as a step of a scan.
+struct Pacer {
+    context: Context,
+    steps: u32,
+}
+
+const STEPS_BETWEEN_CLOCK_READS: u32 = 256;
+
+impl Pacer {
+    fn new(context: Context) -> Self {
+        Self { context, steps: 0 }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        self.steps += 1;
+        if self.steps < STEPS_BETWEEN_CLOCK_READS {
+            return Ok(());
+        }
+        self.steps = 0;
+        match self.context.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::new(
+                Code::MaxTimeMSExpired,
+                "operation exceeded time limit",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What was read from the store is not BSON: a damaged file, never the client's fault.
+fn corrupt_document(error: bson::error::Error) -> Error {
+    Error::new(
+        Code::InternalError,
+        format!("a stored document cannot be read: {error}"),
+    )
+}
+
+/// An index entry does not have the shape its index gives it.
+fn corrupt_entry() -> Error {
+    Error::new(
+        Code::InternalError,
+        "an index entry cannot be read; run `meridian check` on the data directory",
+    )
+}

@@ -1,0 +1,99 @@
+//! Access paths: where documents can come from.
+
+use super::FieldBounds;
+use super::QuerySpec;
+use crate::catalog::Index;
+use crate::geo::Region;
+use crate::query::Filter;
+use crate::storage::Order;
+use std::sync::Arc;
+
+/// Where the documents of a plan come from.
+#[derive(Clone)]
+pub enum Access {
+    /// Nothing can match.
+    Nothing,
+    /// All documents, in `_id` order.
+    Collection(Order),
+    /// Documents by `_id`: they are stored in its order.
+    Primary(PrimaryAccess),
+    /// Entries of an index within bounds.
+    Index(IndexAccess),
+    /// Entries of a 2dsphere index in an area.
+    Geo(GeoAccess),
+    /// Each branch in turn, each document once.
+    Union(Vec<Branch>),
+}
+
+/// Documents whose `_id` is within bounds.
+#[derive(Clone)]
+pub struct PrimaryAccess {
+    /// The bounds.
+    pub bounds: FieldBounds,
+    /// The direction of the walk.
+    pub order: Order,
+}
+
+/// Entries of an index within bounds.
+#[derive(Clone)]
+pub struct IndexAccess {
+    /// The index.
+    pub index: Arc<Index>,
+    /// One for each field of the key.
+    pub bounds: Vec<FieldBounds>,
+    /// The direction of the walk.
+    pub order: Order,
+}
+
+/// Entries of a 2dsphere index in an area.
+#[derive(Clone)]
+pub struct GeoAccess {
+    /// The index.
+    pub index: Arc<Index>,
+    /// The area.
+    pub region: Arc<Region>,
+    /// The geo condition alone: asked of documents whose entry does not hold a point.
+    pub condition: Arc<Filter>,
+    /// The location's position in the key.
+    pub position: usize,
+    /// Encoded values of the fields before the location, one for each combination asked for.
+    pub prefixes: Vec<Vec<u8>>,
+    /// Bounds of the fields before the location, for `explain`.
+    pub bounds: Vec<FieldBounds>,
+}
+
+/// One branch of a union: a plan of its own without sort, skip, limit and projection.
+#[derive(Clone)]
+pub struct Branch {
+    /// Where its documents come from.
+    pub access: Access,
+    /// What must be tested on them.
+    pub residual: Option<Arc<Filter>>,
+}
+
+impl Access {
+    /// The index used, if one is.
+    pub fn index(&self) -> Option<&Arc<Index>> {
+        match self {
+            Access::Index(access) => Some(&access.index),
+            Access::Geo(access) => Some(&access.index),
+            _ => None,
+        }
+    }
+
+    /// Whether documents come out in the order of the query's sort.
+    pub(super) fn sorts(&self, query: &QuerySpec) -> bool {
+        let Some(sort) = &query.sort else { return true };
+        match self {
+            Access::Nothing => true,
+            Access::Primary(access) => super::candidate::primary_order(sort) == Some(access.order),
+            Access::Collection(order) => {
+                sort.natural().is_some() || super::candidate::primary_order(sort) == Some(*order)
+            }
+            Access::Index(access) => {
+                super::candidate::index_order(access, sort) == Some(access.order)
+            }
+            Access::Geo(_) | Access::Union(_) => false,
+        }
+    }
+}

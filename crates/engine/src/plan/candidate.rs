@@ -1,0 +1,411 @@
+//! Which access paths could answer a query, and what each leaves to be tested.
+
+use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+use super::{FieldBounds, QuerySpec, partial};
+use crate::catalog::{Collection, Index};
+use crate::geo::Region;
+use crate::index::IndexField;
+use crate::query::{Filter, Predicate, Sort};
+use crate::storage::Order;
+use meridian_value::key::{Direction, TypeBits, encode};
+use meridian_value::with_raw;
+use std::sync::Arc;
+
+/// Combinations of values before a location that a geo scan walks one by one.
+const PREFIXES_MAX: usize = 1_000;
+
+/// An access path with what it does not prove.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub access: Access,
+    pub residual: Option<Arc<Filter>>,
+    /// Whether it narrows anything down; a walk over a whole index only gives an order.
+    pub is_selective: bool,
+}
+
+/// All candidates but the collection scan.
+pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    found.extend(primary(query, &query.filter));
+    for index in collection.ready_indexes() {
+        found.extend(for_index(index, query));
+    }
+    if !found.iter().any(|candidate| candidate.is_selective) {
+        found.extend(union(collection, query));
+    }
+    found
+}
+
+/// The candidates that one index offers.
+pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate> {
+    if index.spec.hidden || !covers_query(index, &query.filter) {
+        return Vec::new();
+    }
+    if index.spec.has(IndexField::Sphere2d)
+        && let Some(candidate) = geo(index, &query.filter)
+    {
+        return vec![candidate];
+    }
+    by_bounds(index, query).into_iter().collect()
+}
+
+/// Whether every document that the query matches has an entry in the index.
+fn covers_query(index: &Index, filter: &Filter) -> bool {
+    match index.spec.filter() {
+        Ok(None) => true,
+        Ok(Some(wanted)) => partial::implies(filter, &wanted),
+        Err(_) => false,
+    }
+}
+
+/// Conditions on a path that an index can use, with the number of the conjunct they come from.
+/// `within` tells that the condition stands inside an `$elemMatch`, which bounds alone do not prove.
+struct Condition<'f> {
+    conjunct: usize,
+    path: String,
+    predicate: &'f Predicate,
+    within: bool,
+}
+
+fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
+    let mut found = Vec::new();
+    for (conjunct, part) in filter.conjuncts().iter().enumerate() {
+        if let Filter::Field { path, predicate } = part {
+            collect(conjunct, path.as_str(), predicate, false, &mut found);
+        }
+    }
+    found
+}
+
+fn collect<'f>(
+    conjunct: usize,
+    path: &str,
+    predicate: &'f Predicate,
+    within: bool,
+    found: &mut Vec<Condition<'f>>,
+) {
+    found.push(Condition {
+        conjunct,
+        path: path.to_owned(),
+        predicate,
+        within,
+    });
+    if let Predicate::ElemMatchObject(inner) = predicate {
+        for part in inner.conjuncts() {
+            if let Filter::Field {
+                path: rest,
+                predicate,
+            } = part
+            {
+                collect(conjunct, &format!("{path}.{rest}"), predicate, true, found);
+            }
+        }
+    }
+}
+
+/// Documents by `_id`.
+fn primary(query: &QuerySpec, filter: &Filter) -> Option<Candidate> {
+    let mut bounds = FieldBounds::all();
+    let mut proven = vec![false; filter.conjuncts().len()];
+    for condition in conditions(filter)
+        .iter()
+        .filter(|condition| condition.path == "_id" && !condition.within)
+    {
+        if let Some(own) = FieldBounds::from_predicate(condition.predicate, IndexField::Ascending) {
+            // An `_id` is never an array, so conditions on it meet in one value.
+            bounds = bounds.intersect(&own);
+            proven[condition.conjunct] = own.is_exact();
+        }
+    }
+    let is_selective = !bounds.is_all();
+    let order = query.sort.as_deref().and_then(primary_order);
+    if !is_selective && order.is_none() {
+        return None;
+    }
+    let access = Access::Primary(PrimaryAccess {
+        bounds,
+        order: order.unwrap_or(Order::Forward),
+    });
+    Some(Candidate {
+        access,
+        residual: residual(filter, &proven),
+        is_selective,
+    })
+}
+
+/// The direction in which documents by `_id` come in the order of `sort`.
+pub(super) fn primary_order(sort: &Sort) -> Option<Order> {
+    let [field] = sort.fields() else { return None };
+    (field.path.as_str() == "_id").then(|| order_of(field.direction == Direction::Ascending))
+}
+
+fn order_of(ascending: bool) -> Order {
+    if ascending {
+        Order::Forward
+    } else {
+        Order::Backward
+    }
+}
+
+fn by_bounds(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
+    let filter = &query.filter;
+    let mut proven = vec![false; filter.conjuncts().len()];
+    let bounds = field_bounds(index, filter, &mut proven);
+    let is_selective = bounds.first().is_some_and(|first| !first.is_all());
+    if !is_selective && !bounds.iter().all(FieldBounds::is_all) {
+        // Bounds on later fields alone do not narrow the walk, but the walk can still give an order.
+        proven.fill(false);
+    }
+    let mut access = IndexAccess {
+        index: index.clone(),
+        bounds,
+        order: Order::Forward,
+    };
+    if !is_selective {
+        access.bounds = vec![FieldBounds::all(); index.spec.key.len()];
+    }
+    let order = query
+        .sort
+        .as_deref()
+        .and_then(|sort| index_order(&access, sort));
+    let holds_all = !index.spec.sparse
+        && index.spec.partial_filter.is_none()
+        && index.spec.key.iter().all(|(_, field)| field.is_by_value());
+    if !is_selective && (order.is_none() || !holds_all) {
+        return None;
+    }
+    if is_selective && skips_missing(index) && matches_missing(&access.bounds) {
+        return None;
+    }
+    access.order = order.unwrap_or(Order::Forward);
+    let residual = residual(filter, &proven);
+    Some(Candidate {
+        access: Access::Index(access),
+        residual,
+        is_selective,
+    })
+}
+
+/// Whether documents without the fields have no entry.
+fn skips_missing(index: &Index) -> bool {
+    index.spec.sparse || index.spec.has(IndexField::Sphere2d)
+}
+
+/// Whether a missing field lies within the bounds of every field.
+fn matches_missing(bounds: &[FieldBounds]) -> bool {
+    bounds.iter().all(FieldBounds::contains_null)
+}
+
+/// The bounds of each field of the key. `proven` is set for conjuncts that they answer completely.
+fn field_bounds(index: &Index, filter: &Filter, proven: &mut [bool]) -> Vec<FieldBounds> {
+    let multikey = index.multikey();
+    let conditions = conditions(filter);
+    let mut bounds: Vec<FieldBounds> = Vec::with_capacity(index.spec.key.len());
+    let mut arrays_bounded: Vec<&str> = Vec::new();
+    for (position, (path, field)) in index.spec.key.iter().enumerate() {
+        let root = path.split('.').next().unwrap_or(path);
+        // Under one array, two conditions may hold for different elements, while an entry holds
+        // values of one element: only the first may be a bound.
+        let shared = multikey.field(position) && arrays_bounded.contains(&root);
+        let mut own = FieldBounds::all();
+        for condition in conditions
+            .iter()
+            .filter(|condition| condition.path == *path)
+        {
+            let usable = !shared && (!multikey.field(position) || own.is_all());
+            let found = FieldBounds::from_predicate(condition.predicate, *field).filter(|_| usable);
+            if let Some(found) = found {
+                let negated = matches!(condition.predicate, Predicate::Not(_));
+                let certain =
+                    found.is_exact() && !condition.within && !(negated && multikey.field(position));
+                proven[condition.conjunct] |= certain;
+                own = own.intersect(&found);
+            }
+        }
+        if multikey.field(position) && !own.is_all() {
+            arrays_bounded.push(root);
+        }
+        bounds.push(own);
+    }
+    bounds
+}
+
+/// The direction in which an index within bounds gives the order of `sort`.
+pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
+    let index = &access.index;
+    if index.multikey().is_multikey() || sort.fields().is_empty() {
+        return None;
+    }
+    let is_fixed = |path: &str| {
+        let position = index.spec.key.iter().position(|(own, _)| own == path);
+        position.is_some_and(|position| access.bounds[position].is_single_point())
+    };
+    let mut forward = None;
+    let mut keys = index.spec.key.iter().zip(&access.bounds);
+    for field in sort
+        .fields()
+        .iter()
+        .filter(|field| !is_fixed(field.path.as_str()))
+    {
+        let (_, kind) = loop {
+            let ((path, kind), bounds) = keys.next()?;
+            if path == field.path.as_str() {
+                break (path, kind);
+            }
+            if !bounds.is_single_point() {
+                return None;
+            }
+        };
+        if !kind.is_by_value() {
+            return None;
+        }
+        let same = kind.direction() == field.direction;
+        if *forward.get_or_insert(same) != same {
+            return None;
+        }
+    }
+    Some(order_of(forward.unwrap_or(true)))
+}
+
+/// A scan of the area that a geo condition asks for.
+fn geo(index: &Arc<Index>, filter: &Filter) -> Option<Candidate> {
+    let position = index
+        .spec
+        .key
+        .iter()
+        .position(|(_, field)| *field == IndexField::Sphere2d)?;
+    let path = &index.spec.key[position].0;
+    let (conjunct, region, condition) = geo_condition(filter, path)?;
+    let mut proven = vec![false; filter.conjuncts().len()];
+    let bounds: Vec<FieldBounds> = field_bounds(index, filter, &mut proven)
+        .into_iter()
+        .take(position)
+        .collect();
+    let prefixes = prefixes(index, &bounds)?;
+    // Only the conditions on leading fields are bounds of this scan.
+    for (number, part) in filter.conjuncts().iter().enumerate() {
+        let leading = matches!(part, Filter::Field { path, .. }
+            if index.spec.key[..position].iter().any(|(own, _)| own == path.as_str()));
+        proven[number] &= leading;
+    }
+    proven[conjunct] = true;
+    let access = GeoAccess {
+        index: index.clone(),
+        region,
+        condition: Arc::new(condition),
+        position,
+        prefixes,
+        bounds,
+    };
+    Some(Candidate {
+        access: Access::Geo(access),
+        residual: residual(filter, &proven),
+        is_selective: true,
+    })
+}
+
+fn geo_condition(filter: &Filter, wanted: &str) -> Option<(usize, Arc<Region>, Filter)> {
+    filter
+        .conjuncts()
+        .iter()
+        .enumerate()
+        .find_map(|(number, part)| match part {
+            Filter::Field {
+                path,
+                predicate: Predicate::GeoWithin(region) | Predicate::GeoIntersects(region),
+            } if path.as_str() == wanted => Some((number, region.clone(), part.clone())),
+            _ => None,
+        })
+}
+
+/// The encodings of all combinations of the leading fields' values; `None` when one is not fixed.
+fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<u8>>> {
+    let mut prefixes = vec![Vec::new()];
+    for (bounds, (_, field)) in bounds.iter().zip(&index.spec.key) {
+        let values = bounds.points()?;
+        if prefixes.len() * values.len() > PREFIXES_MAX {
+            return None;
+        }
+        let extend = |prefix: &Vec<u8>| {
+            let prefix = prefix.clone();
+            let with = |value: &&bson::Bson| {
+                let mut extended = prefix.clone();
+                with_raw(value, |raw| {
+                    encode(raw, field.direction(), &mut extended, &mut TypeBits::new())
+                });
+                extended
+            };
+            values.iter().map(with).collect::<Vec<_>>()
+        };
+        prefixes = prefixes.iter().flat_map(extend).collect();
+    }
+    prefixes.sort();
+    prefixes.dedup();
+    Some(prefixes)
+}
+
+/// The conjuncts that are not proven.
+fn residual(filter: &Filter, proven: &[bool]) -> Option<Arc<Filter>> {
+    let mut rest: Vec<Filter> = filter
+        .conjuncts()
+        .iter()
+        .zip(proven)
+        .filter(|(_, proven)| !**proven)
+        .map(|(part, _)| part.clone())
+        .collect();
+    match rest.len() {
+        0 => None,
+        1 => rest.pop().map(Arc::new),
+        _ => Some(Arc::new(Filter::And(rest))),
+    }
+}
+
+/// An `$or` each of whose branches has an index of its own.
+fn union(collection: &Collection, query: &QuerySpec) -> Option<Candidate> {
+    let conjuncts = query.filter.conjuncts();
+    let position = conjuncts
+        .iter()
+        .position(|part| matches!(part, Filter::Or(_)))?;
+    let Filter::Or(alternatives) = &conjuncts[position] else {
+        return None;
+    };
+    let mut branches = Vec::with_capacity(alternatives.len());
+    for alternative in alternatives {
+        let own = QuerySpec {
+            filter: Arc::new(alternative.clone()),
+            sort: None,
+            ..query.clone()
+        };
+        let best = candidates(collection, &own)
+            .into_iter()
+            .find(|candidate| candidate.is_selective)?;
+        branches.push(Branch {
+            access: best.access,
+            residual: best.residual,
+        });
+    }
+    let mut proven = vec![false; conjuncts.len()];
+    proven[position] = true;
+    let residual = residual(&query.filter, &proven);
+    Some(Candidate {
+        access: Access::Union(branches),
+        residual,
+        is_selective: true,
+    })
+}
+
+/// A walk over a whole index, because the client asked for that index.
+pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
+    let bounds = vec![FieldBounds::all(); index.spec.key.len()];
+    let access = IndexAccess {
+        index: index.clone(),
+        bounds,
+        order: Order::Forward,
+    };
+    let residual = (!matches!(*query.filter, Filter::Always)).then(|| query.filter.clone());
+    Candidate {
+        access: Access::Index(access),
+        residual,
+        is_selective: false,
+    }
+}

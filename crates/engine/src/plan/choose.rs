@@ -1,0 +1,220 @@
+//! Picks the cheapest candidate.
+//!
+//! One selective candidate is taken as it is. Several are compared by the number of their entries,
+//! counted up to a bound that grows until one candidate is seen to be smaller. No histograms, no
+//! trial runs, no cache.
+
+use super::access::Access;
+use super::candidate::{Candidate, candidates, for_index, primary_order};
+use super::{Hint, Plan, QuerySpec};
+use crate::catalog::Collection;
+use crate::error::{Error, Result};
+use crate::query::{Filter, Sort};
+use crate::storage::Order;
+use meridian_value::key::Direction;
+
+/// What the planner may ask about amounts.
+pub trait Sizes {
+    /// Documents in the collection.
+    fn documents(&self) -> u64;
+
+    /// Entries of an access path, counted up to `at_most`.
+    ///
+    /// # Errors
+    /// Storage failures.
+    fn entries(&self, access: &Access, at_most: u64) -> Result<u64>;
+}
+
+/// Entries counted of every candidate in the first, second, ... round.
+const ROUNDS: [u64; 2] = [128, 8_192];
+/// Reading a document after its entry costs as much as this many entries of a scan.
+const FETCH_COST: f64 = 8.0;
+/// Holding and sorting a row costs as much as this many entries.
+const SORT_COST: f64 = 4.0;
+
+/// The plan for a query on a collection.
+///
+/// # Errors
+/// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
+pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
+    if matches!(*query.filter, Filter::Never) {
+        return Ok(finish(
+            Candidate {
+                access: Access::Nothing,
+                residual: None,
+                is_selective: true,
+            },
+            query,
+            Vec::new(),
+        ));
+    }
+    if let Some(hint) = &query.hint {
+        let candidate = hinted(collection, &query, hint)?;
+        return Ok(finish(candidate, query, Vec::new()));
+    }
+    if let Some(direction) = query.sort.as_deref().and_then(Sort::natural) {
+        let candidate = collection_scan(&query, natural_order(direction));
+        return Ok(finish(candidate, query, Vec::new()));
+    }
+    let mut found = candidates(collection, &query);
+    let best = choose(&found, &query, sizes)?;
+    let chosen = match best {
+        Some(position) => found.swap_remove(position),
+        None => collection_scan(&query, scan_order(&query)),
+    };
+    let rejected = found
+        .into_iter()
+        .map(|candidate| candidate.access)
+        .collect();
+    Ok(finish(chosen, query, rejected))
+}
+
+fn natural_order(direction: Direction) -> Order {
+    match direction {
+        Direction::Ascending => Order::Forward,
+        Direction::Descending => Order::Backward,
+    }
+}
+
+fn scan_order(query: &QuerySpec) -> Order {
+    query
+        .sort
+        .as_deref()
+        .and_then(primary_order)
+        .unwrap_or(Order::Forward)
+}
+
+fn collection_scan(query: &QuerySpec, order: Order) -> Candidate {
+    let everything = matches!(*query.filter, Filter::Always);
+    Candidate {
+        access: Access::Collection(order),
+        residual: (!everything).then(|| query.filter.clone()),
+        is_selective: false,
+    }
+}
+
+fn finish(candidate: Candidate, query: QuerySpec, rejected: Vec<Access>) -> Plan {
+    let sorted = candidate.access.sorts(&query);
+    let sort = query
+        .sort
+        .clone()
+        .filter(|sort| !sorted && !sort.is_empty());
+    Plan {
+        access: candidate.access,
+        residual: candidate.residual,
+        sort,
+        query,
+        rejected,
+    }
+}
+
+fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Candidate> {
+    let unknown = || {
+        Error::bad_value(
+            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
+        )
+    };
+    let is_id = |key: &bson::RawDocument| {
+        meridian_value::compare_documents(key, &bson::rawdoc! { "_id": 1 }).is_eq()
+    };
+    let index = match hint {
+        Hint::Natural(order) => return Ok(collection_scan(query, *order)),
+        Hint::Name(name) if name == "_id_" => None,
+        Hint::Key(key) if is_id(key) => None,
+        Hint::Name(name) => Some(
+            collection
+                .index(name)
+                .filter(|index| index.ready)
+                .ok_or_else(unknown)?,
+        ),
+        Hint::Key(key) => Some(
+            collection
+                .ready_indexes()
+                .find(|index| {
+                    meridian_value::compare_documents(index.spec.key_pattern(), key).is_eq()
+                })
+                .ok_or_else(unknown)?,
+        ),
+    };
+    let Some(index) = index else {
+        let own = |candidate: &Candidate| matches!(candidate.access, Access::Primary(_));
+        let found = candidates(collection, query).into_iter().find(own);
+        return Ok(found.unwrap_or_else(|| collection_scan(query, scan_order(query))));
+    };
+    let found = for_index(index, query).into_iter().next();
+    Ok(found.unwrap_or_else(|| super::candidate::whole_index(index, query)))
+}
+
+/// The position of the best candidate; `None` for the collection scan.
+fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<Option<usize>> {
+    let selective: Vec<usize> = (0..found.len())
+        .filter(|at| found[*at].is_selective)
+        .collect();
+    if found.is_empty() {
+        return Ok(None);
+    }
+    if selective.is_empty() {
+        return Ok(Some(cheapest_order(found)));
+    }
+    let ordered = found
+        .iter()
+        .position(|candidate| candidate.access.sorts(query));
+    if let [only] = selective.as_slice()
+        && (query.sort.is_none() || ordered.is_none() || ordered == Some(*only))
+    {
+        return Ok(Some(*only));
+    }
+    let mut counts = vec![sizes.documents(); found.len()];
+    for (round, at_most) in ROUNDS.into_iter().enumerate() {
+        let mut settled = round + 1 == ROUNDS.len();
+        for at in &selective {
+            counts[*at] = sizes.entries(&found[*at].access, at_most)?;
+            settled |= counts[*at] < at_most;
+        }
+        if settled {
+            break;
+        }
+    }
+    let cost = |at: &usize| cost(&found[*at], counts[*at], query);
+    let order = |a: &usize, b: &usize| {
+        cost(a)
+            .total_cmp(&cost(b))
+            .then_with(|| proven(&found[*b]).cmp(&proven(&found[*a])))
+    };
+    Ok((0..found.len()).min_by(order))
+}
+
+/// Among walks over whole indexes that give the order, the first: `_id` when it is one.
+fn cheapest_order(found: &[Candidate]) -> usize {
+    found
+        .iter()
+        .position(|candidate| matches!(candidate.access, Access::Primary(_)))
+        .unwrap_or(0)
+}
+
+/// How much of the filter the entries prove: fewer conjuncts left is better.
+fn proven(candidate: &Candidate) -> usize {
+    usize::MAX
+        - candidate
+            .residual
+            .as_ref()
+            .map_or(0, |filter| filter.conjuncts().len())
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn cost(candidate: &Candidate, entries: u64, query: &QuerySpec) -> f64 {
+    let fetch = if matches!(candidate.access, Access::Primary(_) | Access::Collection(_)) {
+        1.0
+    } else {
+        FETCH_COST
+    };
+    let mut rows = entries as f64;
+    if candidate.access.sorts(query) {
+        if let (Some(limit), None) = (query.limit, &candidate.residual) {
+            rows = rows.min(limit.saturating_add(query.skip) as f64);
+        }
+        rows * (1.0 + fetch)
+    } else {
+        rows * (1.0 + fetch + SORT_COST)
+    }
+}

@@ -1,0 +1,213 @@
+//! A plan as MongoDB's `explain` shows it, with what Meridian adds.
+
+use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+use super::{FieldBounds, Plan};
+use crate::catalog::Index;
+use crate::query::Filter;
+use crate::storage::Order;
+use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::{cstr, rawdoc};
+
+/// The tree of stages, root first, without figures.
+pub fn plan_document(plan: &Plan) -> RawDocumentBuf {
+    let query = &plan.query;
+    let mut node = access_document(&plan.access, plan.residual.as_deref(), &query.filter_source);
+    if let Some(sort) = &plan.sort {
+        let mut stage = rawdoc! { "stage": "SORT" };
+        stage.append(cstr!("sortPattern"), sort.to_document());
+        stage.append(cstr!("memLimit"), crate::exec::SORT_BYTES_MAX as i64);
+        if let Some(limit) = query.limit {
+            stage.append(
+                cstr!("limitAmount"),
+                signed(limit.saturating_add(query.skip)),
+            );
+        }
+        stage.append(cstr!("type"), "simple");
+        node = above(stage, node);
+    }
+    if query.skip > 0 {
+        let mut stage = rawdoc! { "stage": "SKIP" };
+        stage.append(cstr!("skipAmount"), signed(query.skip));
+        node = above(stage, node);
+    }
+    if let (Some(projection), Some(source)) = (&query.projection, &query.projection_source) {
+        let name = if projection.is_inclusion() {
+            "PROJECTION_SIMPLE"
+        } else {
+            "PROJECTION_DEFAULT"
+        };
+        let mut stage = rawdoc! { "stage": name };
+        stage.append(cstr!("transformBy"), source.clone());
+        node = above(stage, node);
+    }
+    if let (Some(limit), None) = (query.limit, &plan.sort) {
+        let mut stage = rawdoc! { "stage": "LIMIT" };
+        stage.append(cstr!("limitAmount"), signed(limit));
+        node = above(stage, node);
+    }
+    node
+}
+
+/// The stages of a count: entries alone where they prove enough.
+pub fn count_document(plan: &Plan) -> RawDocumentBuf {
+    let stage = rawdoc! { "stage": "COUNT" };
+    let input = match &plan.access {
+        Access::Index(access) if plan.counts_by_entries() => index_scan("COUNT_SCAN", access),
+        Access::Geo(access) if plan.counts_by_entries() => geo_scan("COUNT_SCAN", access),
+        access => access_document(access, plan.residual.as_deref(), &plan.query.filter_source),
+    };
+    above(stage, input)
+}
+
+/// `stage` over `input`.
+pub fn above(mut stage: RawDocumentBuf, input: RawDocumentBuf) -> RawDocumentBuf {
+    stage.append(cstr!("inputStage"), input);
+    stage
+}
+
+/// One access path with the test that follows it.
+pub fn access_document(
+    access: &Access,
+    residual: Option<&Filter>,
+    source: &RawDocument,
+) -> RawDocumentBuf {
+    match access {
+        Access::Nothing => rawdoc! { "stage": "EOF" },
+        Access::Collection(order) => {
+            let mut stage = rawdoc! { "stage": "COLLSCAN" };
+            append_filter(&mut stage, residual, source);
+            stage.append(cstr!("direction"), direction(*order));
+            stage
+        }
+        Access::Primary(access) => primary(access, residual, source),
+        Access::Index(access) => fetch(index_scan("IXSCAN", access), residual, source),
+        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), residual, source),
+        Access::Union(branches) => {
+            let mut inputs = RawArrayBuf::new();
+            for Branch { access, residual } in branches {
+                inputs.push(access_document(access, residual.as_deref(), source));
+            }
+            let mut stage = rawdoc! { "stage": "OR" };
+            append_filter(&mut stage, residual, source);
+            stage.append(cstr!("inputStages"), inputs);
+            stage
+        }
+    }
+}
+
+fn fetch(input: RawDocumentBuf, residual: Option<&Filter>, source: &RawDocument) -> RawDocumentBuf {
+    let mut stage = rawdoc! { "stage": "FETCH" };
+    append_filter(&mut stage, residual, source);
+    above(stage, input)
+}
+
+fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>, source: &RawDocument) {
+    if residual.is_some() {
+        stage.append(cstr!("filter"), source.to_owned());
+    }
+}
+
+fn primary(
+    access: &PrimaryAccess,
+    residual: Option<&Filter>,
+    source: &RawDocument,
+) -> RawDocumentBuf {
+    if access.bounds.is_single_point() {
+        let mut stage = rawdoc! { "stage": "IDHACK" };
+        append_filter(&mut stage, residual, source);
+        return stage;
+    }
+    let mut stage =
+        rawdoc! { "stage": "CLUSTERED_IXSCAN", "keyPattern": { "_id": 1 }, "indexName": "_id_" };
+    append_filter(&mut stage, residual, source);
+    stage.append(cstr!("direction"), direction(access.order));
+    let mut bounds = RawDocumentBuf::new();
+    bounds.append(
+        cstr!("_id"),
+        texts(&access.bounds, access.order == Order::Backward),
+    );
+    stage.append(cstr!("indexBounds"), bounds);
+    stage
+}
+
+fn index_scan(name: &str, access: &IndexAccess) -> RawDocumentBuf {
+    let mut stage = index_facts(name, &access.index);
+    stage.append(cstr!("direction"), direction(access.order));
+    let mut bounds = RawDocumentBuf::new();
+    for ((path, field), own) in access.index.spec.key.iter().zip(&access.bounds) {
+        let descending = field.direction() == meridian_value::key::Direction::Descending;
+        let reversed = descending != (access.order == Order::Backward);
+        append(&mut bounds, path, texts(own, reversed));
+    }
+    stage.append(cstr!("indexBounds"), bounds);
+    stage
+}
+
+fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
+    let mut stage = index_facts(name, &access.index);
+    stage.append(cstr!("direction"), "forward");
+    let mut bounds = RawDocumentBuf::new();
+    for (position, (path, _)) in access.index.spec.key.iter().enumerate() {
+        match access.bounds.get(position) {
+            Some(own) => append(&mut bounds, path, texts(own, false)),
+            None if position == access.position => {
+                let ranges = crate::geo::cover(&access.region, crate::geo::CoverLimits::default());
+                let mut list = RawArrayBuf::new();
+                ranges
+                    .iter()
+                    .for_each(|range| list.push(format!("[{}, {}]", range.first, range.last)));
+                append(&mut bounds, path, list);
+            }
+            None => append(&mut bounds, path, texts(&FieldBounds::all(), false)),
+        }
+    }
+    stage.append(cstr!("indexBounds"), bounds);
+    stage
+}
+
+fn index_facts(name: &str, index: &Index) -> RawDocumentBuf {
+    let spec = &index.spec;
+    let mut stage = rawdoc! { "stage": name };
+    stage.append(cstr!("keyPattern"), spec.key_pattern().to_owned());
+    stage.append(cstr!("indexName"), spec.name.as_str());
+    stage.append(cstr!("isMultiKey"), index.multikey().is_multikey());
+    let mut paths = RawDocumentBuf::new();
+    for (position, (path, _)) in spec.key.iter().enumerate() {
+        let mut arrays = RawArrayBuf::new();
+        if index.multikey().field(position) {
+            arrays.push(path.as_str());
+        }
+        append(&mut paths, path, arrays);
+    }
+    stage.append(cstr!("multiKeyPaths"), paths);
+    stage.append(cstr!("isUnique"), spec.unique);
+    stage.append(cstr!("isSparse"), spec.sparse);
+    stage.append(cstr!("isPartial"), spec.partial_filter.is_some());
+    stage.append(cstr!("indexVersion"), 2);
+    stage
+}
+
+fn texts(bounds: &FieldBounds, reversed: bool) -> RawArrayBuf {
+    let mut array = RawArrayBuf::new();
+    for text in bounds.texts(reversed) {
+        array.push(text);
+    }
+    array
+}
+
+fn append(document: &mut RawDocumentBuf, path: &str, value: impl bson::raw::BindRawBsonRef) {
+    if let Ok(name) = CString::try_from(path) {
+        document.append(&*name, value);
+    }
+}
+
+fn direction(order: Order) -> &'static str {
+    match order {
+        Order::Forward => "forward",
+        Order::Backward => "backward",
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

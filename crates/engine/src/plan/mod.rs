@@ -1,0 +1,111 @@
+//! Chooses how a statement finds its documents, as a value that can be printed.
+//!
+//! In: a collection's indexes and a parsed query. Out: a [`Plan`]: one access path, what must still be
+//! tested on documents, and what follows (sort, skip, limit, projection). Candidates come from the
+//! filter's conjuncts; where several compete, their entries are counted, up to a bound, and the
+//! fewest win. Deliberately absent: running the plan (see `exec`), caching plans.
+
+mod access;
+mod bounds;
+mod candidate;
+mod choose;
+mod explain;
+mod partial;
+
+pub use access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+pub use bounds::{ByteRange, FieldBounds};
+pub use choose::{Sizes, plan};
+pub use explain::{above, access_document, count_document, plan_document};
+
+use crate::error::{Code, Error, Result};
+use crate::query::{Filter, Projection, Sort};
+use crate::storage::Order;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::sync::Arc;
+
+/// What a statement asks for, parsed.
+#[derive(Clone)]
+pub struct QuerySpec {
+    /// What must match.
+    pub filter: Arc<Filter>,
+    /// The filter as the client wrote it.
+    pub filter_source: RawDocumentBuf,
+    /// The order of the rows.
+    pub sort: Option<Arc<Sort>>,
+    /// Rows to leave out at the beginning.
+    pub skip: u64,
+    /// Rows to return at most.
+    pub limit: Option<u64>,
+    /// The shape of the rows.
+    pub projection: Option<Arc<Projection>>,
+    /// The projection as the client wrote it.
+    pub projection_source: Option<RawDocumentBuf>,
+    /// What the client wants used.
+    pub hint: Option<Hint>,
+}
+
+/// What a client's `hint` asks for.
+#[derive(Debug, Clone)]
+pub enum Hint {
+    /// The collection itself, in this direction (`{$natural: 1}`).
+    Natural(Order),
+    /// The index with this name.
+    Name(String),
+    /// The index with this key pattern.
+    Key(RawDocumentBuf),
+}
+
+impl Hint {
+    /// Parses a `hint`; an empty document or string is none.
+    ///
+    /// # Errors
+    /// `FailedToParse` for other types.
+    pub fn parse(hint: Option<RawBsonRef<'_>>) -> Result<Option<Self>> {
+        match hint {
+            None => Ok(None),
+            Some(RawBsonRef::String("")) => Ok(None),
+            Some(RawBsonRef::String(name)) => Ok(Some(Self::Name(name.to_owned()))),
+            Some(RawBsonRef::Document(key)) if key.is_empty() => Ok(None),
+            Some(RawBsonRef::Document(key)) => Self::parse_key(key).map(Some),
+            Some(_) => Err(Error::new(
+                Code::FailedToParse,
+                "Hint must be a string or an object",
+            )),
+        }
+    }
+
+    fn parse_key(key: &RawDocument) -> Result<Self> {
+        let Ok(Some(natural)) = key.get("$natural") else {
+            return Ok(Self::Key(key.to_owned()));
+        };
+        let number = meridian_value::number::Number::from_raw(natural)
+            .and_then(|number| number.to_i64_exact());
+        match number {
+            Some(1) => Ok(Self::Natural(Order::Forward)),
+            Some(-1) => Ok(Self::Natural(Order::Backward)),
+            _ => Err(Error::bad_value("$natural hint must be 1 or -1")),
+        }
+    }
+}
+
+/// How a statement is carried out.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where the documents come from.
+    pub access: Access,
+    /// What the access path does not prove: tested on documents.
+    pub residual: Option<Arc<Filter>>,
+    /// A sort that the access path does not give.
+    pub sort: Option<Arc<Sort>>,
+    /// What the client asked for.
+    pub query: QuerySpec,
+    /// Candidates that were not chosen, for `explain`.
+    pub rejected: Vec<Access>,
+}
+
+impl Plan {
+    /// Whether counting the access path's entries answers a count: nothing is left to test.
+    pub fn counts_by_entries(&self) -> bool {
+        self.residual.is_none()
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether a query stays within a partial index: everything it matches must match the index's filter.
+//!
+//! Conservative: a `false` only means that the index is not used.
+
+use crate::query::{Comparison, Filter, Predicate};
+use bson::RawBson;
+use std::cmp::Ordering;
+
+/// Whether every document that matches `query` matches `partial`.
+pub(super) fn implies(query: &Filter, partial: &Filter) -> bool {
+    match partial {
+        Filter::Always => true,
+        Filter::And(parts) => parts.iter().all(|part| implies(query, part)),
+        Filter::Or(parts) => parts.iter().any(|part| implies(query, part)),
+        Filter::Field { path, predicate } => {
+            query.conjuncts().iter().any(|conjunct| match conjunct {
+                Filter::Field {
+                    path: own,
+                    predicate: asked,
+                } => own == path && predicate_implies(asked, predicate),
+                Filter::Or(branches) => branches.iter().all(|branch| implies(branch, partial)),
+                _ => false,
+            })
+        }
+        _ => false,
+    }
+}
+
+fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {
+    match (asked, needed) {
+        (Predicate::Compare(comparison, operand), Predicate::Exists(true)) => {
+            !matches!(operand, RawBson::Null)
+                || matches!(comparison, Comparison::Lt | Comparison::Gt)
+        }
+        (Predicate::In(list), Predicate::Exists(true)) => !list.has_null(),
+        (Predicate::Exists(true), Predicate::Exists(true)) => true,
+        (
+            Predicate::Type(_)
+            | Predicate::Regex(_)
+            | Predicate::Mod(_)
+            | Predicate::Size(_)
+            | Predicate::ElemMatchObject(_)
+            | Predicate::ElemMatchValue(_)
+            | Predicate::GeoWithin(_)
+            | Predicate::GeoIntersects(_),
+            Predicate::Exists(true),
+        ) => true,
+        (Predicate::Compare(asked, a), Predicate::Compare(needed, b)) => {
+            comparison_implies(*asked, a, *needed, b)
+        }
+        (Predicate::In(list), Predicate::Compare(needed, b)) => {
+            list.patterns().is_empty()
+                && list
+                    .values()
+                    .iter()
+                    .all(|a| comparison_implies(Comparison::Eq, a, *needed, b))
+        }
+        (Predicate::Type(asked), Predicate::Type(needed)) => {
+            asked.kinds().all(|kind| needed.contains(kind))
+        }
+        (Predicate::In(asked), Predicate::In(needed)) => {
+            asked.patterns().is_empty()
+                && asked.values().iter().all(|value| {
+                    needed
+                        .values()
+                        .iter()
+                        .any(|other| compare(value, other) == Ordering::Equal)
+                })
+        }
+        (Predicate::Compare(Comparison::Eq, value), Predicate::In(needed)) => needed
+            .values()
+            .iter()
+            .any(|other| compare(value, other) == Ordering::Equal),
+        _ => false,
+    }
+}
+
+/// Whether `x <asked> a` makes `x <needed> b` certain.
+fn comparison_implies(asked: Comparison, a: &RawBson, needed: Comparison, b: &RawBson) -> bool {
+    let bracket = |value: &RawBson| meridian_value::canonical_type(value.as_raw_bson_ref());
+    if bracket(a) != bracket(b) {
+        return false;
+    }
+    let order = compare(a, b);
+    match (asked, needed) {
+        (Comparison::Eq, Comparison::Eq) => order == Ordering::Equal,
+        (Comparison::Eq | Comparison::Lt | Comparison::Lte, Comparison::Lte) => {
+            order != Ordering::Greater
+        }
+        (Comparison::Eq | Comparison::Lte, Comparison::Lt) => order == Ordering::Less,
+        (Comparison::Lt, Comparison::Lt) => order != Ordering::Greater,
+        (Comparison::Eq | Comparison::Gt | Comparison::Gte, Comparison::Gte) => {
+            order != Ordering::Less
+        }
+        (Comparison::Eq | Comparison::Gte, Comparison::Gt) => order == Ordering::Greater,
+        (Comparison::Gt, Comparison::Gt) => order != Ordering::Less,
+        _ => false,
+    }
+}
+
+fn compare(a: &RawBson, b: &RawBson) -> Ordering {
+    meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{RawDocumentBuf, rawdoc};
+
+    fn holds(query: RawDocumentBuf, partial: RawDocumentBuf) -> bool {
+        implies(
+            &Filter::parse(&query).unwrap(),
+            &Filter::parse(&partial).unwrap(),
+        )
+    }
+
+    #[test]
+    fn only_queries_inside_the_partial_filter_may_use_its_index() {
+        let over_five = || rawdoc! { "a": { "$gt": 5 } };
+        assert!(holds(rawdoc! { "a": { "$gt": 5 }, "b": 1 }, over_five()));
+        assert!(holds(rawdoc! { "a": 6 }, over_five()));
+        assert!(holds(rawdoc! { "a": { "$in": [6, 7] } }, over_five()));
+        assert!(!holds(rawdoc! { "a": { "$in": [5, 7] } }, over_five()));
+        assert!(!holds(rawdoc! { "a": { "$gte": 5 } }, over_five()));
+        assert!(!holds(rawdoc! { "a": "x" }, over_five()));
+        assert!(!holds(rawdoc! { "b": 6 }, over_five()));
+        let exists = || rawdoc! { "a": { "$exists": true } };
+        assert!(holds(rawdoc! { "a": 1 }, exists()));
+        assert!(!holds(rawdoc! { "a": null }, exists()));
+    }
+}
