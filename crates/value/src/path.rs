@@ -254,7 +254,7 @@ fn visit_array<'a>(
             _ if steps.is_last() => {
                 visitor(Visited {
                     value: Some(value),
-                    array_index: Some(index),
+                    array_index: None,
                 })?;
             }
             RawBsonRef::Document(document) => {

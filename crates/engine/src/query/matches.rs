@@ -25,21 +25,7 @@ impl Filter {
         self.evaluate(document, &mut None)
     }
 
-    /// The index in the outermost array that made the filter match: what `a.$` stands for.
-    /// `None` when the document does not match or no array was passed through.
-    ///
-    /// # Errors
-    /// As [`Filter::matches`].
-    pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>> {
-        let mut position = None;
-        Ok(if self.evaluate(document, &mut position)? {
-            position
-        } else {
-            None
-        })
-    }
-
-    fn evaluate(&self, document: &RawDocument, position: &mut Position) -> Result<bool> {
+    pub(super) fn evaluate(&self, document: &RawDocument, position: &mut Position) -> Result<bool> {
         match self {
             Self::Always => Ok(true),
             Self::Never => Ok(false),

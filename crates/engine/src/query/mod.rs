@@ -10,6 +10,7 @@ mod filter;
 mod matches;
 mod parse;
 mod pattern;
+mod position;
 mod projection;
 pub mod schema;
 mod simplify;

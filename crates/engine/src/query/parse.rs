@@ -226,6 +226,12 @@ impl Parser<'_> {
                 return Err(Error::bad_value("$text expects an object"));
             }
             "$where" | "$text" | "$sampleRate" => return Err(Error::not_implemented(name)),
+            "$not" => {
+                return Err(Error::bad_value(
+                    "unknown top level operator: $not. If you are trying to negate an entire \
+                     expression, use $nor.",
+                ));
+            }
             _ => {
                 return Err(Error::bad_value(format!(
                     "unknown top level operator: {name}. If you have a field name that starts with \

@@ -3,8 +3,10 @@
 //! In: raw values. Out: text that equals `BSONElement::toString` of MongoDB 6.0, so that
 //! messages which quote the client's own operands read the same. Nothing parses this text.
 
-use bson::raw::RawBsonRef;
+use bson::raw::{RawBinaryRef, RawBsonRef};
+use bson::spec::BinarySubtype;
 use bson::{RawArray, RawDocument};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// `name: value`, as MongoDB quotes one element of a document.
@@ -16,17 +18,12 @@ pub fn element(name: &str, value: RawBsonRef<'_>) -> String {
 pub fn text(value: RawBsonRef<'_>) -> String {
     match value {
         RawBsonRef::Double(number) => with_point(general(number, 16)),
-        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => format!("\"{text}\""),
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => {
+            format!("\"{}\"", cut(text, 159, 150))
+        }
         RawBsonRef::Document(document) => document_text(document),
         RawBsonRef::Array(array) => array_text(array),
-        RawBsonRef::Binary(binary) => {
-            let mut out = format!("BinData({}, ", u8::from(binary.subtype));
-            for byte in binary.bytes {
-                let _ = write!(out, "{byte:02X}");
-            }
-            out.push(')');
-            out
-        }
+        RawBsonRef::Binary(binary) => binary_text(binary),
         RawBsonRef::Undefined => "undefined".into(),
         RawBsonRef::ObjectId(id) => format!("ObjectId('{id}')"),
         RawBsonRef::Boolean(value) => value.to_string(),
@@ -35,7 +32,7 @@ pub fn text(value: RawBsonRef<'_>) -> String {
         RawBsonRef::RegularExpression(regex) => {
             format!("/{}/{}", regex.pattern.as_str(), regex.options.as_str())
         }
-        RawBsonRef::JavaScriptCode(code) => code.into(),
+        RawBsonRef::JavaScriptCode(code) => cut(code, 80, 70).into(),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             format!("CodeWScope( {}, {})", code.code, document_text(code.scope))
         }
@@ -47,6 +44,47 @@ pub fn text(value: RawBsonRef<'_>) -> String {
         RawBsonRef::MaxKey => "MaxKey".into(),
         RawBsonRef::DbPointer(_) => "DBRef".into(),
     }
+}
+
+/// `UUID("...")`, or the bytes in hexadecimal, of which MongoDB writes 70 when there are more
+/// than 80.
+fn binary_text(binary: RawBinaryRef<'_>) -> String {
+    const UUID_DASHES: [usize; 4] = [4, 6, 8, 10];
+    if binary.subtype == BinarySubtype::Uuid && binary.bytes.len() == 16 {
+        let mut out = String::from("UUID(\"");
+        for (index, byte) in binary.bytes.iter().enumerate() {
+            let dash = if UUID_DASHES.contains(&index) {
+                "-"
+            } else {
+                ""
+            };
+            let _ = write!(out, "{dash}{byte:02x}");
+        }
+        return out + "\")";
+    }
+    let is_long = binary.bytes.len() > 80;
+    let shown = if is_long {
+        &binary.bytes[..70]
+    } else {
+        binary.bytes
+    };
+    let mut out = format!("BinData({}, ", u8::from(binary.subtype));
+    for byte in shown {
+        let _ = write!(out, "{byte:02X}");
+    }
+    out + if is_long { "...)" } else { ")" }
+}
+
+/// The text, or its first `kept` bytes and dots when it is longer than `length_max` bytes.
+fn cut(text: &str, length_max: usize, kept: usize) -> Cow<'_, str> {
+    if text.len() <= length_max {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=kept)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    Cow::Owned(format!("{}...", &text[..end]))
 }
 
 /// A document in MongoDB's notation: `{}` or `{ a: 1, b: 2 }`.

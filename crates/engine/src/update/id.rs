@@ -1,9 +1,11 @@
 //! `_id`: first in every document, of a type that can be one, and never altered by an update.
 
 use super::raw::{Field, fields, write_document, write_element};
+use super::{Applied, ApplyMode};
 use crate::error::{Code, Error, Result};
 use crate::query::{text, type_name};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::borrow::Cow;
 
 /// The `_id` field.
 pub(super) fn find(document: &RawDocument) -> Result<Option<Field<'_>>> {
@@ -33,7 +35,7 @@ pub(super) fn with_id_first(document: &RawDocument) -> Result<RawDocumentBuf> {
 }
 
 /// The document with another one's `_id` in front of it.
-pub(super) fn prepended(document: &RawDocument, id: &Field<'_>) -> Result<RawDocumentBuf> {
+fn prepended(document: &RawDocument, id: &Field<'_>) -> Result<RawDocumentBuf> {
     let bytes = document.as_bytes();
     let mut out = Vec::with_capacity(bytes.len() + id.range.len());
     write_document(&mut out, |out| {
@@ -41,6 +43,37 @@ pub(super) fn prepended(document: &RawDocument, id: &Field<'_>) -> Result<RawDoc
         out.extend_from_slice(&bytes[4..bytes.len() - 1]);
     });
     super::document(out)
+}
+
+/// A whole new document in the place of an old one: under the old `_id` when it brings none,
+/// which MongoDB counts as a modification even when nothing else differs.
+///
+/// # Errors
+/// `ImmutableField` when its `_id` is another one; that of an `_id` that cannot be stored.
+pub(super) fn under_old_id(
+    old: &RawDocument,
+    new: Cow<'_, RawDocument>,
+    mode: ApplyMode,
+) -> Result<Applied> {
+    let old_id = find(old)?;
+    let Some(id) = find(&new)? else {
+        let Some(old_id) = old_id else {
+            return Ok(Applied::Changed(new.into_owned()));
+        };
+        refuse_array(old_id.value()?)?;
+        return Ok(Applied::Changed(prepended(&new, &old_id)?));
+    };
+    match mode {
+        ApplyMode::Update => check_stored(&new)?,
+        ApplyMode::InsertOnUpsert => refuse_array(id.value()?)?,
+    }
+    check_unaltered(old, &new)?;
+    let new = with_id_first(&new)?;
+    Ok(if new.as_bytes() == old.as_bytes() {
+        Applied::Unchanged
+    } else {
+        Applied::Changed(new)
+    })
 }
 
 /// Refuses an `_id` that cannot be stored.
@@ -96,7 +129,7 @@ fn check_names(value: RawBsonRef<'_>) -> Result<()> {
 ///
 /// # Errors
 /// `ImmutableField`.
-pub(super) fn check_unaltered(old: &RawDocument, new: &RawDocument) -> Result<()> {
+fn check_unaltered(old: &RawDocument, new: &RawDocument) -> Result<()> {
     let (Some(old), Some(new)) = (find(old)?, find(new)?) else {
         return Ok(());
     };
@@ -117,7 +150,7 @@ pub(super) fn check_unaltered(old: &RawDocument, new: &RawDocument) -> Result<()
 ///
 /// # Errors
 /// `NotSingleValueField`.
-pub(super) fn refuse_array(id: RawBsonRef<'_>) -> Result<()> {
+fn refuse_array(id: RawBsonRef<'_>) -> Result<()> {
     if !matches!(id, RawBsonRef::Array(_)) {
         return Ok(());
     }

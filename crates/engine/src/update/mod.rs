@@ -8,6 +8,8 @@
 //!
 //! The way through: `parse` and `path` → `tree` → `apply` → `operators` → `raw`.
 
+#[cfg(test)]
+mod answers;
 mod apply;
 mod array_filters;
 mod id;
@@ -23,7 +25,7 @@ mod upsert;
 pub use operators::next_timestamp;
 pub use pipeline::PipelineUpdate;
 pub use replace::Replacement;
-pub use upsert::upsert_document;
+pub use upsert::{check_upsert_filter, upsert_document};
 
 use crate::error::{Code, Error, Result};
 use crate::query::malformed;
@@ -151,22 +153,16 @@ impl Update {
         array_position: Option<usize>,
         mode: ApplyMode,
     ) -> Result<Applied> {
-        let new = match self {
+        match self {
             Self::Operators(Operators { tree, filters, .. }) => {
-                let new = apply::apply(tree, filters, old, array_position, mode)?;
-                return new.map_or(Ok(Applied::Unchanged), |bytes| {
-                    Ok(Applied::Changed(self::document(bytes)?))
-                });
+                match apply::apply(tree, filters, old, array_position, mode)? {
+                    Some(bytes) => Ok(Applied::Changed(document(bytes)?)),
+                    None => Ok(Applied::Unchanged),
+                }
             }
-            Self::Replacement(replacement) => replacement.apply(old, mode)?,
-            Self::Pipeline(pipeline) => pipeline.apply(old, mode)?,
-        };
-        let is_same = new.as_bytes() == old.as_bytes();
-        Ok(if is_same {
-            Applied::Unchanged
-        } else {
-            Applied::Changed(new)
-        })
+            Self::Replacement(replacement) => replacement.apply(old, mode),
+            Self::Pipeline(pipeline) => pipeline.apply(old, mode),
+        }
     }
 }
 

@@ -2,16 +2,16 @@
 
 use super::operators::next_timestamp;
 use super::raw::{Edit, Field, Value, fields, splice};
-use super::{ApplyMode, dollar_field, id};
+use super::{Applied, ApplyMode, dollar_field, id};
 use crate::error::Result;
 use bson::Timestamp;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::borrow::Cow;
 
 /// A parsed replacement document.
 #[derive(Debug)]
 pub struct Replacement {
     document: RawDocumentBuf,
-    has_id: bool,
     /// The first field whose name begins with a dollar sign: refused only where one updates.
     dollar_field: Option<Box<str>>,
     /// Whether a top-level field asks for the server's timestamp.
@@ -27,11 +27,9 @@ impl Replacement {
         super::check_depth(document)?;
         let mut dollar_field = None;
         let mut has_empty_timestamp = false;
-        let mut has_id = false;
         for field in fields(document) {
             let field = field?;
             let name = field.name();
-            has_id |= name == "_id";
             if name.starts_with('$') && dollar_field.is_none() {
                 dollar_field = Some(name.into());
             }
@@ -40,31 +38,21 @@ impl Replacement {
         let document = id::with_id_first(document)?;
         Ok(Self {
             document,
-            has_id,
             dollar_field,
             has_empty_timestamp,
         })
     }
 
     /// The new document; the old one's `_id` leads when the replacement has none.
-    pub(super) fn apply(&self, old: &RawDocument, mode: ApplyMode) -> Result<RawDocumentBuf> {
+    pub(super) fn apply(&self, old: &RawDocument, mode: ApplyMode) -> Result<Applied> {
         if let (Some(name), ApplyMode::Update) = (&self.dollar_field, mode) {
             return Err(dollar_field(name));
         }
-        let mut new = self.document.clone();
+        let mut new = Cow::Borrowed(&*self.document);
         if self.has_empty_timestamp {
-            new = with_timestamps(&new)?;
+            new = Cow::Owned(with_timestamps(&new)?);
         }
-        if self.has_id {
-            id::check_stored(&new)?;
-            id::check_unaltered(old, &new)?;
-            return Ok(new);
-        }
-        let Some(old_id) = id::find(old)? else {
-            return Ok(new);
-        };
-        id::refuse_array(old_id.value()?)?;
-        id::prepended(&new, &old_id)
+        id::under_old_id(old, new, mode)
     }
 }
 

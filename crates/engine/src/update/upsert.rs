@@ -13,6 +13,23 @@ use std::collections::BTreeMap;
 /// The values that a filter demands of paths, by path.
 type Equalities<'a> = BTreeMap<&'a str, RawBsonRef<'a>>;
 
+/// Refuses a filter that an upsert may not have, whether or not a document matches it.
+///
+/// # Errors
+/// `QueryFeatureNotAllowed` for `$expr`.
+pub fn check_upsert_filter(filter: &Filter) -> Result<()> {
+    match filter {
+        Filter::Expr(_) => Err(Error::new(
+            Code::QueryFeatureNotAllowed,
+            "$expr is not allowed in the query predicate for an upsert",
+        )),
+        Filter::And(children) | Filter::Or(children) | Filter::Nor(children) => {
+            children.iter().try_for_each(check_upsert_filter)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The document to insert when no document matches `filter`: what its equalities say (those
 /// under `$and`, `$all`, `$in` of one value and `$or` of one branch too) with `update` applied.
 /// A document without `_id` is for the caller to complete.

@@ -90,7 +90,8 @@ impl Operator {
             Self::Bits(bits) => bits.update(existing, place),
             Self::RenameFrom(source) => {
                 let value = rename::source_value(source, place)?;
-                Ok(value.map_or(Outcome::Unchanged, |value| set(&value, existing)))
+                // A modification even where the values are equal.
+                Ok(value.map_or(Outcome::Unchanged, Outcome::Set))
             }
         }
     }

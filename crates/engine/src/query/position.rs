@@ -1,0 +1,130 @@
+//! Which array element `a.$` stands for.
+//!
+//! In: a filter and a document. Out: the index, in the outermost array, of the element that
+//! matched last in MongoDB's order of evaluation, which is not the order in which the client
+//! wrote the conditions: MongoDB sorts them by kind and path.
+
+use super::filter::{Comparison, Filter, Predicate};
+use crate::error::Result;
+use bson::RawDocument;
+
+impl Filter {
+    /// The index in the outermost array that made the filter match: what `a.$` stands for.
+    /// `None` when the document does not match or no array was passed through.
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>> {
+        let mut position = None;
+        Ok(if self.locate(document, &mut position)? {
+            position
+        } else {
+            None
+        })
+    }
+
+    fn locate(&self, document: &RawDocument, position: &mut Option<usize>) -> Result<bool> {
+        match self {
+            Self::And(children) => {
+                let mut children: Vec<&Filter> = children.iter().collect();
+                children.sort_by_key(|child| child.evaluation_order());
+                for child in children {
+                    if !child.locate(document, position)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            // Equalities of one path are an `$in` by now; other branches leave no position.
+            Self::Or(_) => self.matches(document),
+            _ => self.evaluate(document, position),
+        }
+    }
+
+    /// The rank of the condition's kind among MongoDB's, and its path.
+    fn evaluation_order(&self) -> (u8, &str) {
+        match self {
+            Self::And(_) => (0, ""),
+            Self::Or(_) => (1, ""),
+            Self::Field { predicate, .. } => (rank(predicate), self.path()),
+            Self::Nor(_) => (RANK_NOT + 1, ""),
+            _ => (u8::MAX, ""),
+        }
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Field { path, .. } => path.as_str(),
+            _ => "",
+        }
+    }
+}
+
+const RANK_NOT: u8 = 15;
+
+/// MongoDB's order of `MatchExpression::MatchType`.
+fn rank(predicate: &Predicate) -> u8 {
+    match predicate {
+        Predicate::And(_) => 0,
+        Predicate::ElemMatchObject(_) => 2,
+        Predicate::ElemMatchValue(_) => 3,
+        Predicate::Size(_) => 4,
+        Predicate::Compare(Comparison::Eq, _) => 5,
+        Predicate::Compare(Comparison::Lte, _) => 6,
+        Predicate::Compare(Comparison::Lt, _) => 7,
+        Predicate::Compare(Comparison::Gt, _) => 8,
+        Predicate::Compare(Comparison::Gte, _) => 9,
+        Predicate::Regex(_) => 10,
+        Predicate::Mod(_) => 11,
+        Predicate::Exists(_) => 12,
+        Predicate::In(_) => 13,
+        Predicate::Bits(_) => 14,
+        Predicate::Not(_) => RANK_NOT,
+        Predicate::Type(_) => 17,
+        Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) => 18,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    /// What mongod 6.0.5 changed with `$set: {"z.$": 9}`.
+    #[test]
+    fn the_last_condition_in_mongodbs_order_decides() {
+        let document = rawdoc! { "a": [1, 2, 3, 2], "b": [3, 2, 1], "g": [{ "x": 1 }, { "x": 2 }] };
+        for (query, position) in [
+            (rawdoc! { "a": 2, "b": 1 }, Some(2)),
+            (rawdoc! { "b": 1, "a": 2 }, Some(2)),
+            (rawdoc! { "g.x": 2, "a": 3 }, Some(1)),
+            (rawdoc! { "a": { "$in": [3] }, "b": 2 }, Some(1)),
+            (rawdoc! { "b": 2, "a": { "$in": [3, 9] } }, Some(2)),
+            (rawdoc! { "a": 2, "b": { "$gt": 2 } }, Some(0)),
+            (
+                rawdoc! { "a": 1, "g": { "$elemMatch": { "x": 2 } } },
+                Some(0),
+            ),
+            (rawdoc! { "b": 1, "a": { "$exists": true } }, Some(0)),
+            (rawdoc! { "a": { "$type": "int" }, "b": 1 }, Some(0)),
+            (rawdoc! { "a": { "$all": [3, 2] } }, Some(1)),
+            (rawdoc! { "a": { "$lt": 4, "$gt": 2 } }, Some(2)),
+            (rawdoc! { "$or": [{ "b": 1 }, { "b": 7 }] }, Some(2)),
+            (rawdoc! { "$or": [{ "a": 2 }, { "b": 3 }] }, None),
+            (
+                rawdoc! { "$and": [{ "$or": [{ "a": 3 }, { "a": 8 }] }, { "b": 2 }] },
+                Some(2),
+            ),
+            (rawdoc! { "a.1": 2, "b": 1 }, Some(2)),
+            (rawdoc! { "b.2": 1 }, None),
+            (rawdoc! { "a": 77 }, None),
+        ] {
+            let filter = Filter::parse(&query).unwrap();
+            assert_eq!(
+                filter.array_position(&document).unwrap(),
+                position,
+                "{query:?}"
+            );
+        }
+    }
+}
