@@ -151,21 +151,23 @@ pub fn command_message(body: &RawDocument) -> Vec<u8> {
     message
 }
 
-/// An `insert` under construction: documents are appended as raw bytes.
-pub struct InsertMessage {
+/// A command with a document sequence (`insert`'s `documents`, `update`'s `updates`, `delete`'s
+/// `deletes`) under construction: documents are appended as raw bytes.
+pub struct SequenceMessage {
     message: Vec<u8>,
     sequence_at: usize,
     count: usize,
 }
 
-impl InsertMessage {
-    /// Starts an `insert` whose body (with `$db`, without `documents`) is given.
-    pub fn new(body: &RawDocument, capacity_bytes: usize) -> Self {
+impl SequenceMessage {
+    /// Starts a command whose body (with `$db`, without the sequence called `name`) is given.
+    pub fn new(body: &RawDocument, name: &str, capacity_bytes: usize) -> Self {
         let mut message = start_message(body, capacity_bytes);
         message.push(1);
         let sequence_at = message.len();
         message.extend_from_slice(&[0; 4]);
-        message.extend_from_slice(b"documents\0");
+        message.extend_from_slice(name.as_bytes());
+        message.push(0);
         Self {
             message,
             sequence_at,
@@ -241,7 +243,7 @@ mod tests {
     fn an_insert_message_carries_its_lengths() {
         let body = rawdoc! { "insert": "events", "$db": "weather" };
         let document = rawdoc! { "a": 1 };
-        let mut insert = InsertMessage::new(&body, 100);
+        let mut insert = SequenceMessage::new(&body, "documents", 100);
         insert
             .append(|out| {
                 out.extend_from_slice(document.as_bytes());

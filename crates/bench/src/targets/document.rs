@@ -184,6 +184,13 @@ impl DocumentServer {
         Client::connect(&self.address)
     }
 
+    /// Whether a server that was started still runs; others are taken to.
+    pub fn is_running(&mut self) -> bool {
+        self.owned
+            .as_mut()
+            .is_none_or(|owned| owned.process.is_running())
+    }
+
     /// What the operating system says, when the server is ours.
     pub fn observe(&self) -> Option<Observation> {
         self.owned.as_ref().map(Owned::observe)

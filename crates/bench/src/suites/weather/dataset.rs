@@ -7,7 +7,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use super::encode::{self, Key};
 use super::generator::{DAY_MS, Event, FIRST_DAY_MS, Generator};
 use super::rectangle::{EVENTS_PUBLISHED, Rectangle};
-use crate::client::InsertMessage;
+use crate::client::SequenceMessage;
 
 /// Events in one write.
 pub const BATCH: usize = 1000;
@@ -168,7 +168,7 @@ pub fn encode_messages(
     let started = Instant::now();
     let mut batches = Vec::new();
     for_each_batch(events, |events| {
-        let mut message = InsertMessage::new(body, events.len() * EVENT_BYTES);
+        let mut message = SequenceMessage::new(body, "documents", events.len() * EVENT_BYTES);
         for event in events {
             let appended = message.append(|out| {
                 encode(event, out);

@@ -41,11 +41,11 @@ fn measure(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> a
     load_then_index(server, plan, report)?;
     load_by_driver(server, plan, report)?;
     load_with_indexes(server, plan, report)?;
-    storage(server, report)?;
-    counts(server, plan, report)?;
-    areas(server, plan, report)?;
-    pages(server, plan, report)?;
-    roll_ups(server, plan, report)?;
+    storage(server, DATABASE, report)?;
+    counts(server, DATABASE, plan, report)?;
+    areas(server, DATABASE, plan, report)?;
+    pages(server, DATABASE, plan, report)?;
+    roll_ups(server, DATABASE, plan, report)?;
     memory(server, report);
     if plan.ageing {
         age(server, plan, report)?;
@@ -136,7 +136,7 @@ pub fn send_messages(
     })
 }
 
-fn record_load(report: &mut TargetReport, name: &str, load: &Load, encode_seconds: f64) {
+pub(super) fn record_load(report: &mut TargetReport, name: &str, load: &Load, encode_seconds: f64) {
     let per_event = |seconds: f64| seconds * 1e6 / load.events as f64;
     report.add(Measure::single("Ingest", name, Unit::PerSecond, load.rate()).noted(format!(
         "client {:.2} µs of processor an event while it ran; generating and encoding, {:.2} µs an event, was done before",
@@ -253,7 +253,7 @@ fn load_with_indexes(
         ));
         report.peak_during_load(after.memory_peak_bytes);
     }
-    let stored = count_command(server, &doc! {})?;
+    let stored = count_command(server, DATABASE, &doc! {})?;
     ensure!(
         stored == plan.dataset.events,
         "the collection holds {stored} of {} events",
@@ -263,15 +263,15 @@ fn load_with_indexes(
 }
 
 /// Flushes and waits until the sizes stand still.
-fn settle(server: &DocumentServer) -> anyhow::Result<Document> {
+fn settle(server: &DocumentServer, database: &str) -> anyhow::Result<Document> {
     let spinner = progress::spinner(&format!("{}: settling", server.name));
     server.command("admin", doc! { "fsync": 1 })?;
     let started = Instant::now();
-    let mut last = server.command(DATABASE, doc! { "collStats": EVENTS })?;
+    let mut last = server.command(database, doc! { "collStats": EVENTS })?;
     let mut still = 0;
     while still < 3 && started.elapsed() < SETTLE_TIMEOUT {
         std::thread::sleep(Duration::from_secs(1));
-        let now = server.command(DATABASE, doc! { "collStats": EVENTS })?;
+        let now = server.command(database, doc! { "collStats": EVENTS })?;
         still = if sizes(&now) == sizes(&last) {
             still + 1
         } else {
@@ -290,8 +290,12 @@ fn sizes(statistics: &Document) -> [Option<u64>; 2] {
     ]
 }
 
-fn storage(server: &DocumentServer, report: &mut TargetReport) -> anyhow::Result<()> {
-    let statistics = settle(server)?;
+pub(super) fn storage(
+    server: &DocumentServer,
+    database: &str,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
+    let statistics = settle(server, database)?;
     let data = number(&statistics, "storageSize").context("collStats has no storageSize")?;
     let index = number(&statistics, "totalIndexSize").context("collStats has no totalIndexSize")?;
     report.add(megabytes("Storage", "data", data));
@@ -306,7 +310,7 @@ fn storage(server: &DocumentServer, report: &mut TargetReport) -> anyhow::Result
     Ok(())
 }
 
-fn memory(server: &DocumentServer, report: &mut TargetReport) {
+pub(super) fn memory(server: &DocumentServer, report: &mut TargetReport) {
     if let Some(cache) = server.cache_bytes() {
         report.add(megabytes("Storage", "cache in use", cache));
     }
@@ -328,12 +332,21 @@ pub fn megabytes(group: &str, name: &str, bytes: u64) -> Measure {
     Measure::single(group, name, Unit::Megabytes, bytes as f64 / 1e6)
 }
 
-fn count_command(server: &DocumentServer, filter: &Document) -> anyhow::Result<u64> {
-    let reply = server.command(DATABASE, doc! { "count": EVENTS, "query": filter })?;
+fn count_command(
+    server: &DocumentServer,
+    database: &str,
+    filter: &Document,
+) -> anyhow::Result<u64> {
+    let reply = server.command(database, doc! { "count": EVENTS, "query": filter })?;
     number(&reply, "n").context("the count has no number")
 }
 
-fn counts(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> anyhow::Result<()> {
+pub(super) fn counts(
+    server: &DocumentServer,
+    database: &str,
+    plan: &Plan,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
     let Questions {
         date,
         number,
@@ -345,7 +358,7 @@ fn counts(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> an
     let mut ask = |name: &str, expected: u64, filter: &dyn Fn() -> anyhow::Result<Document>| {
         let mut found = 0;
         let samples = time_runs(plan.repeats, || {
-            found = count_command(server, &filter()?)?;
+            found = count_command(server, database, &filter()?)?;
             Ok(())
         })?;
         report.add(Measure::new("Counts", name, Unit::Milliseconds, samples));
@@ -379,7 +392,7 @@ fn counts(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> an
             &|| queries::typed_number(field, range),
         )?;
     }
-    count_by_aggregate(server, plan, report, date)
+    count_by_aggregate(server, database, plan, report, date)
 }
 
 /// The two number ranges with their labels and right answers.
@@ -396,13 +409,14 @@ pub fn number_ranges(
 
 fn count_by_aggregate(
     server: &DocumentServer,
+    database: &str,
     plan: &Plan,
     report: &mut TargetReport,
     date: Between,
 ) -> anyhow::Result<()> {
     let collection = server
         .driver
-        .database(DATABASE)
+        .database(database)
         .collection::<RawDocumentBuf>(EVENTS);
     let mut found = 0;
     let samples = time_runs(plan.repeats, || {
@@ -415,14 +429,19 @@ fn count_by_aggregate(
     report.answer(name, found, plan.answers.date)
 }
 
-fn areas(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> anyhow::Result<()> {
+pub(super) fn areas(
+    server: &DocumentServer,
+    database: &str,
+    plan: &Plan,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
     for (zoom, rectangle) in plan.dataset.questions().zooms.iter().enumerate() {
         let name = format!("zoom {}", zoom + 1);
         let spinner = progress::spinner(&format!("{}: counting {name}", server.name));
         let filter = queries::in_area(rectangle);
         let mut found = 0;
         let samples = time_runs(plan.repeats, || {
-            found = count_command(server, &filter)?;
+            found = count_command(server, database, &filter)?;
             Ok(())
         })?;
         spinner.finish_and_clear();
@@ -441,11 +460,16 @@ fn areas(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> any
     Ok(())
 }
 
-fn pages(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> anyhow::Result<()> {
+pub(super) fn pages(
+    server: &DocumentServer,
+    database: &str,
+    plan: &Plan,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
     for (zoom, rectangle) in plan.dataset.questions().zooms.iter().enumerate() {
         let name = format!("zoom {}", zoom + 1);
-        page_raw(server, plan, report, rectangle, &name)?;
-        let events = page_by_driver(server, plan, report, rectangle, &name)?;
+        page_raw(server, database, plan, report, rectangle, &name)?;
+        let events = page_by_driver(server, database, plan, report, rectangle, &name)?;
         check_page(&events, rectangle, plan)?;
         let expected = PAGE.min(plan.answers.zooms[zoom]);
         report.answer(&format!("page, {name}"), events.len() as u64, expected)?;
@@ -455,6 +479,7 @@ fn pages(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> any
 
 fn page_raw(
     server: &DocumentServer,
+    database: &str,
     plan: &Plan,
     report: &mut TargetReport,
     rectangle: &Rectangle,
@@ -463,7 +488,7 @@ fn page_raw(
     let mut client = server.plain_client()?;
     let filter = RawDocumentBuf::try_from(&queries::in_area(rectangle))?;
     let message = command_message(&rawdoc! {
-        "find": EVENTS, "filter": filter, "limit": PAGE as i32, "batchSize": PAGE as i32, "$db": DATABASE,
+        "find": EVENTS, "filter": filter, "limit": PAGE as i32, "batchSize": PAGE as i32, "$db": database,
     });
     let mut bytes = 0;
     let samples = time_runs(plan.repeats, || {
@@ -485,6 +510,7 @@ fn page_raw(
 
 fn page_by_driver(
     server: &DocumentServer,
+    database: &str,
     plan: &Plan,
     report: &mut TargetReport,
     rectangle: &Rectangle,
@@ -492,7 +518,7 @@ fn page_by_driver(
 ) -> anyhow::Result<Vec<Document>> {
     let collection = server
         .driver
-        .database(DATABASE)
+        .database(database)
         .collection::<Document>(EVENTS);
     let mut events = Vec::new();
     let samples = time_runs(plan.repeats, || {
@@ -537,12 +563,17 @@ fn check_page(events: &[Document], rectangle: &Rectangle, plan: &Plan) -> anyhow
     Ok(())
 }
 
-fn roll_ups(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> anyhow::Result<()> {
+pub(super) fn roll_ups(
+    server: &DocumentServer,
+    database: &str,
+    plan: &Plan,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
     for (from, into, pipeline) in queries::roll_ups() {
         let spinner = progress::spinner(&format!("{}: roll-up to {into}", server.name));
         let started = Instant::now();
         server.command(
-            DATABASE,
+            database,
             doc! { "aggregate": from, "pipeline": pipeline, "cursor": {} },
         )?;
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
@@ -555,7 +586,7 @@ fn roll_ups(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> 
         ));
         let total = doc! { "$group": { "_id": null, "events": { "$sum": "$events" } } };
         let reply = server.command(
-            DATABASE,
+            database,
             doc! { "aggregate": into, "pipeline": [total], "cursor": {} },
         )?;
         let first = reply

@@ -8,6 +8,7 @@
 
 pub mod ageing;
 pub mod dataset;
+pub mod demonstrate;
 pub mod document;
 pub mod encode;
 pub mod generator;
