@@ -7,6 +7,7 @@ use super::parse::{IntegerError, integer};
 use super::text::element;
 use crate::error::{Error, Result};
 use bson::raw::RawBsonRef;
+use meridian_value::number::Decimal;
 
 /// Which of the four questions is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +100,10 @@ impl BitTest {
                     (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
                 fits && number.trunc() == number && self.test_integer(number as i64)
             }
-            RawBsonRef::Decimal128(_) => {
-                integer("", value).is_ok_and(|number| self.test_integer(number.0))
+            // Rounded half to even; what no int64 holds is the least of them.
+            RawBsonRef::Decimal128(number) => {
+                let whole = Decimal::from_bson(number).round(0).to_i64_exact();
+                self.test_integer(whole.unwrap_or(i64::MIN))
             }
             RawBsonRef::Binary(binary) => self.test(|position| {
                 let byte = binary

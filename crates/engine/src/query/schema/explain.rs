@@ -214,16 +214,16 @@ impl Allowed {
     fn failed_patterns(&self, document: &RawDocument) -> Option<RawDocumentBuf> {
         let mut entries = Vec::new();
         for (pattern, schema) in &self.patterns {
-            for (name, value) in document.iter().flatten() {
-                if !pattern.is_match(name.as_str()) || schema.conforms(value) {
-                    continue;
-                }
-                let mut entry = Details::default();
-                entry.set("propertyName", name.as_str());
-                entry.label(&schema.label);
-                entry.set("regexMatched", pattern.source());
-                entries.push(entry.with("details", array(schema.failures(value))).build());
-            }
+            // MongoDB names the first failing property of each pattern.
+            let failing = document.iter().flatten().find(|(name, value)| {
+                pattern.is_match(name.as_str()) && !schema.conforms(*value)
+            });
+            let Some((name, value)) = failing else { continue };
+            let mut entry = Details::default();
+            entry.set("propertyName", name.as_str());
+            entry.label(&schema.label);
+            entry.set("regexMatched", pattern.source());
+            entries.push(entry.with("details", array(schema.failures(value))).build());
         }
         (!entries.is_empty()).then(|| {
             Details::of("patternProperties")
@@ -268,7 +268,7 @@ impl Rule {
                     .filter(|(_, (item, schema))| !schema.conforms(*item))
                     .map(|(index, (item, schema))| {
                         Details::default()
-                            .with("itemIndex", index as i32)
+                            .with("itemIndex", index as i64)
                             .with("details", array(schema.failures(item)))
                             .build()
                     });
