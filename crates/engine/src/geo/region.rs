@@ -15,7 +15,7 @@ use super::planar::Planar;
 use super::relate;
 use super::text::{document_text, value_text};
 use crate::Result;
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawBson, RawBsonRef, RawDocument};
 use s2rst::s2::{Cell, CellId};
 
 /// Which of the two questions a region answers.
@@ -31,6 +31,7 @@ pub enum GeoOperator {
 #[derive(Debug)]
 pub struct Region {
     operator: GeoOperator,
+    operand: RawBson,
     shape: Shape,
 }
 
@@ -142,7 +143,7 @@ impl Region {
                 value_text(argument)
             )));
         }
-        Ok(Self::prepare(GeoOperator::Within, geometry))
+        Ok(Self::prepare(GeoOperator::Within, geometry, argument))
     }
 
     /// Parses the argument of `$geoIntersects`.
@@ -162,10 +163,10 @@ impl Region {
                 value_text(argument)
             )));
         }
-        Ok(Self::prepare(GeoOperator::Intersects, geometry))
+        Ok(Self::prepare(GeoOperator::Intersects, geometry, argument))
     }
 
-    fn prepare(operator: GeoOperator, parsed: Parsed) -> Self {
+    fn prepare(operator: GeoOperator, parsed: Parsed, argument: RawBsonRef<'_>) -> Self {
         let shape = match parsed {
             Parsed::GeoJson(geometry) => {
                 Shape::Parts(geometry.parts().into_iter().map(Prepared::new).collect())
@@ -173,7 +174,16 @@ impl Region {
             Parsed::Cap(cap) => Shape::Cap(cap),
             Parsed::Planar(planar) => Shape::Planar(planar),
         };
-        Self { operator, shape }
+        Self {
+            operator,
+            operand: RawBson::from(argument),
+            shape,
+        }
+    }
+
+    /// The argument as the client wrote it, for `explain`.
+    pub fn operand(&self) -> &RawBson {
+        &self.operand
     }
 
     /// Which operator the region was parsed for.

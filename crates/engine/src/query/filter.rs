@@ -188,6 +188,17 @@ impl Filter {
         }
     }
 
+    /// Whether `$expr` occurs anywhere in the filter.
+    pub fn has_expression(&self) -> bool {
+        match self {
+            Self::Expr(_) => true,
+            Self::And(children) | Self::Or(children) | Self::Nor(children) => {
+                children.iter().any(Self::has_expression)
+            }
+            _ => false,
+        }
+    }
+
     /// The conjuncts: the children of an `And`, or the filter itself.
     pub fn conjuncts(&self) -> &[Filter] {
         match self {

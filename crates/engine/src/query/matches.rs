@@ -155,10 +155,7 @@ fn any_element<'a>(
     let RawBsonRef::Array(array) = value else {
         return false;
     };
-    let found = array
-        .into_iter()
-        .flatten()
-        .position(|element| holds(element));
+    let found = array.into_iter().flatten().position(&mut holds);
     if found.is_some() {
         *position = found;
     }

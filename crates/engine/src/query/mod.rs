@@ -6,6 +6,7 @@
 //! `$sampleRate` answer with an error that names them.
 
 mod bits;
+mod describe;
 mod filter;
 mod matches;
 mod parse;
@@ -46,3 +47,6 @@ pub(crate) fn append(
     let name = <&bson::raw::CStr>::try_from(name).expect("a name from BSON has no NUL");
     document.append(name, value);
 }
+
+/// What a pipeline puts before the errors of its constant parts; queries word them otherwise.
+pub(crate) const FOLDING_PREFIX: &str = "Failed to optimize pipeline :: caused by :: ";

@@ -210,7 +210,8 @@ impl Parser<'_> {
                 )));
             }
             "$expr" => {
-                let expression = Expression::parse(value, &self.context.scope)?;
+                let expression =
+                    Expression::parse(value, &self.context.scope).map_err(folding_error)?;
                 Filter::Expr(Box::new(Condition::new(
                     expression,
                     self.context.variables.clone(),
@@ -413,6 +414,14 @@ fn first_operator(value: RawBsonRef<'_>) -> Option<&str> {
         return None;
     };
     document.iter().next()?.ok().map(|(name, _)| name.as_str())
+}
+
+/// In a query, what computing a constant part raises is introduced by other words.
+fn folding_error(mut error: Error) -> Error {
+    if let Some(own) = error.message.strip_prefix(super::FOLDING_PREFIX) {
+        error.message = format!("Failed to optimize expression :: caused by :: {own}");
+    }
+    error
 }
 
 fn is_near(name: &str) -> bool {

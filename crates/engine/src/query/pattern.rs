@@ -376,7 +376,7 @@ impl<'a> Translator<'a> {
         self.out.push(kind);
         if self.chars.next_if_eq(&'{').is_some() {
             self.out.push('{');
-            while let Some(next) = self.chars.next() {
+            for next in self.chars.by_ref() {
                 self.out.push(next);
                 if next == '}' {
                     break;

@@ -43,7 +43,10 @@ fn simplify_predicate(predicate: Predicate) -> Predicate {
         Predicate::In(list) if list.values().is_empty() && list.patterns().len() == 1 => {
             Predicate::Regex(list.patterns()[0].clone())
         }
-        Predicate::Not(inner) => Predicate::Not(Box::new(simplify_predicate(*inner))),
+        Predicate::Not(inner) => match simplify_predicate(*inner) {
+            Predicate::Not(twice) => *twice,
+            once => Predicate::Not(Box::new(once)),
+        },
         other => other,
     }
 }
@@ -87,6 +90,10 @@ fn negated_disjunction(children: Vec<Filter>) -> Filter {
         Filter::Always => Filter::Never,
         Filter::Never => Filter::Always,
         Filter::Or(children) => Filter::Nor(children),
+        Filter::Field { path, predicate } => Filter::Field {
+            path,
+            predicate: simplify_predicate(Predicate::Not(Box::new(predicate))),
+        },
         other => Filter::Nor(vec![other]),
     }
 }

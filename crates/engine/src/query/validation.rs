@@ -35,7 +35,11 @@ pub fn validation_failure(
         _ => clauses(validator).and_then(|clauses| joined(clauses).explain(document, Side::Failed)),
     };
     let details = details.unwrap_or_else(|error| {
-        super::append(&mut report, "note", "failed to generate document validation error");
+        super::append(
+            &mut report,
+            "note",
+            "failed to generate document validation error",
+        );
         error_document(&error)
     });
     super::append(&mut report, "details", details);
@@ -59,7 +63,11 @@ enum Side {
 
 impl Side {
     fn other(self) -> Self {
-        if self == Self::Failed { Self::Held } else { Self::Failed }
+        if self == Self::Failed {
+            Self::Held
+        } else {
+            Self::Failed
+        }
     }
 }
 
@@ -99,7 +107,10 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
             }
             ("$expr", expression) => found.push(Clause::Expression(expression)),
             ("$id" | "$ref" | "$db", value) => {
-                found.push(Clause::Silent(format!("{{ {name}: {{ {} }} }}", element("$eq", value))));
+                found.push(Clause::Silent(format!(
+                    "{{ {name}: {{ {} }} }}",
+                    element("$eq", value)
+                )));
             }
             (_, value) if name.starts_with('$') => {
                 found.push(Clause::Silent(format!("{{ {} }}", element(name, value))));
@@ -108,11 +119,21 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
                 found.extend(path_clauses(path, operators)?);
             }
             (path, value) => {
-                let operator = if value.as_regex().is_some() { "$regex" } else { "$eq" };
+                let operator = if value.as_regex().is_some() {
+                    "$regex"
+                } else {
+                    "$eq"
+                };
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, value);
                 let filter = Filter::parse(&specified)?;
-                found.push(Clause::Leaf(Leaf { operator, path, operand: value, specified, filter }));
+                found.push(Clause::Leaf(Leaf {
+                    operator,
+                    path,
+                    operand: value,
+                    specified,
+                    filter,
+                }));
             }
         }
     }
@@ -120,7 +141,9 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
 }
 
 fn branches(value: RawBsonRef<'_>) -> Result<Vec<Clause<'_>>> {
-    let RawBsonRef::Array(array) = value else { return Ok(Vec::new()) };
+    let RawBsonRef::Array(array) = value else {
+        return Ok(Vec::new());
+    };
     let mut found = Vec::new();
     for entry in array {
         if let RawBsonRef::Document(query) = entry.map_err(super::malformed)? {
@@ -131,14 +154,22 @@ fn branches(value: RawBsonRef<'_>) -> Result<Vec<Clause<'_>>> {
 }
 
 fn is_operators(document: &RawDocument) -> bool {
-    let names: Vec<&str> = document.iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = document
+        .iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let is_reference = names.contains(&"$ref") && names.contains(&"$id");
     names.first().is_some_and(|name| name.starts_with('$')) && !is_reference
 }
 
 /// One clause for several conditions side by side.
 fn joined(mut clauses: Vec<Clause<'_>>) -> Clause<'_> {
-    if clauses.len() == 1 { clauses.remove(0) } else { Clause::Tree("$and", clauses) }
+    if clauses.len() == 1 {
+        clauses.remove(0)
+    } else {
+        Clause::Tree("$and", clauses)
+    }
 }
 
 fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Clause<'a>>> {
@@ -154,8 +185,13 @@ fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Cla
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, regex);
                 let filter = Filter::parse(&specified)?;
-                let leaf =
-                    Leaf { operator: "$regex", path, operand: regex, specified, filter };
+                let leaf = Leaf {
+                    operator: "$regex",
+                    path,
+                    operand: regex,
+                    specified,
+                    filter,
+                };
                 found.push(Clause::Not(Box::new(Clause::Leaf(leaf))));
                 continue;
             }
@@ -171,7 +207,13 @@ fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Cla
         let mut specified = RawDocumentBuf::new();
         super::append(&mut specified, path, inner);
         let filter = Filter::parse(&specified)?;
-        found.push(Clause::Leaf(Leaf { operator, path, operand, specified, filter }));
+        found.push(Clause::Leaf(Leaf {
+            operator,
+            path,
+            operand,
+            specified,
+            filter,
+        }));
     }
     Ok(found)
 }
@@ -197,7 +239,11 @@ impl Clause<'_> {
         match self {
             Self::Tree(operator, children) => {
                 // Below $nor the interesting children are those on the other side.
-                let child_side = if *operator == "$nor" { side.other() } else { side };
+                let child_side = if *operator == "$nor" {
+                    side.other()
+                } else {
+                    side
+                };
                 let key = match child_side {
                     Side::Failed => "clausesNotSatisfied",
                     Side::Held => "clausesSatisfied",
@@ -207,19 +253,22 @@ impl Clause<'_> {
                     let is_silent = matches!(child, Self::Silent(_));
                     if is_silent || child.holds(document) == (child_side == Side::Held) {
                         let details = child.explain(document, child_side)?;
-                        let entry =
-                            Details::default().with("index", index as i32).with("details", details);
+                        let entry = Details::default()
+                            .with("index", index as i32)
+                            .with("details", details);
                         entries.push(RawBson::Document(entry.0));
                     }
                 }
                 let entries = RawBson::Array(entries.into_iter().collect());
                 Ok(Details::of(operator).with(key, entries).0)
             }
-            Self::Not(child) => {
-                Ok(Details::of("$not").with("details", child.explain(document, side.other())?).0)
-            }
+            Self::Not(child) => Ok(Details::of("$not")
+                .with("details", child.explain(document, side.other())?)
+                .0),
             Self::Schema(schema) if side == Side::Failed => Ok(schema.explain_failure(document)),
-            Self::Schema(_) => Ok(Details::of("$jsonSchema").with("reason", "schema matched").0),
+            Self::Schema(_) => Ok(Details::of("$jsonSchema")
+                .with("reason", "schema matched")
+                .0),
             Self::Expression(expression) => Ok(explain_expression(*expression, document, side)),
             Self::Leaf(leaf) => Ok(leaf.explain(document, side)),
             Self::Silent(text) => Err(Error::location(
@@ -254,12 +303,12 @@ fn explain_expression(
         (Err(error), _) => details
             .with("reason", "failed to evaluate aggregation expression")
             .with("details", error_document(&error)),
-        (Ok(value), Side::Failed) => {
-            details.with("reason", "expression did not match").with("expressionResult", value)
-        }
-        (Ok(value), Side::Held) => {
-            details.with("reason", "expression did match").with("expressionResult", value)
-        }
+        (Ok(value), Side::Failed) => details
+            .with("reason", "expression did not match")
+            .with("expressionResult", value),
+        (Ok(value), Side::Held) => details
+            .with("reason", "expression did match")
+            .with("expressionResult", value),
     }
     .0
 }
@@ -270,23 +319,40 @@ impl Leaf<'_> {
         if self.operator == "$exists" {
             let is_wanted = super::parse::truthy(self.operand);
             let exists = is_wanted == (side == Side::Held);
-            let reason = if exists { "path does exist" } else { "path does not exist" };
+            let reason = if exists {
+                "path does exist"
+            } else {
+                "path does not exist"
+            };
             return details.with("reason", reason).0;
         }
-        let is_empty_list = self.operand.as_array().is_some_and(|array| array.is_empty());
+        let is_empty_list = self
+            .operand
+            .as_array()
+            .is_some_and(|array| array.is_empty());
         if self.operator == "$all" && is_empty_list {
-            return details.with("reason", "expression always evaluates to false").0;
+            return details
+                .with("reason", "expression always evaluates to false")
+                .0;
         }
         let Some(values) = self.considered(document) else {
             return details.with("reason", "field was missing").0;
         };
         if let Some(expected) = expected_types(self.operator)
-            && values.iter().all(|value| !expected.contains(&value.element_type()))
+            && values
+                .iter()
+                .all(|value| !expected.contains(&value.element_type()))
         {
             return type_mismatch(details, expected, &values);
         }
-        let details = details.with("reason", self.reason(side, &values)).considered(&values);
-        if self.operator == "$type" { details.types(&values).0 } else { details.0 }
+        let details = details
+            .with("reason", self.reason(side, &values))
+            .considered(&values);
+        if self.operator == "$type" {
+            details.types(&values).0
+        } else {
+            details.0
+        }
     }
 
     /// The values the operator looked at; `None` when the path leads nowhere.
@@ -294,20 +360,25 @@ impl Leaf<'_> {
         let keeps_arrays = matches!(self.operator, "$size" | "$elemMatch" | "$all");
         let mut values = Vec::new();
         let mut found = false;
-        let _ = visit(document, &Path::parse(self.path), LeafArrays::Keep, &mut |visited| {
-            match visited.value {
-                Some(RawBsonRef::Array(array)) if !keeps_arrays => {
-                    found = true;
-                    values.extend(array.into_iter().flatten());
+        let _ = visit(
+            document,
+            &Path::parse(self.path),
+            LeafArrays::Keep,
+            &mut |visited| {
+                match visited.value {
+                    Some(RawBsonRef::Array(array)) if !keeps_arrays => {
+                        found = true;
+                        values.extend(array.into_iter().flatten());
+                    }
+                    Some(value) => {
+                        found = true;
+                        values.push(value);
+                    }
+                    None => {}
                 }
-                Some(value) => {
-                    found = true;
-                    values.push(value);
-                }
-                None => {}
-            }
-            ControlFlow::Continue(())
-        });
+                ControlFlow::Continue(())
+            },
+        );
         found.then_some(values)
     }
 
@@ -318,13 +389,19 @@ impl Leaf<'_> {
             _ => side == Side::Held,
         };
         let (failed_text, held_text) = match self.operator {
-            "$in" | "$nin" => ("no matching value found in array", "matching value found in array"),
+            "$in" | "$nin" => (
+                "no matching value found in array",
+                "matching value found in array",
+            ),
             "$type" => ("type did not match", "type did match"),
             "$mod" => (
                 "$mod did not evaluate to expected remainder",
                 "$mod did evaluate to expected remainder",
             ),
-            "$regex" => ("regular expression did not match", "regular expression did match"),
+            "$regex" => (
+                "regular expression did not match",
+                "regular expression did match",
+            ),
             "$size" => (
                 "array length was not equal to given size",
                 "array length was equal to given size",
@@ -337,9 +414,10 @@ impl Leaf<'_> {
                 "array did not satisfy the child predicate",
                 "array did satisfy the child predicate",
             ),
-            "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
-                ("bitwise operator failed to match", "bitwise operator matched successfully")
-            }
+            "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => (
+                "bitwise operator failed to match",
+                "bitwise operator matched successfully",
+            ),
             "$geoWithin" | "$within" | "$geoIntersects" => geo_reasons(self.operator, values),
             _ => ("comparison failed", "comparison succeeded"),
         };
@@ -400,7 +478,9 @@ fn type_mismatch(
     let details = match expected {
         [only] => details.with("expectedType", type_name(*only)),
         several => {
-            let names = several.iter().map(|kind| RawBson::String(type_name(*kind).into()));
+            let names = several
+                .iter()
+                .map(|kind| RawBson::String(type_name(*kind).into()));
             details.with("expectedTypes", RawBson::Array(names.collect()))
         }
     };
@@ -425,7 +505,10 @@ impl Details {
         if let [only] = values {
             return self.with("consideredValue", RawBson::from(*only));
         }
-        let shown = values.iter().take(VALUES_MAX).map(|value| RawBson::from(*value));
+        let shown = values
+            .iter()
+            .take(VALUES_MAX)
+            .map(|value| RawBson::from(*value));
         let details = self.with("consideredValues", RawBson::Array(shown.collect()));
         if values.len() > VALUES_MAX {
             return details.with("consideredValuesTruncated", true);
@@ -434,8 +517,10 @@ impl Details {
     }
 
     fn types(self, values: &[RawBsonRef<'_>]) -> Self {
-        let mut names: Vec<&str> =
-            values.iter().map(|value| type_name(value.element_type())).collect();
+        let mut names: Vec<&str> = values
+            .iter()
+            .map(|value| type_name(value.element_type()))
+            .collect();
         names.sort_unstable();
         names.dedup();
         match names[..] {

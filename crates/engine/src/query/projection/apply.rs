@@ -72,11 +72,12 @@ impl Tree {
                         crate::query::append(out, name, found);
                     }
                 }
-                Action::Below(below) if below.has_computed() => {
-                    if document.get(&**name).is_ok_and(|value| value.is_none()) {
-                        let empty = RawDocumentBuf::new();
-                        crate::query::append(out, name, below.apply(&empty, source)?);
-                    }
+                Action::Below(below)
+                    if below.has_computed()
+                        && document.get(&**name).is_ok_and(|value| value.is_none()) =>
+                {
+                    let empty = RawDocumentBuf::new();
+                    crate::query::append(out, name, below.apply(&empty, source)?);
                 }
                 _ => {}
             }

@@ -50,10 +50,15 @@ impl Projection {
             has_first_match: false,
             has_slice: false,
         };
-        // The filter is where a position comes from; without one, every document has none.
-        let _ = filter;
         for (name, value) in elements(projection)? {
             parser.field(&[], name, value)?;
+        }
+        if parser.positional.is_some() && filter.is_some_and(Filter::has_expression) {
+            // A position comes from the query operators that matched; an expression has none.
+            return Err(Error::new(
+                Code::QueryFeatureNotAllowed,
+                "$expr is not allowed in this context",
+            ));
         }
         parser.finish(projection)
     }
@@ -79,7 +84,7 @@ impl Parser<'_> {
             format!("{}.{name}", parents.join("."))
         };
         if let Some(array) = path.strip_suffix(".$") {
-            return self.positional(&path, array, name, value);
+            return self.positional(array, name, value);
         }
         if path.contains(".$.") {
             return Err(Error::location(
@@ -97,7 +102,7 @@ impl Parser<'_> {
             | RawBsonRef::Int32(_)
             | RawBsonRef::Int64(_)
             | RawBsonRef::Double(_)
-            | RawBsonRef::Decimal128(_) => self.flag(&path, truthy(value)),
+            | RawBsonRef::Decimal128(_) => self.flag(&path, name, truthy(value)),
             literal => {
                 self.set_mode_for_expression(name, literal)?;
                 let expression = Expression::parse(literal, self.scope)?;
@@ -106,25 +111,25 @@ impl Parser<'_> {
         }
     }
 
-    fn flag(&mut self, path: &str, is_kept: bool) -> Result<()> {
+    fn flag(&mut self, path: &str, name: &str, is_kept: bool) -> Result<()> {
         let action = if is_kept { Action::Keep } else { Action::Drop };
         if path == "_id" {
             self.id = Some(is_kept);
             return self.insert(path, action);
         }
-        self.set_mode(path, if is_kept { Rest::Drop } else { Rest::Keep })?;
+        self.set_mode(name, if is_kept { Rest::Drop } else { Rest::Keep })?;
         self.insert(path, action)
     }
 
-    fn set_mode(&mut self, path: &str, mode: Rest) -> Result<()> {
+    fn set_mode(&mut self, name: &str, mode: Rest) -> Result<()> {
         match (self.mode, mode) {
             (Some(Rest::Drop), Rest::Keep) => Err(Error::location(
                 31254,
-                format!("Cannot do exclusion on field {path} in inclusion projection"),
+                format!("Cannot do exclusion on field {name} in inclusion projection"),
             )),
             (Some(Rest::Keep), Rest::Drop) => Err(Error::location(
                 31253,
-                format!("Cannot do inclusion on field {path} in exclusion projection"),
+                format!("Cannot do inclusion on field {name} in exclusion projection"),
             )),
             _ => {
                 self.mode = Some(mode);
@@ -256,13 +261,7 @@ impl Parser<'_> {
         self.insert(path, Action::FirstMatch(Box::new(predicate)))
     }
 
-    fn positional(
-        &mut self,
-        path: &str,
-        array: &str,
-        name: &str,
-        value: RawBsonRef<'_>,
-    ) -> Result<()> {
+    fn positional(&mut self, array: &str, name: &str, value: RawBsonRef<'_>) -> Result<()> {
         let is_kept = match value {
             RawBsonRef::Document(_) => {
                 return Err(Error::location(
@@ -296,9 +295,8 @@ impl Parser<'_> {
         if self.has_first_match {
             return Err(positional_and_first_match());
         }
-        let _ = name;
         check_field_path(array)?;
-        self.set_mode(path, Rest::Drop)?;
+        self.set_mode(name, Rest::Drop)?;
         self.positional = Some(array.to_owned());
         self.insert(array, Action::Keep)
     }
@@ -417,8 +415,16 @@ fn unknown_expression(error: Error) -> Error {
             31325,
             format!("Unknown expression {}", name.trim_end_matches('\'')),
         ),
-        _ => error,
+        _ => without_folding_prefix(error),
     }
+}
+
+/// A projection is no pipeline: what computing its constants raises stands alone.
+fn without_folding_prefix(mut error: Error) -> Error {
+    if let Some(own) = error.message.strip_prefix(crate::query::FOLDING_PREFIX) {
+        error.message = own.to_owned();
+    }
+    error
 }
 
 fn meta(operand: RawBsonRef<'_>) -> Error {

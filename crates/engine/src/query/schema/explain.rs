@@ -215,10 +215,13 @@ impl Allowed {
         let mut entries = Vec::new();
         for (pattern, schema) in &self.patterns {
             // MongoDB names the first failing property of each pattern.
-            let failing = document.iter().flatten().find(|(name, value)| {
-                pattern.is_match(name.as_str()) && !schema.conforms(*value)
-            });
-            let Some((name, value)) = failing else { continue };
+            let failing = document
+                .iter()
+                .flatten()
+                .find(|(name, value)| pattern.is_match(name.as_str()) && !schema.conforms(*value));
+            let Some((name, value)) = failing else {
+                continue;
+            };
             let mut entry = Details::default();
             entry.set("propertyName", name.as_str());
             entry.label(&schema.label);
