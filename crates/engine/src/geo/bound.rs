@@ -5,6 +5,7 @@
 //! mongod's has none, and rejects by it shapes that touch exactly at a rectangle's side.
 
 use super::predicates::robust_cross;
+use super::vector::{cross, dot, norm};
 use s2rst::r1::Interval;
 use s2rst::r3::Vector;
 use s2rst::s2::{LatLng, Point, Rect};
@@ -32,16 +33,19 @@ pub(super) fn around(vertices: impl Iterator<Item = Point>) -> Rect {
 /// Widens the latitudes if an edge reaches farther north or south between its ends.
 fn bulge(mut bound: Rect, a: Point, b: Point) -> Rect {
     let normal = robust_cross(a, b);
-    let direction = normal.cross(Vector {
-        x: 0.0,
-        y: 0.0,
-        z: 1.0,
-    });
-    let (at_a, at_b) = (direction.dot(a.0), direction.dot(b.0));
+    let direction = cross(
+        normal,
+        Vector {
+            x: 0.0,
+            y: 0.0,
+            z: 1.0,
+        },
+    );
+    let (at_a, at_b) = (dot(direction, a.0), dot(direction, b.0));
     if at_a * at_b >= 0.0 {
         return bound;
     }
-    let latitude = (normal.z / normal.norm()).abs().acos();
+    let latitude = (normal.z / norm(normal)).abs().acos();
     bound.lat = if at_a < 0.0 {
         Interval::new(bound.lat.lo, latitude.max(bound.lat.hi))
     } else {

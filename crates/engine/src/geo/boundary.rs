@@ -10,9 +10,10 @@ use super::geometry::{BigPolygon, Line, Polygon, Position, Ring};
 use super::grid::{FlatEdge, PointIndex, flatten};
 use super::predicates::{Crossing, cell_contains, counts_as_crossing, crossing, origin};
 use super::relate::{line_meets_corners, polygon_intersects, ring_intersects};
+use super::vector::corners;
 use s2rst::r3::Vector;
 use s2rst::s1::Angle;
-use s2rst::s2::{Cell, CellId, CellVertex, Point, Rect};
+use s2rst::s2::{Cell, CellId, Point, Rect};
 use std::sync::OnceLock;
 
 /// Radians around an edge within which plain doubles do not decide: more than a leaf
@@ -239,7 +240,7 @@ impl Boundary {
         rule: PointRule,
     ) -> bool {
         let cell = Cell::from_cell_id(leaf);
-        let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+        let corners = corners(cell);
         if !self.has_interior() {
             return self
                 .listed(locality.edges)

@@ -7,7 +7,8 @@ use super::geometry::{Part, Position};
 use super::planar::Relation;
 use super::predicates::cell_contains;
 use super::relate::{distance_to_line, distance_to_polygon};
-use s2rst::s2::{Cell, CellEdge, CellVertex, Point};
+use super::vector::{corners, cross, dot, norm2};
+use s2rst::s2::{Cell, CellEdge, Point};
 use std::f64::consts::PI;
 
 /// More than a leaf cell's diagonal (2.3e-9) and any rounding, as a chord length.
@@ -56,13 +57,13 @@ impl SphericalCap {
     }
 
     fn contains_point(&self, point: Point) -> bool {
-        (self.axis.0 - point.0).norm2() <= 2.0 * self.height
+        norm2(self.axis.0 - point.0) <= 2.0 * self.height
     }
 
     /// S2's test of the time: exact but for caps above a hemisphere, where a cell without a
     /// contained corner never meets the cap.
     fn may_intersect(&self, cell: Cell) -> bool {
-        let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+        let corners = corners(cell);
         if corners.iter().any(|corner| self.contains_point(*corner)) {
             return true;
         }
@@ -76,16 +77,16 @@ impl SphericalCap {
         let sin2 = self.height * (2.0 - self.height);
         for (index, edge) in CellEdge::ALL.into_iter().enumerate() {
             let normal = cell.edge_raw(edge);
-            let dot = self.axis.0.dot(normal.0);
-            if dot > 0.0 {
+            let height = dot(self.axis.0, normal.0);
+            if height > 0.0 {
                 continue;
             }
-            if dot * dot > sin2 * normal.0.norm2() {
+            if height * height > sin2 * norm2(normal.0) {
                 return false;
             }
-            let direction = normal.0.cross(self.axis.0);
-            if direction.dot(corners[index].0) < 0.0
-                && direction.dot(corners[(index + 1) % 4].0) > 0.0
+            let direction = cross(normal.0, self.axis.0);
+            if dot(direction, corners[index].0) < 0.0
+                && dot(direction, corners[(index + 1) % 4].0) > 0.0
             {
                 return true;
             }
@@ -118,7 +119,7 @@ impl SphericalCap {
     /// How the cell lies to the cap; leaf cells in an `Inside` cell all match, and none in a
     /// `Disjoint` one.
     pub(super) fn relation(&self, cell: Cell) -> Relation {
-        let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+        let corners = corners(cell);
         let center = cell.center();
         let spread = corners
             .iter()

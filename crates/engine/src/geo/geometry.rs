@@ -7,8 +7,9 @@
 use super::bound::around;
 use super::pairs::EdgeBox;
 use super::predicates::{Wedge, counts_as_crossing, ordered, origin};
+use super::vector::ortho;
 use s2rst::r1::Interval;
-use s2rst::s2::{CellId, LatLng, Point, Rect, loop_measures, ortho};
+use s2rst::s2::{CellId, LatLng, Point, Rect, loop_measures};
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::sync::OnceLock;
 

@@ -27,6 +27,7 @@ mod region;
 mod relate;
 mod text;
 mod validate;
+mod vector;
 
 pub use cover::{
     CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,

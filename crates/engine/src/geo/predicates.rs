@@ -6,9 +6,10 @@
 //! collinear all the time, so equal answers need the same decisions. The order of
 //! arguments matters where rounding does.
 
+use super::vector::{cross, dot, norm, norm2, ortho, unit};
 use s2rst::r3::Vector;
 use s2rst::s2::coords::face_xyz_to_uv;
-use s2rst::s2::{Cell, Point, ortho};
+use s2rst::s2::{Cell, Point};
 
 /// Above any rounding of a triple product of unit vectors.
 const DETERMINANT_ERROR: f64 = 0.8e-15;
@@ -16,12 +17,12 @@ const DETERMINANT_ERROR: f64 = 0.8e-15;
 /// 1 when a, b and c turn left, -1 when they turn right, 0 when two are equal (or, rarely,
 /// when doubles cannot tell).
 pub(super) fn orientation(a: Point, b: Point, c: Point) -> i8 {
-    orientation_by(a, b, c, a.0.cross(b.0))
+    orientation_by(a, b, c, cross(a.0, b.0))
 }
 
 /// [`orientation`], given the cross product of `a` and `b`.
 fn orientation_by(a: Point, b: Point, c: Point, a_cross_b: Vector) -> i8 {
-    let determinant = a_cross_b.dot(c.0);
+    let determinant = dot(a_cross_b, c.0);
     if determinant > DETERMINANT_ERROR {
         1
     } else if determinant < -DETERMINANT_ERROR {
@@ -38,22 +39,22 @@ fn near_orientation(a: Point, b: Point, c: Point) -> i8 {
         return 0;
     }
     // Points that are nearly antipodal are brought together by adding instead of subtracting.
-    let toward = |x: Point, y: Point| if x.0.dot(y.0) > 0.0 { -1.0 } else { 1.0 };
+    let toward = |x: Point, y: Point| if dot(x.0, y.0) > 0.0 { -1.0 } else { 1.0 };
     let (s_ab, s_bc, s_ca) = (toward(a, b), toward(b, c), toward(c, a));
     let (ab, bc, ca) = (a.0 + b.0 * s_ab, b.0 + c.0 * s_bc, c.0 + a.0 * s_ca);
-    let (d_ab, d_bc, d_ca) = (ab.norm2(), bc.norm2(), ca.norm2());
+    let (d_ab, d_bc, d_ca) = (norm2(ab), norm2(bc), norm2(ca));
     // The corner opposite the longest side is the origin; ties go by coordinates, so that
     // the answer does not depend on the order of the points.
     let below = |x: Point, y: Point| x.cmp_point(y).is_lt();
-    let opposite_c = || ca.cross(bc).dot(c.0) * s_ca;
+    let opposite_c = || dot(cross(ca, bc), c.0) * s_ca;
     let sign = if d_ca < d_bc || (d_ca == d_bc && below(a, b)) {
         if d_ab < d_bc || (d_ab == d_bc && below(a, c)) {
-            ab.cross(ca).dot(a.0) * s_ab
+            dot(cross(ab, ca), a.0) * s_ab
         } else {
             opposite_c()
         }
     } else if d_ab < d_ca || (d_ab == d_ca && below(b, c)) {
-        bc.cross(ab).dot(b.0) * s_bc
+        dot(cross(bc, ab), b.0) * s_bc
     } else {
         opposite_c()
     };
@@ -112,7 +113,7 @@ pub(super) enum Crossing {
 
 /// How edge `ab` meets edge `cd`.
 pub(super) fn crossing(a: Point, b: Point, c: Point, d: Point) -> Crossing {
-    let a_cross_b = a.0.cross(b.0);
+    let a_cross_b = cross(a.0, b.0);
     let acb = -orientation_by(a, b, c, a_cross_b);
     let bda = orientation_by(a, b, d, a_cross_b);
     if bda == -acb && bda != 0 {
@@ -121,7 +122,7 @@ pub(super) fn crossing(a: Point, b: Point, c: Point, d: Point) -> Crossing {
     if bda == 0 || acb == 0 {
         return Crossing::Vertex;
     }
-    let c_cross_d = c.0.cross(d.0);
+    let c_cross_d = cross(c.0, d.0);
     let is_proper =
         -orientation_by(c, d, b, c_cross_d) == acb && orientation_by(c, d, a, c_cross_d) == acb;
     if is_proper {
@@ -167,36 +168,36 @@ pub(super) fn ordered(a: Point, b: Point, c: Point, o: Point) -> bool {
 
 /// A vector at right angles to both points, accurate even when they nearly coincide.
 pub(super) fn robust_cross(a: Point, b: Point) -> Vector {
-    let cross = (b.0 + a.0).cross(b.0 - a.0);
-    if cross == Vector::default() {
+    let product = cross(b.0 + a.0, b.0 - a.0);
+    if product == Vector::default() {
         ortho(a).0
     } else {
-        cross
+        product
     }
 }
 
 /// Whether a, b and c turn left, in plain doubles.
 fn turns_left(a: Vector, b: Vector, c: Vector) -> bool {
-    c.cross(a).dot(b) > 0.0
+    dot(cross(c, a), b) > 0.0
 }
 
 /// The distance in radians that decides which edge is nearest.
 pub(super) fn distance_to_edge(point: Point, a: Point, b: Point) -> f64 {
     let normal = robust_cross(a, b);
     if turns_left(normal, a.0, point.0) && turns_left(point.0, b.0, normal) {
-        return (point.0.dot(normal).abs() / normal.norm()).min(1.0).asin();
+        return (dot(point.0, normal).abs() / norm(normal)).min(1.0).asin();
     }
-    let chord2 = (point.0 - a.0).norm2().min((point.0 - b.0).norm2());
+    let chord2 = norm2(point.0 - a.0).min(norm2(point.0 - b.0));
     2.0 * (0.5 * chord2.sqrt()).min(1.0).asin()
 }
 
 /// The point of an edge that is nearest to `point`.
 pub(super) fn nearest_on_edge(point: Point, a: Point, b: Point) -> Point {
     let normal = robust_cross(a, b);
-    let foot = point.0 - normal * (point.0.dot(normal) / normal.norm2());
+    let foot = point.0 - normal * (dot(point.0, normal) / norm2(normal));
     if turns_left(normal, a.0, foot) && turns_left(foot, b.0, normal) {
-        Point(foot.normalize())
-    } else if (point.0 - a.0).norm2() <= (point.0 - b.0).norm2() {
+        Point(unit(foot))
+    } else if norm2(point.0 - a.0) <= norm2(point.0 - b.0) {
         a
     } else {
         b
@@ -205,19 +206,16 @@ pub(super) fn nearest_on_edge(point: Point, a: Point, b: Point) -> Point {
 
 /// Radians between two points, accurate when they are close.
 pub(super) fn angle(a: Point, b: Point) -> f64 {
-    a.0.cross(b.0).norm().atan2(a.0.dot(b.0))
+    norm(cross(a.0, b.0)).atan2(dot(a.0, b.0))
 }
 
 /// The point from which sides are counted: S2's origin of the time.
 pub(super) fn origin() -> Point {
-    Point(
-        Vector {
-            x: 0.00457,
-            y: 1.0,
-            z: 0.0321,
-        }
-        .normalize(),
-    )
+    Point(unit(Vector {
+        x: 0.00457,
+        y: 1.0,
+        z: 0.0321,
+    }))
 }
 
 /// Whether a point is in a cell or on its border; unlike today's S2, without any margin.

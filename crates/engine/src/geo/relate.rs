@@ -9,12 +9,13 @@ use super::geometry::{BigPolygon, Line, Polygon, Ring};
 use super::pairs::{EdgeBox, overlapping_pairs};
 use super::predicates::{
     Crossing, Wedge, WedgeRelation, angle, cell_contains, crossing, distance_to_edge,
-    nearest_on_edge, vertex_crossing, wedge_contains, wedge_intersects, wedge_relation,
+    nearest_on_edge, ordered, robust_cross, vertex_crossing, wedge_contains, wedge_intersects,
+    wedge_relation,
 };
+use super::vector::{corners, dot, norm2, unit};
 use s2rst::s1::Angle;
-use s2rst::s2::edge_crossings::intersection;
 use s2rst::s2::polyline::Polyline;
-use s2rst::s2::{Cell, CellVertex, Point};
+use s2rst::s2::{Cell, Point};
 use std::ops::ControlFlow;
 
 /// mongod merges clipped vertices closer than this many radians.
@@ -303,6 +304,40 @@ fn meeting([a0, a1]: [Point; 2], [b0, b1]: [Point; 2]) -> Option<(f64, Point)> {
     }
 }
 
+/// Where two edges that cross properly meet; always between the ends of both.
+fn intersection(a0: Point, a1: Point, b0: Point, b1: Point) -> Point {
+    let normal = |from: Point, to: Point| Point(unit(robust_cross(from, to)));
+    let (a_normal, b_normal) = (normal(a0, a1), normal(b0, b1));
+    let mut meeting = normal(a_normal, b_normal);
+    if dot(meeting.0, (a0.0 + a1.0) + (b0.0 + b1.0)) < 0.0 {
+        meeting = Point(-meeting.0);
+    }
+    let in_a = |point: Point| ordered(a0, point, a1, a_normal);
+    let in_b = |point: Point| ordered(b0, point, b1, b_normal);
+    if in_a(meeting) && in_b(meeting) {
+        return meeting;
+    }
+    // Nearly parallel edges: the nearest end that lies on the other edge.
+    let ends = [
+        (a0, in_b(a0)),
+        (a1, in_b(a1)),
+        (b0, in_a(b0)),
+        (b1, in_a(b1)),
+    ];
+    let on_both = ends
+        .into_iter()
+        .filter(|(_, on_both)| *on_both)
+        .map(|(end, _)| end);
+    let distance2 = |point: &Point| norm2(meeting.0 - point.0);
+    on_both
+        .min_by(|x, y| {
+            distance2(x)
+                .total_cmp(&distance2(y))
+                .then_with(|| x.cmp_point(*y))
+        })
+        .unwrap_or(meeting)
+}
+
 /// Whether a strict-winding polygon contains a line.
 pub(super) fn big_contains_line(big: &BigPolygon, line: &Line) -> bool {
     let outside = if big.is_normalized {
@@ -340,7 +375,7 @@ pub(super) fn big_intersects_line(big: &BigPolygon, line: &Line) -> bool {
 
 /// Whether a line touches a cell.
 pub(super) fn line_meets_cell(line: &Line, cell: Cell) -> bool {
-    let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+    let corners = corners(cell);
     line.edges()
         .any(|(a, b)| line_meets_corners(cell, corners, a, b))
 }
@@ -354,7 +389,7 @@ pub(super) fn line_meets_corners(cell: Cell, corners: [Point; 4], a: Point, b: P
 
 /// Whether a polygon's interior meets a cell.
 pub(super) fn polygon_meets_cell(polygon: &Polygon, cell: Cell) -> bool {
-    let corners = CellVertex::ALL.map(|corner| cell.vertex(corner));
+    let corners = corners(cell);
     polygon_intersects(
         polygon,
         &Polygon {
