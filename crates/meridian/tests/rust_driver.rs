@@ -32,7 +32,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("the built program starts");
-        let server = Self { process, port, _directory: directory };
+        let server = Self {
+            process,
+            port,
+            _directory: directory,
+        };
         server.wait_until_it_listens();
         server
     }
@@ -47,8 +51,12 @@ impl Server {
 
     async fn database(&self) -> Database {
         let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port);
-        let options = ClientOptions::parse(uri).await.expect("a connection string");
-        Client::with_options(options).expect("a client").database("drv_rust")
+        let options = ClientOptions::parse(uri)
+            .await
+            .expect("a connection string");
+        Client::with_options(options)
+            .expect("a client")
+            .database("drv_rust")
     }
 }
 
@@ -82,16 +90,24 @@ fn writes_and_reads() {
         let collection = numbered(&database, 500).await?;
         assert_eq!(collection.count_documents(doc! {"n": 3}).await?, 50);
         assert_eq!(collection.estimated_document_count().await?, 500);
-        let update = collection.update_many(doc! {"n": 3}, doc! {"$inc": {"n": 100}}).await?;
+        let update = collection
+            .update_many(doc! {"n": 3}, doc! {"$inc": {"n": 100}})
+            .await?;
         assert_eq!((update.matched_count, update.modified_count), (50, 50));
-        let upsert = collection.update_one(doc! {"_id": "new"}, doc! {"$set": {"x": 1}}).upsert(true).await?;
+        let upsert = collection
+            .update_one(doc! {"_id": "new"}, doc! {"$set": {"x": 1}})
+            .upsert(true)
+            .await?;
         assert_eq!(upsert.upserted_id, Some(Bson::String("new".into())));
         let after = collection
             .find_one_and_update(doc! {"_id": "new"}, doc! {"$inc": {"x": 1_i64}})
             .return_document(ReturnDocument::After)
             .await?;
         assert_eq!(after, Some(doc! {"_id": "new", "x": 2_i64}));
-        assert_eq!(collection.delete_many(doc! {"n": 103}).await?.deleted_count, 50);
+        assert_eq!(
+            collection.delete_many(doc! {"n": 103}).await?.deleted_count,
+            50
+        );
         assert_eq!(collection.distinct("n", doc! {}).await?.len(), 9);
         Ok(())
     });
@@ -101,7 +117,11 @@ fn writes_and_reads() {
 fn cursors_over_several_batches() {
     with_server(|database| async move {
         let collection = numbered(&database, 1000).await?;
-        let mut cursor = collection.find(doc! {}).sort(doc! {"_id": 1}).batch_size(7).await?;
+        let mut cursor = collection
+            .find(doc! {})
+            .sort(doc! {"_id": 1})
+            .batch_size(7)
+            .await?;
         let mut seen = 0;
         while cursor.advance().await? {
             let document = cursor.deserialize_current()?;
@@ -109,7 +129,10 @@ fn cursors_over_several_batches() {
             seen += 1;
         }
         assert_eq!(seen, 1000);
-        let stages = [doc! {"$group": {"_id": "$n", "k": {"$sum": 1}}}, doc! {"$sort": {"_id": 1}}];
+        let stages = [
+            doc! {"$group": {"_id": "$n", "k": {"$sum": 1}}},
+            doc! {"$sort": {"_id": 1}},
+        ];
         let mut groups = collection.aggregate(stages).await?;
         assert!(groups.advance().await?);
         assert_eq!(groups.deserialize_current()?, doc! {"_id": 0, "k": 100});
@@ -124,11 +147,31 @@ fn indexes_and_areas() {
         let place = |number: i32| doc! {"_id": number, "p": {"type": "Point", "coordinates": [f64::from(number), 10.0]}};
         collection.insert_many((0..90).map(place)).await?;
         let model = IndexModel::builder().keys(doc! {"p": "2dsphere"}).build();
-        assert_eq!(collection.create_index(model).await?.index_name, "p_2dsphere");
+        assert_eq!(
+            collection.create_index(model).await?.index_name,
+            "p_2dsphere"
+        );
         let unique = IndexOptions::builder().unique(true).sparse(true).build();
-        collection.create_index(IndexModel::builder().keys(doc! {"u": 1}).options(unique).build()).await?;
-        assert_eq!(collection.list_index_names().await?, ["_id_", "p_2dsphere", "u_1"]);
-        let ring = [[9.5, 0.0], [20.5, 0.0], [20.5, 20.0], [9.5, 20.0], [9.5, 0.0]].map(|pair| pair.to_vec());
+        collection
+            .create_index(
+                IndexModel::builder()
+                    .keys(doc! {"u": 1})
+                    .options(unique)
+                    .build(),
+            )
+            .await?;
+        assert_eq!(
+            collection.list_index_names().await?,
+            ["_id_", "p_2dsphere", "u_1"]
+        );
+        let ring = [
+            [9.5, 0.0],
+            [20.5, 0.0],
+            [20.5, 20.0],
+            [9.5, 20.0],
+            [9.5, 0.0],
+        ]
+        .map(|pair| pair.to_vec());
         let area = doc! {"type": "Polygon", "coordinates": [ring.to_vec()]};
         let condition = doc! {"p": {"$geoIntersects": {"$geometry": area}}};
         assert_eq!(collection.count_documents(condition).await?, 11);
@@ -140,19 +183,34 @@ fn indexes_and_areas() {
 fn errors_are_typed() {
     with_server(|database| async move {
         let collection = numbered(&database, 1).await?;
-        let error = collection.insert_one(doc! {"_id": 0}).await.expect_err("a duplicate");
+        let error = collection
+            .insert_one(doc! {"_id": 0})
+            .await
+            .expect_err("a duplicate");
         match *error.kind {
-            ErrorKind::Write(WriteFailure::WriteError(ref failure)) => assert_eq!(failure.code, 11000),
+            ErrorKind::Write(WriteFailure::WriteError(ref failure)) => {
+                assert_eq!(failure.code, 11000)
+            }
             ref other => panic!("not a write error: {other:?}"),
         }
-        let error = database.run_command(doc! {"noSuchCommand": 1}).await.expect_err("unknown");
+        let error = database
+            .run_command(doc! {"noSuchCommand": 1})
+            .await
+            .expect_err("unknown");
         match *error.kind {
-            ErrorKind::Command(ref failure) => assert_eq!((failure.code, failure.code_name.as_str()), (59, "CommandNotFound")),
+            ErrorKind::Command(ref failure) => assert_eq!(
+                (failure.code, failure.code_name.as_str()),
+                (59, "CommandNotFound")
+            ),
             ref other => panic!("not a command error: {other:?}"),
         }
         let options = doc! {"$jsonSchema": {"required": ["a"]}};
         database.create_collection("v").validator(options).await?;
-        let error = database.collection::<Document>("v").insert_one(doc! {}).await.expect_err("refused");
+        let error = database
+            .collection::<Document>("v")
+            .insert_one(doc! {})
+            .await
+            .expect_err("refused");
         match *error.kind {
             ErrorKind::Write(WriteFailure::WriteError(ref failure)) => {
                 assert_eq!(failure.code, 121);
@@ -170,13 +228,22 @@ fn unacknowledged_and_journaled_writes() {
         let collection: Collection<Document> = database.collection("c");
         let quiet = WriteConcern::builder().w(Some(0.into())).build();
         for number in 0..50 {
-            collection.insert_one(doc! {"_id": number}).write_concern(quiet.clone()).await?;
+            collection
+                .insert_one(doc! {"_id": number})
+                .write_concern(quiet.clone())
+                .await?;
         }
         let journaled = WriteConcern::builder().journal(true).build();
-        collection.insert_one(doc! {"_id": "last"}).write_concern(journaled).await?;
+        collection
+            .insert_one(doc! {"_id": "last"})
+            .write_concern(journaled)
+            .await?;
         let deadline = Instant::now() + Duration::from_secs(10);
         while collection.count_documents(doc! {}).await? < 51 {
-            assert!(Instant::now() < deadline, "unacknowledged writes are missing");
+            assert!(
+                Instant::now() < deadline,
+                "unacknowledged writes are missing"
+            );
         }
         Ok(())
     });
