@@ -69,7 +69,13 @@ impl Edge {
     fn new((a, b): (Point, Point)) -> Self {
         let normal = a.0.cross(b.0);
         let middle = (a.0 + b.0).normalize();
-        let reach = (a.0 - middle).norm() + 2.0 * NEAR_RADIANS;
+        let is_antipodal = a.0.dot(b.0) < 0.0 && normal.norm() < 1e-6;
+        // Nearly antipodal ends leave the middle uncertain: every point is near such an edge.
+        let reach = if is_antipodal {
+            3.0
+        } else {
+            (a.0 - middle).norm() + 2.0 * NEAR_RADIANS
+        };
         Self {
             a,
             b,

@@ -12,7 +12,7 @@ use super::cap::SphericalCap;
 use super::geometry::Position;
 use super::planar::{DegreeRect, Planar, Relation};
 use super::predicates::counts_as_crossing;
-use s2rst::s2::coords::face_uv_to_xyz;
+use s2rst::s2::coords::{face_uv_to_xyz, xyz_to_face_uv};
 use s2rst::s2::edge_clipping::clip_to_padded_face;
 use s2rst::s2::{Cell, CellId, Face, LatLng, Point, Rect};
 
@@ -35,18 +35,35 @@ pub(super) struct FlatEdge {
 pub(super) fn flatten(edges: &[Edge]) -> [Vec<FlatEdge>; 6] {
     let mut faces: [Vec<FlatEdge>; 6] = Default::default();
     for (index, edge) in edges.iter().enumerate() {
+        let index = size(index);
+        if let Some((face, from, to)) = within_one_face(edge) {
+            faces[face.as_u8() as usize].push(FlatEdge {
+                from,
+                to,
+                edge: index,
+            });
+            continue;
+        }
         for face in Face::iter() {
             if let Some((from, to)) = clip_to_padded_face(edge.a, edge.b, face, FACE_PAD) {
-                let edge = u32::try_from(index).expect("a document has fewer edges than 2^32");
+                let (from, to) = ([from.x, from.y], [to.x, to.y]);
                 faces[face.as_u8() as usize].push(FlatEdge {
-                    from: [from.x, from.y],
-                    to: [to.x, to.y],
-                    edge,
+                    from,
+                    to,
+                    edge: index,
                 });
             }
         }
     }
     faces
+}
+
+/// The ends of an edge that stays clear of its face's border, as nearly all do.
+fn within_one_face(edge: &Edge) -> Option<(Face, [f64; 2], [f64; 2])> {
+    let (face, u, v) = xyz_to_face_uv(&edge.a.0);
+    let (other, x, y) = xyz_to_face_uv(&edge.b.0);
+    let is_clear = face == other && [u, v, x, y].iter().all(|axis| axis.abs() < 1.0 - FACE_PAD);
+    is_clear.then_some((face, [u, v], [x, y]))
 }
 
 /// A widened rectangle on a face.
@@ -159,7 +176,7 @@ pub(super) struct Frontier {
 }
 
 fn size(length: usize) -> u32 {
-    u32::try_from(length).expect("a frontier holds fewer than 2^32 edges")
+    u32::try_from(length).expect("shapes and frontiers hold fewer than 2^32 edges")
 }
 
 impl Frontier {
@@ -414,6 +431,8 @@ fn degree_rects(cell: Cell) -> (DegreeRect, Option<DegreeRect>) {
 /// Cells with the few edges of a boundary that pass near them, for looking up points.
 #[derive(Debug)]
 pub(super) struct PointIndex {
+    /// The cells' first leaf ids, apart from the cells for the search's sake.
+    firsts: Vec<u64>,
     /// Sorted by first leaf id; cells outside the shape are absent.
     cells: Vec<IndexCell>,
     edges: Vec<u32>,
@@ -439,6 +458,7 @@ impl PointIndex {
         let targets = [Target::Boundary(boundary)];
         let mut whole = Vec::new();
         let mut index = Self {
+            firsts: Vec::new(),
             cells: Vec::new(),
             edges: Vec::new(),
         };
@@ -461,6 +481,7 @@ impl PointIndex {
             index.push(boundary, Cell::from_cell_id(id), true, &[]);
         }
         index.cells.sort_unstable_by_key(|cell| cell.first);
+        index.firsts = index.cells.iter().map(|cell| cell.first).collect();
         index
     }
 
@@ -483,7 +504,7 @@ impl PointIndex {
 
     /// What decides about points in this leaf cell; `None` when it is outside.
     pub(super) fn find(&self, leaf: CellId) -> Option<Locality<'_>> {
-        let after = self.cells.partition_point(|cell| cell.first <= leaf.id());
+        let after = self.firsts.partition_point(|first| *first <= leaf.id());
         let cell = self.cells[..after]
             .last()
             .filter(|cell| leaf.id() <= cell.last)?;

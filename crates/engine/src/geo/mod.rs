@@ -29,6 +29,9 @@ mod text;
 mod validate;
 mod vector;
 
+#[cfg(test)]
+mod tests;
+
 pub use cover::{
     CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
     index_cells, point_cell,

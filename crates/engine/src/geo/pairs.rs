@@ -84,6 +84,24 @@ fn overlapping(boxes: &[EdgeBox], around: EdgeBox) -> Vec<u32> {
         .collect()
 }
 
+/// Calls `visit` with the indices `i < j` of every overlapping pair within one list.
+pub(super) fn own_pairs(boxes: &[EdgeBox], visit: &mut dyn FnMut(usize, usize)) {
+    let mut order: Vec<u32> = (0u32..).zip(boxes).map(|(index, _)| index).collect();
+    sort_along_x(boxes, &mut order);
+    let mut active: Vec<u32> = Vec::new();
+    for &index in &order {
+        let edge = &boxes[index as usize];
+        active.retain(|&other| {
+            let passed = boxes[other as usize].high[0] < edge.low[0];
+            if !passed && edge.overlaps(&boxes[other as usize]) {
+                visit(index.min(other) as usize, index.max(other) as usize);
+            }
+            !passed
+        });
+        active.push(index);
+    }
+}
+
 /// Sweeps along x: a pair is met when the later box of the two begins.
 fn sweep(
     first: &[EdgeBox],

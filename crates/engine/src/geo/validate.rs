@@ -5,12 +5,11 @@
 //! milliseconds.
 
 use super::geometry::Ring;
-use super::pairs::{EdgeBox, overlapping_pairs};
+use super::pairs::{EdgeBox, own_pairs};
 use super::predicates::{Crossing, crossing};
 use super::relate::{contains_nested, contains_or_crosses};
 use ahash::{AHashMap, AHashSet};
 use s2rst::s2::{LatLng, Point};
-use std::ops::ControlFlow;
 
 /// Neighbouring vertices of a line must differ and must not be antipodal.
 pub(super) fn line(vertices: &[Point]) -> Result<(), String> {
@@ -51,14 +50,13 @@ fn first_crossing(vertices: &[Point]) -> Option<(usize, usize)> {
         .map(|index| EdgeBox::new(edge(index).0, edge(index).1))
         .collect();
     let mut found: Option<(usize, usize)> = None;
-    let _ = overlapping_pairs(&boxes, &boxes, &mut |first, second| {
+    own_pairs(&boxes, &mut |first, second| {
         if second > first + 1 && found.is_none_or(|best| (first, second) < best) {
             let ((a, b), (c, d)) = (edge(first), edge(second));
             if crossing(a, b, c, d) == Crossing::Proper {
                 found = Some((first, second));
             }
         }
-        ControlFlow::Continue(())
     });
     found
 }
