@@ -79,9 +79,13 @@ impl End {
     }
 }
 
+/// The bytes themselves, or the end of all keys that begin with them. Behind a whole value no key
+/// goes on with [`ABOVE_ALL`]; behind the first byte of a bracket any byte may follow.
 fn extended(mut bytes: Vec<u8>, above: bool) -> Vec<u8> {
-    if above {
-        bytes.push(ABOVE_ALL);
+    match bytes.as_mut_slice() {
+        [first] if above => *first = first.saturating_add(1),
+        _ if above => bytes.push(ABOVE_ALL),
+        _ => {}
     }
     bytes
 }
