@@ -1,0 +1,47 @@
+//! `meridian check DIR`: verifies a data directory at rest.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use meridian_engine::ValidationReport;
+use std::path::PathBuf;
+
+/// Flags of `meridian check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// The data directory; no server may be using it
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+}
+
+/// Verifies, prints what was found, and fails if anything is wrong.
+pub fn run(arguments: &CheckArguments) -> anyhow::Result<()> {
+    let report = meridian_engine::check_directory(&arguments.data, &mut print)
+        .map_err(|error| anyhow::anyhow!("{}", error.message))
+        .with_context(|| format!("cannot check {}", arguments.data.display()))?;
+    match report.error_count() {
+        0 => {
+            println!("{} collections, no errors", report.collections.len());
+            Ok(())
+        }
+        errors => bail!("{} has {errors} errors", arguments.data.display()),
+    }
+}
+
+fn print(collection: &ValidationReport) {
+    println!(
+        "{}: {} documents, {} bytes, {} errors",
+        collection.namespace, collection.documents, collection.bytes, collection.error_count
+    );
+    for index in &collection.indexes {
+        println!("  index {}: {} entries", index.name, index.keys);
+    }
+    if collection.invalid_documents > 0 {
+        println!(
+            "  {} documents do not pass the validator",
+            collection.invalid_documents
+        );
+    }
+    for error in &collection.errors {
+        println!("  error: {error}");
+    }
+}

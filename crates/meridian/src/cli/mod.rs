@@ -1,0 +1,43 @@
+//! The command line: what each subcommand takes, and where it goes.
+
+mod check;
+mod log;
+mod serve;
+mod settings;
+mod size;
+
+pub use settings::Settings;
+
+use clap::{Parser, Subcommand};
+
+/// A document database for places and times that speaks MongoDB's wire protocol.
+#[derive(Debug, Parser)]
+#[command(name = "meridian", version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serves a data directory to MongoDB's drivers, shells and tools.
+    Serve(serve::ServeArguments),
+    /// Runs a published evaluation on Meridian and its peers, side by side.
+    Bench(meridian_bench::BenchArgs),
+    /// Verifies a data directory that no server uses: every document against every index, both ways.
+    Check(check::CheckArguments),
+}
+
+impl Cli {
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    /// Whatever it could not do, for the operator to read.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Serve(arguments) => serve::run(arguments),
+            Command::Bench(arguments) => meridian_bench::run(arguments),
+            Command::Check(arguments) => check::run(&arguments),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `meridian serve`: opens the data, listens, and stops cleanly on SIGTERM and SIGINT.
+
+use super::log;
+use super::settings::{SettingArguments, Settings};
+use crate::commands::Service;
+use crate::server::Listener;
+use anyhow::Context as _;
+use clap::Args;
+use meridian_engine::{Engine, EngineOptions};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// How long running commands may go on after a signal.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Flags of `meridian serve`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The environment variable MERIDIAN_LOG chooses what is logged: info, \
+                        debug, meridian_engine=trace, ..."
+)]
+pub struct ServeArguments {
+    #[command(flatten)]
+    settings: SettingArguments,
+    /// TOML file with the same settings (data, listen, cache-size, ...); flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Serves until a signal comes.
+pub fn run(arguments: ServeArguments) -> anyhow::Result<()> {
+    let file = match &arguments.config {
+        Some(path) => SettingArguments::from_file(path)?,
+        None => SettingArguments::default(),
+    };
+    let settings = arguments.settings.or(file).complete()?;
+    log::start(settings.log_format);
+    serve(settings)
+}
+
+fn serve(settings: Settings) -> anyhow::Result<()> {
+    raise_file_limit();
+    // Before the engine opens, so that an early signal is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
+    let listener = Listener::bind(settings.listen)
+        .with_context(|| format!("cannot listen on {}", settings.listen))?;
+    let engine = open_engine(&settings)?;
+    let service = Arc::new(Service::new(
+        Arc::clone(&engine),
+        settings.clone(),
+        listener.address(),
+    ));
+    let handle = listener
+        .shutdown_handle()
+        .context("cannot duplicate the listening socket")?;
+    let accepting = thread::Builder::new()
+        .name("accept".to_owned())
+        .spawn(move || listener.run(&service))
+        .context("cannot start the accepting thread")?;
+    announce(&settings, handle.address()?);
+    let signal = signals.forever().next();
+    tracing::info!(signal, "stopping: running commands may finish");
+    exit_on_second_signal(signals);
+    let busy = handle.stop(SHUTDOWN_PATIENCE);
+    if busy > 0 {
+        tracing::warn!(
+            busy,
+            "connections still busy after the grace period are cut off"
+        );
+    }
+    accepting.join().ok();
+    engine.shutdown();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
+    let options = EngineOptions {
+        cache_bytes: settings.cache_bytes,
+        journal: settings.journal,
+        ttl_sweep_seconds: settings.ttl_sweep_seconds,
+    };
+    Engine::open(&settings.data, options)
+        .map_err(|error| anyhow::anyhow!("{}", error.message))
+        .with_context(|| format!("cannot open the data directory {}", settings.data.display()))
+}
+
+/// A connection and a table file each need a descriptor; shells often allow only 1024.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+/// Prints what a person needs to connect. On stdout, so that scripts can read it; the log is
+/// on stderr.
+fn announce(settings: &Settings, address: SocketAddr) {
+    let reachable = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => {
+            SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
+        }
+        _ => address,
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        data = %settings.data.display(),
+        listen = %address,
+        cache_bytes = settings.cache_bytes,
+        journal = settings.journal,
+        "serving"
+    );
+    let mut out = std::io::stdout();
+    // A closed stdout must not stop a server.
+    let _ = writeln!(
+        out,
+        "Meridian {} serves {}\nConnect with: mongodb://{reachable}/",
+        env!("CARGO_PKG_VERSION"),
+        settings.data.display()
+    );
+    let _ = out.flush();
+}
+
+fn exit_on_second_signal(mut signals: Signals) {
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            tracing::warn!("a second signal: leaving without waiting");
+            std::process::exit(130);
+        }
+    });
+}

@@ -1,0 +1,155 @@
+//! The server's settings: from flags, else from the config file, else the defaults.
+
+use super::size::parse_size;
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+const DEFAULT_DATA: &str = "meridian-data";
+const DEFAULT_LISTEN: &str = "127.0.0.1:27017";
+const DEFAULT_CACHE_BYTES: u64 = 1 << 30;
+const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;
+
+/// What a server runs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Memory for blocks, filters and write buffers.
+    pub cache_bytes: u64,
+    /// Whether writes go to a write-ahead log.
+    pub journal: bool,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// Connections past this many are refused.
+    pub max_connections: u32,
+    /// Seconds between two sweeps of the TTL indexes.
+    pub ttl_sweep_seconds: u64,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Whether the write-ahead log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Journal {
+    /// An acknowledged write survives the process being killed.
+    On,
+    /// For bulk loads that can be started over: a crash loses the latest writes.
+    Off,
+}
+
+/// The settings that may be given on the command line; the config file has the same names.
+#[derive(Debug, Default, Clone, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct SettingArguments {
+    /// Directory that holds the data; created if it is not there [default: meridian-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address and port to listen on; port 0 picks a free one [default: 127.0.0.1:27017]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Memory for blocks and write buffers [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    cache_size: Option<String>,
+    /// Write-ahead log: off only for bulk loads that can be started over [default: on]
+    #[arg(long, value_name = "on|off")]
+    journal: Option<Journal>,
+    /// How log lines look [default: text]
+    #[arg(long, value_name = "text|json")]
+    log_format: Option<LogFormat>,
+    /// Connections past this many are refused [default: 10000]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<u32>,
+    /// Seconds between two sweeps of the TTL indexes [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    ttl_sweep_seconds: Option<u64>,
+}
+
+impl SettingArguments {
+    /// Reads a config file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has a setting that does not exist.
+    pub fn from_file(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the config file {}", path.display()))?;
+        toml::from_str(&text).map_err(|error| {
+            let (path, error) = (path.display(), error.to_string());
+            anyhow::anyhow!("the config file {path} is wrong: {}", error.trim_end())
+        })
+    }
+
+    /// These settings, and `others` where these say nothing.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            data: self.data.or(others.data),
+            listen: self.listen.or(others.listen),
+            cache_size: self.cache_size.or(others.cache_size),
+            journal: self.journal.or(others.journal),
+            log_format: self.log_format.or(others.log_format),
+            max_connections: self.max_connections.or(others.max_connections),
+            ttl_sweep_seconds: self.ttl_sweep_seconds.or(others.ttl_sweep_seconds),
+        }
+    }
+
+    /// Fills in the defaults.
+    ///
+    /// # Errors
+    /// If the cache size is not a size.
+    pub fn complete(self) -> anyhow::Result<Settings> {
+        let cache_bytes = match self.cache_size.as_deref().map(parse_size) {
+            None => DEFAULT_CACHE_BYTES,
+            Some(size) => size.map_err(anyhow::Error::msg).context("cache-size")?,
+        };
+        let default_listen = || DEFAULT_LISTEN.parse().expect("the default is an address");
+        Ok(Settings {
+            data: self.data.unwrap_or_else(|| DEFAULT_DATA.into()),
+            listen: self.listen.unwrap_or_else(default_listen),
+            cache_bytes,
+            journal: self.journal != Some(Journal::Off),
+            log_format: self.log_format.unwrap_or(LogFormat::Text),
+            max_connections: self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS),
+            ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_the_defaults() {
+        let file: SettingArguments =
+            toml::from_str("cache-size = \"2GiB\"\njournal = \"off\"\nmax-connections = 5")
+                .expect("valid");
+        let flags = SettingArguments {
+            journal: Some(Journal::On),
+            ..SettingArguments::default()
+        };
+        let settings = flags.or(file).complete().expect("valid");
+        assert_eq!(settings.cache_bytes, 2 << 30);
+        assert!(settings.journal);
+        assert_eq!(settings.max_connections, 5);
+        assert_eq!(settings.listen.to_string(), DEFAULT_LISTEN);
+    }
+
+    #[test]
+    fn a_setting_that_does_not_exist_is_refused() {
+        assert!(toml::from_str::<SettingArguments>("cash-size = \"1GiB\"").is_err());
+    }
+}

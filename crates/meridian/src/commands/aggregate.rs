@@ -1,0 +1,138 @@
+//! `aggregate`: a pipeline over a collection or over none.
+
+use super::arguments::{Arguments, array_values, elements, integer};
+use super::context::Context;
+use super::cursor_reply::write_first_batch;
+use super::explain;
+use super::find::{hint, parse_cursor_document};
+use bson::raw::RawDocument;
+use meridian_engine::{
+    AggregateRequest, AggregateTarget, Code, Durability, Error, ExplainRequest, Namespace, Result,
+    Verbosity,
+};
+use meridian_wire::DocumentWriter;
+
+const KNOWN: &[&str] = &[
+    "pipeline",
+    "explain",
+    "allowDiskUse",
+    "cursor",
+    "hint",
+    "let",
+    "collation",
+    "bypassDocumentValidation",
+    "needsMerge",
+    "fromMongos",
+    "exchange",
+    "isMapReduceCommand",
+    "collectionUUID",
+    "requestReshardingResumeToken",
+];
+
+/// Runs the pipeline, and answers with the first batch.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = arguments(context)?;
+    let request = parse(context, &arguments)?;
+    let target = target(context, &request.pipeline)?;
+    if arguments.boolean_or("explain", false)? {
+        let request = ExplainRequest::Aggregate(request);
+        let verbosity = Verbosity::QueryPlanner;
+        return explain::write(
+            context,
+            &cursor_namespace(&target),
+            request,
+            verbosity,
+            reply,
+        );
+    }
+    if arguments.get("cursor").is_none() {
+        return Err(Error::failed_to_parse(
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        ));
+    }
+    let options = parse_cursor_document(&arguments)?;
+    let query = context.engine().aggregate(&target, &request)?;
+    write_first_batch(context, query, cursor_namespace(&target), options, reply)
+}
+
+/// The fields of an aggregate, which `explain` shares.
+pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
+    context.arguments("aggregate", KNOWN)
+}
+
+/// What to run.
+pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
+    arguments.refuse_collation()?;
+    arguments.refuse_flags(&["needsMerge", "fromMongos", "isMapReduceCommand"])?;
+    arguments.refuse_fields(&["exchange", "collectionUUID", "requestReshardingResumeToken"])?;
+    Ok(AggregateRequest {
+        pipeline: parse_pipeline(arguments)?,
+        hint: hint(arguments),
+        variables: arguments.document("let")?,
+        allow_disk_use: arguments.boolean_or("allowDiskUse", false)?,
+        bypass_validation: arguments.flag("bypassDocumentValidation")?,
+        durability: Durability::Buffered,
+        deadline: context.generic.deadline,
+    })
+}
+
+fn parse_pipeline<'a>(arguments: &Arguments<'a>) -> Result<Vec<&'a RawDocument>> {
+    let pipeline = arguments
+        .get("pipeline")
+        .ok_or_else(|| arguments.missing("pipeline"))?;
+    let Some(stages) = pipeline.as_array() else {
+        return Err(Error::type_mismatch(
+            "'pipeline' option must be specified as an array",
+        ));
+    };
+    array_values(stages)
+        .map(|stage| {
+            stage.as_document().ok_or_else(|| {
+                Error::type_mismatch("Each element of the 'pipeline' array must be an object")
+            })
+        })
+        .collect()
+}
+
+/// A collection's name, or 1 for a pipeline that brings its own documents.
+pub fn target(context: &Context<'_>, pipeline: &[&RawDocument]) -> Result<AggregateTarget> {
+    let value = context.value();
+    if value.as_str().is_some() {
+        return Ok(AggregateTarget::Collection(context.namespace()?));
+    }
+    match integer(value) {
+        Some(1) => {}
+        Some(_) => {
+            let message = "Invalid command format: the 'aggregate' field must specify a \
+                           collection name or 1";
+            return Err(Error::failed_to_parse(message));
+        }
+        None => {
+            return context
+                .namespace_or(Code::TypeMismatch)
+                .map(AggregateTarget::Collection);
+        }
+    }
+    let stage = pipeline.first().and_then(|stage| elements(stage).next());
+    let invalid = |message| Err(Error::new(Code::InvalidNamespace, message));
+    match stage {
+        None => invalid("{aggregate: 1} is not valid for an empty pipeline.".to_owned()),
+        Some(("$documents" | "$currentOp" | "$listLocalSessions" | "$changeStream", _)) => Ok(
+            AggregateTarget::Database(context.generic.database.to_owned()),
+        ),
+        Some((name, _)) => invalid(format!(
+            "{{aggregate: 1}} is not valid for '{name}'; a collection is required."
+        )),
+    }
+}
+
+/// What cursors of this target are called.
+pub fn cursor_namespace(target: &AggregateTarget) -> Namespace {
+    match target {
+        AggregateTarget::Collection(namespace) => namespace.clone(),
+        AggregateTarget::Database(database) => Namespace {
+            database: database.clone(),
+            collection: "$cmd.aggregate".to_owned(),
+        },
+    }
+}

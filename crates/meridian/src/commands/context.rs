@@ -1,0 +1,80 @@
+//! One request on its way through a command.
+
+use super::arguments::{Arguments, collection_name, elements};
+use super::client::Client;
+use super::generic::{self, Generic};
+use super::service::Service;
+use bson::raw::{RawBsonRef, RawDocument};
+use meridian_engine::{Code, Engine, Error, Namespace, Result};
+use meridian_wire::Sequence;
+
+/// What a command's function is given.
+pub struct Context<'a> {
+    /// Shared with all requests.
+    pub service: &'a Service,
+    /// Who asks.
+    pub client: &'a mut Client,
+    /// The request's document.
+    pub body: &'a RawDocument,
+    /// Documents that travel beside it.
+    pub sequences: &'a [Sequence<'a>],
+    /// What every command may carry, checked.
+    pub generic: Generic<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// The database engine.
+    pub fn engine(&self) -> &'a Engine {
+        &self.service.engine
+    }
+
+    /// The value of the first field, whose name is the command's.
+    pub fn value(&self) -> RawBsonRef<'a> {
+        elements(self.body)
+            .next()
+            .map_or(RawBsonRef::Null, |(_, value)| value)
+    }
+
+    /// The command's own fields: neither its name nor what every command may carry.
+    pub fn arguments(&self, scope: &'static str, known: &[&str]) -> Result<Arguments<'a>> {
+        let own = elements(self.body)
+            .skip(1)
+            .filter(|(name, _)| !generic::is_generic(name));
+        Arguments::collect(scope, own, known)
+    }
+
+    /// The collection that the command's value names.
+    ///
+    /// # Errors
+    /// `BadValue` if it is not a string, `InvalidNamespace` if the name is refused.
+    pub fn namespace(&self) -> Result<Namespace> {
+        self.namespace_or(Code::BadValue)
+    }
+
+    /// [`Self::namespace`] for the commands that answer a wrong type with another code.
+    pub fn namespace_or(&self, wrong_type: Code) -> Result<Namespace> {
+        Namespace::new(
+            self.generic.database,
+            collection_name(self.value(), wrong_type)?,
+        )
+    }
+
+    /// The documents of a field that may be an array in the body or a document sequence.
+    pub fn documents(&self, arguments: &Arguments<'a>, name: &str) -> Result<Vec<&'a RawDocument>> {
+        let inline = arguments.documents(name)?;
+        match (
+            inline,
+            self.sequences
+                .iter()
+                .find(|sequence| sequence.identifier == name),
+        ) {
+            (None, Some(sequence)) => Ok(sequence.documents().collect()),
+            (Some(documents), None) => Ok(documents),
+            (None, None) => Err(arguments.missing(name)),
+            (Some(_), Some(_)) => Err(Error::location(
+                40413,
+                format!("Duplicate field between body and document sequence {name}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The `cursor` field of a reply: documents go from the engine straight into the send buffer.
+
+use super::context::Context;
+use super::service::Service;
+use bson::raw::RawDocument;
+use meridian_engine::{Namespace, Query, Result};
+use meridian_wire::DocumentWriter;
+
+/// How many documents a first batch has when nobody says.
+pub const FIRST_BATCH_COUNT: usize = 101;
+/// The documents of one batch are at most this many bytes, save that one always fits.
+pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What to do after the first batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CursorOptions {
+    /// How many documents to answer with at first.
+    pub batch_count: usize,
+    /// Close the cursor whatever is left.
+    pub single_batch: bool,
+    /// Keep the cursor however long nobody asks.
+    pub no_timeout: bool,
+}
+
+impl CursorOptions {
+    /// With this `batchSize`, which may be absent.
+    pub fn with_batch(batch_size: Option<u64>) -> Self {
+        let batch_count = batch_size.map_or(FIRST_BATCH_COUNT, |count| {
+            usize::try_from(count).unwrap_or(usize::MAX)
+        });
+        Self {
+            batch_count,
+            single_batch: false,
+            no_timeout: false,
+        }
+    }
+}
+
+/// Writes `cursor: {firstBatch, id, ns}` and opens a cursor if documents are left.
+pub fn write_first_batch(
+    context: &Context<'_>,
+    mut query: Query,
+    namespace: Namespace,
+    options: CursorOptions,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut cursor = reply.document("cursor");
+    let exhausted = write_batch(context.service, &mut cursor, "firstBatch", |sink| {
+        query.fill(Some(options.batch_count), BATCH_BYTES_MAX, sink)
+    })?;
+    let name = namespace.to_string();
+    let id = if exhausted || options.single_batch {
+        0
+    } else {
+        let session = context.generic.session.map(<[u8]>::to_vec);
+        context
+            .engine()
+            .cursors()
+            .open(query, namespace, session, options.no_timeout)?
+    };
+    cursor.int64("id", id).string("ns", &name);
+    Ok(())
+}
+
+/// Writes an array of whatever documents `fill` gives; returns what it returns.
+pub fn write_batch<T>(
+    service: &Service,
+    cursor: &mut DocumentWriter<'_>,
+    field: &str,
+    fill: impl FnOnce(&mut dyn FnMut(&RawDocument)) -> Result<T>,
+) -> Result<T> {
+    let mut batch = cursor.array(field);
+    let outcome = fill(&mut |document| {
+        batch.push_document(document);
+    });
+    service.counters.documents_returned.add_size(batch.count());
+    outcome
+}
+
+/// Writes `cursor: {id: 0, ns, firstBatch}` for a list that is there in full.
+pub fn write_complete<'d>(
+    namespace: &str,
+    documents: impl Iterator<Item = &'d RawDocument>,
+    reply: &mut DocumentWriter<'_>,
+) {
+    let mut cursor = reply.document("cursor");
+    cursor.int64("id", 0).string("ns", namespace);
+    let mut batch = cursor.array("firstBatch");
+    for document in documents {
+        batch.push_document(document);
+    }
+}

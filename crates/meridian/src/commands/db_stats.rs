@@ -1,0 +1,40 @@
+//! `dbStats`: counts and sizes of a database.
+
+use super::coll_stats::parse_scale;
+use super::context::Context;
+use meridian_engine::Result;
+use meridian_wire::DocumentWriter;
+
+/// Answers with them, divided by `scale`. Sizes are doubles, as MongoDB's are.
+#[expect(clippy::cast_precision_loss, reason = "MongoDB answers in doubles")]
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("dbStats", &["scale", "freeStorage"])?;
+    arguments.flag("freeStorage")?;
+    let scale = parse_scale(&arguments)? as f64;
+    let stats = context.engine().database_stats(context.generic.database)?;
+    reply.string("db", context.generic.database);
+    reply
+        .count("collections", stats.collections)
+        .int32("views", 0);
+    reply
+        .count("objects", stats.objects)
+        .double("avgObjSize", stats.average_object_size);
+    reply.double("dataSize", stats.data_size as f64 / scale);
+    reply.double("storageSize", stats.storage_size as f64 / scale);
+    reply.count("indexes", stats.indexes);
+    reply.double("indexSize", stats.index_size as f64 / scale);
+    reply.double(
+        "totalSize",
+        (stats.storage_size + stats.index_size) as f64 / scale,
+    );
+    reply.double("scaleFactor", scale);
+    if let Ok(disk) = rustix::fs::statvfs(context.engine().directory()) {
+        let used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize;
+        reply.double("fsUsedSize", used as f64 / scale);
+        reply.double(
+            "fsTotalSize",
+            (disk.f_blocks * disk.f_frsize) as f64 / scale,
+        );
+    }
+    Ok(())
+}

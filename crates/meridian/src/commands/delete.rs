@@ -1,0 +1,71 @@
+//! `delete`: a list of statements, each a filter and whether one or all go.
+
+use super::arguments::Arguments;
+use super::context::Context;
+use super::write_reply::{check_batch_count, write_errors};
+use bson::raw::RawDocument;
+use meridian_engine::{DeleteStatement, Durability, Error, Result, WriteError};
+use meridian_wire::DocumentWriter;
+
+/// Deletes, and answers with the number deleted and the errors.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let known = ["deletes", "ordered", "let", "stmtId", "stmtIds"];
+    let arguments = context.arguments("delete", &known)?;
+    let documents = context.documents(&arguments, "deletes")?;
+    let ordered = arguments.boolean_or("ordered", true)?;
+    let statements = parse_all(&documents, &arguments)?;
+    let namespace = context.namespace()?;
+    check_batch_count(statements.len())?;
+    let (mut deleted, mut errors) = (0, Vec::new());
+    for (index, statement) in statements.iter().enumerate() {
+        context.service.counters.delete.add(1);
+        match context.engine().delete(&namespace, statement) {
+            Ok(count) => deleted += count,
+            Err(error) => errors.push(WriteError { index, error }),
+        }
+        if ordered && !errors.is_empty() {
+            break;
+        }
+    }
+    reply.count("n", deleted);
+    write_errors(&errors, reply);
+    Ok(())
+}
+
+/// All statements are checked before the first runs.
+pub fn parse_all<'a>(
+    documents: &[&'a RawDocument],
+    command: &Arguments<'a>,
+) -> Result<Vec<DeleteStatement<'a>>> {
+    let variables = command.document("let")?;
+    documents
+        .iter()
+        .map(|document| parse(document, variables))
+        .collect()
+}
+
+fn parse<'a>(
+    document: &'a RawDocument,
+    variables: Option<&'a RawDocument>,
+) -> Result<DeleteStatement<'a>> {
+    let known = ["q", "limit", "collation", "hint"];
+    let arguments = Arguments::parse("delete.deletes", document, &known)?;
+    arguments.refuse_collation()?;
+    let limit = arguments
+        .integer("limit")?
+        .ok_or_else(|| arguments.missing("limit"))?;
+    if limit != 0 && limit != 1 {
+        return Err(Error::failed_to_parse(format!(
+            "The limit field in delete objects must be 0 or 1. Got {limit}"
+        )));
+    }
+    Ok(DeleteStatement {
+        filter: arguments
+            .document("q")?
+            .ok_or_else(|| arguments.missing("q"))?,
+        limit_one: limit == 1,
+        hint: arguments.get("hint"),
+        variables,
+        durability: Durability::Buffered,
+    })
+}

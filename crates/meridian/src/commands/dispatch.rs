@@ -1,0 +1,230 @@
+//! From a message to a reply document: find the command, check what all commands may carry,
+//! run it, and turn whatever went wrong into an error reply.
+
+use super::arguments::elements;
+use super::client::Client;
+use super::context::Context;
+use super::generic::Generic;
+use super::service::Service;
+use super::table::{self, Command, Kind};
+use bson::raw::{RawBsonRef, RawDocument};
+use meridian_engine::{Code, Error, Result};
+use meridian_wire::{DocumentWriter, InvalidDocument, LegacyQuery, Message, Sequence};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// A command that takes longer is logged, as MongoDB does by default.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// Appends the reply to a message.
+pub fn answer_message(
+    service: &Service,
+    client: &mut Client,
+    message: &Message<'_>,
+    out: &mut Vec<u8>,
+) {
+    reply(service, out, |out| {
+        let command = find_command(message.body)?;
+        let generic = Generic::parse(command, message.body, service.settings.journal)?;
+        let (body, sequences) = (message.body, message.sequences.as_slice());
+        run(
+            command,
+            Parts {
+                service,
+                client,
+                body,
+                sequences,
+                generic,
+            },
+            out,
+        )
+    });
+}
+
+/// Appends the reply to a legacy query: only a hello may still come this way.
+pub fn answer_query(
+    service: &Service,
+    client: &mut Client,
+    query: &LegacyQuery<'_>,
+    out: &mut Vec<u8>,
+) {
+    let Some(database) = query.namespace.strip_suffix(".$cmd") else {
+        let mut reply = DocumentWriter::new(out);
+        let message = "OP_QUERY is no longer supported. The client driver may require an \
+                       upgrade. For more details see \
+                       https://dochub.mongodb.org/core/legacy-opcode-removal";
+        reply
+            .string("$err", message)
+            .int32("code", 5_739_101)
+            .double("ok", 0.0);
+        return;
+    };
+    reply(service, out, |out| {
+        let body = unwrap_query(query.document);
+        let command = find_command(body)?;
+        if !command.legacy {
+            let message = format!(
+                "Unsupported OP_QUERY command: {}. The client driver may require an upgrade. For \
+                 more details see https://dochub.mongodb.org/core/legacy-opcode-removal",
+                command.name
+            );
+            return Err(Error::new(Code::UnsupportedOpQueryCommand, message));
+        }
+        let generic = Generic::legacy(database);
+        run(
+            command,
+            Parts {
+                service,
+                client,
+                body,
+                sequences: &[],
+                generic,
+            },
+            out,
+        )
+    });
+}
+
+/// Appends the reply to a message whose BSON is wrong.
+pub fn answer_invalid_document(service: &Service, invalid: &InvalidDocument, out: &mut Vec<u8>) {
+    let code = match invalid {
+        InvalidDocument::Malformed(_) => Code::InvalidBSON,
+        InvalidDocument::TooDeep => Code::Overflow,
+    };
+    reply(service, out, |_| Err(Error::new(code, invalid.to_string())));
+}
+
+/// Old drivers wrap a command that has a read preference.
+fn unwrap_query(document: &RawDocument) -> &RawDocument {
+    match elements(document).next() {
+        Some(("$query" | "query", RawBsonRef::Document(inner))) => inner,
+        _ => document,
+    }
+}
+
+fn find_command(body: &RawDocument) -> Result<&'static Command> {
+    let name = elements(body).next().map_or("", |(name, _)| name);
+    table::find(name)
+        .ok_or_else(|| Error::new(Code::CommandNotFound, format!("no such command: '{name}'")))
+}
+
+/// Whatever `write` appended stays if it succeeds; otherwise an error document takes its place.
+fn reply(service: &Service, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) {
+    let start = out.len();
+    service.counters.requests.add(1);
+    let outcome = catch_unwind(AssertUnwindSafe(|| write(out))).unwrap_or_else(|panic| {
+        service.counters.panics.add(1);
+        let cause = panic_message(panic.as_ref());
+        tracing::error!(cause, "a command panicked; please report this");
+        Err(Error::new(
+            Code::InternalError,
+            format!("internal error: {cause}"),
+        ))
+    });
+    if let Err(error) = outcome {
+        service.counters.user_errors.add(1);
+        out.truncate(start);
+        write_error(&error, out);
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
+}
+
+struct Parts<'a> {
+    service: &'a Service,
+    client: &'a mut Client,
+    body: &'a RawDocument,
+    sequences: &'a [Sequence<'a>],
+    generic: Generic<'a>,
+}
+
+fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let Parts {
+        service,
+        client,
+        body,
+        sequences,
+        generic,
+    } = parts;
+    let started = Instant::now();
+    let activity = std::sync::Arc::clone(&client.activity);
+    activity.begin(table::index_of(command));
+    let _idle = Finally(|| activity.end());
+    count(service, command.kind);
+    let synced = generic.synced;
+    let database = generic.database;
+    let mut context = Context {
+        service,
+        client,
+        body,
+        sequences,
+        generic,
+    };
+    let mut reply = DocumentWriter::new(out);
+    let outcome = (command.run)(&mut context, &mut reply);
+    // The one place where acknowledged writes are made durable; also after a partial failure,
+    // because a reply that lists write errors acknowledges the other writes.
+    let durable = if synced {
+        service.engine.sync_journal()
+    } else {
+        Ok(())
+    };
+    let outcome = outcome.and(durable);
+    if outcome.is_ok() {
+        reply.double("ok", 1.0);
+    }
+    log_if_slow(command, database, body, started.elapsed());
+    outcome
+}
+
+struct Finally<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+fn count(service: &Service, kind: Kind) {
+    let counters = &service.counters;
+    match kind {
+        Kind::Query => counters.query.add(1),
+        Kind::GetMore => counters.get_more.add(1),
+        // Writes count documents and statements; they do it themselves.
+        Kind::Write => {}
+        Kind::Other => counters.command.add(1),
+    }
+}
+
+fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Duration) {
+    if took < SLOW {
+        return;
+    }
+    let target = elements(body)
+        .next()
+        .and_then(|(_, value)| value.as_str())
+        .unwrap_or("");
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(
+        command = command.name,
+        database,
+        collection = target,
+        took_ms,
+        "slow command"
+    );
+}
+
+fn write_error(error: &Error, out: &mut Vec<u8>) {
+    let mut reply = DocumentWriter::new(out);
+    reply.double("ok", 0.0).string("errmsg", &error.message);
+    reply
+        .int32("code", error.code.number())
+        .string("codeName", &error.code.name());
+    if let Some(fields) = &error.fields {
+        reply.elements(fields);
+    }
+}

@@ -1,0 +1,39 @@
+//! `distinct`: the distinct values of a field among the documents that match.
+
+use super::arguments::Arguments;
+use super::context::Context;
+use super::find::{EMPTY, hint};
+use meridian_engine::{DistinctRequest, Error, Result};
+use meridian_wire::DocumentWriter;
+
+/// Answers with the values.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = arguments(context)?;
+    let request = parse(context, &arguments)?;
+    let values = context.engine().distinct(&context.namespace()?, &request)?;
+    reply.embed_array("values", &values);
+    Ok(())
+}
+
+/// The fields of a distinct, which `explain` shares.
+pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
+    context.arguments("distinct", &["key", "query", "collation", "hint"])
+}
+
+/// Which field of which documents.
+pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
+    arguments.refuse_collation()?;
+    let key = arguments
+        .string("key")?
+        .ok_or_else(|| arguments.missing("key"))?;
+    if key.is_empty() {
+        let message = "FieldPath cannot be constructed with empty string";
+        return Err(Error::location(40352, message));
+    }
+    Ok(DistinctRequest {
+        key,
+        filter: arguments.document("query")?.unwrap_or(&EMPTY),
+        hint: hint(arguments),
+        deadline: context.generic.deadline,
+    })
+}

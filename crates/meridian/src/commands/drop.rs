@@ -1,0 +1,17 @@
+//! `drop`: removes a collection with its indexes.
+
+use super::context::Context;
+use meridian_engine::Result;
+use meridian_wire::DocumentWriter;
+
+/// Drops it, and answers with how many indexes it had.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("drop", &["collectionUUID"])?;
+    arguments.refuse_fields(&["collectionUUID"])?;
+    let namespace = context.namespace()?;
+    let outcome = context.engine().drop_collection(&namespace)?;
+    reply
+        .int32("nIndexesWas", outcome.indexes_was)
+        .string("ns", &namespace.to_string());
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! `dropDatabase`: removes a database with all collections.
+
+use super::arguments::integer;
+use super::context::Context;
+use meridian_engine::{Error, Result};
+use meridian_wire::DocumentWriter;
+
+/// Drops it; one that is not there is dropped already.
+pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
+    context.arguments("dropDatabase", &[])?;
+    if integer(context.value()) != Some(1) {
+        return Err(Error::location(
+            5_255_100,
+            "Have to pass 1 as 'drop' parameter",
+        ));
+    }
+    context
+        .engine()
+        .drop_database(context.generic.database)
+        .map(drop)
+}

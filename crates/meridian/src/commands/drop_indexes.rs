@@ -1,0 +1,49 @@
+//! `dropIndexes`: removes indexes by name, by key, or all but the one on `_id`.
+
+use super::arguments::{array_values, wrong_type};
+use super::context::Context;
+use bson::raw::RawBsonRef;
+use meridian_engine::{DropIndexes, Result};
+use meridian_wire::DocumentWriter;
+
+const EXPECTED: &[&str] = &["string", "array", "object"];
+
+/// Drops them, and answers with how many there were.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("dropIndexes", &["index", "collectionUUID"])?;
+    arguments.refuse_fields(&["collectionUUID"])?;
+    let which = arguments
+        .get("index")
+        .ok_or_else(|| arguments.missing("index"))?;
+    let which = parse(which)?;
+    let all = matches!(which, DropIndexes::All);
+    let count = context
+        .engine()
+        .drop_indexes(&context.namespace()?, &which)?;
+    reply.int32("nIndexesWas", count);
+    if all {
+        reply.string("msg", "non-_id indexes dropped for collection");
+    }
+    Ok(())
+}
+
+fn parse(which: RawBsonRef<'_>) -> Result<DropIndexes> {
+    match which {
+        RawBsonRef::String("*") => Ok(DropIndexes::All),
+        RawBsonRef::String(name) => Ok(DropIndexes::Names(vec![name.to_owned()])),
+        RawBsonRef::Document(key) => Ok(DropIndexes::Key(key.to_owned())),
+        RawBsonRef::Array(names) => {
+            let name = |(index, value): (usize, RawBsonRef<'_>)| {
+                value.as_str().map(str::to_owned).ok_or_else(|| {
+                    wrong_type(&format!("dropIndexes.index.{index}"), value, &["string"])
+                })
+            };
+            array_values(names)
+                .enumerate()
+                .map(name)
+                .collect::<Result<_>>()
+                .map(DropIndexes::Names)
+        }
+        other => Err(wrong_type("dropIndexes.index", other, EXPECTED)),
+    }
+}

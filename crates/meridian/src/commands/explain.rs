@@ -1,0 +1,119 @@
+//! `explain`: how another command would run, and on request how it did.
+
+use super::arguments::{Arguments, elements, wrong_type};
+use super::build_info::COMPATIBLE_VERSION;
+use super::context::Context;
+use super::service::host_name;
+use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use bson::raw::RawDocument;
+use meridian_engine::{Code, Error, ExplainRequest, Namespace, Result, Verbosity};
+use meridian_wire::DocumentWriter;
+
+/// Explains the command in its value.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("explain", &["verbosity"])?;
+    let verbosity = parse_verbosity(&arguments)?;
+    let Some(inner) = context.value().as_document() else {
+        return Err(wrong_type("explain.explain", context.value(), &["object"]));
+    };
+    let inner = Context {
+        service: context.service,
+        client: context.client,
+        body: inner,
+        sequences: context.sequences,
+        generic: context.generic.clone(),
+    };
+    let (namespace, request) = parse(&inner)?;
+    write(&inner, &namespace, request, verbosity, reply)
+}
+
+fn parse_verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
+    match arguments.string("verbosity")? {
+        Some("queryPlanner") => Ok(Verbosity::QueryPlanner),
+        Some("executionStats") => Ok(Verbosity::ExecutionStats),
+        None | Some("allPlansExecution") => Ok(Verbosity::AllPlansExecution),
+        Some(other) => Err(Error::bad_value(format!(
+            "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."
+        ))),
+    }
+}
+
+fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
+    let name = elements(context.body).next().map_or("", |(name, _)| name);
+    let request = match name {
+        "find" => ExplainRequest::Find(find::parse(context, &find::arguments(context)?)?),
+        "count" => ExplainRequest::Count(count::parse(context, &count::arguments(context)?)?),
+        "distinct" => {
+            ExplainRequest::Distinct(distinct::parse(context, &distinct::arguments(context)?)?)
+        }
+        "aggregate" => {
+            let request = aggregate::parse(context, &aggregate::arguments(context)?)?;
+            let target = aggregate::target(context, &request.pipeline)?;
+            let namespace = aggregate::cursor_namespace(&target);
+            return Ok((namespace, ExplainRequest::Aggregate(request)));
+        }
+        "update" => ExplainRequest::Update(only(parse_updates(context)?)?),
+        "delete" => ExplainRequest::Delete(only(parse_deletes(context)?)?),
+        "findAndModify" | "findandmodify" => {
+            let arguments = find_and_modify::arguments(context)?;
+            ExplainRequest::FindAndModify(find_and_modify::parse(&arguments)?)
+        }
+        other => {
+            let message = format!("Explain failed due to unknown command: {other}");
+            return Err(Error::new(Code::CommandNotFound, message));
+        }
+    };
+    Ok((context.namespace()?, request))
+}
+
+fn parse_updates<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::UpdateStatement<'a>>> {
+    let known = ["updates", "ordered", "bypassDocumentValidation", "let"];
+    let arguments = context.arguments("update", &known)?;
+    update::parse_all(&context.documents(&arguments, "updates")?, &arguments)
+}
+
+fn parse_deletes<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::DeleteStatement<'a>>> {
+    let arguments = context.arguments("delete", &["deletes", "ordered", "let"])?;
+    delete::parse_all(&context.documents(&arguments, "deletes")?, &arguments)
+}
+
+fn only<T>(mut statements: Vec<T>) -> Result<T> {
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => Err(Error::new(
+            Code::InvalidLength,
+            "explained write batches must be of size 1",
+        )),
+    }
+}
+
+/// Explains `request`, which came as `context.body`.
+pub fn write(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    request: ExplainRequest<'_>,
+    verbosity: Verbosity,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let explanation = context.engine().explain(namespace, &request, verbosity)?;
+    reply.elements(&explanation);
+    write_command(context.body, context.generic.database, reply);
+    reply
+        .document("serverInfo")
+        .string("host", &host_name())
+        .int32("port", i32::from(context.service.address.port()))
+        .string("version", COMPATIBLE_VERSION)
+        .string(
+            "gitVersion",
+            concat!("meridian-", env!("CARGO_PKG_VERSION")),
+        );
+    Ok(())
+}
+
+fn write_command(body: &RawDocument, database: &str, reply: &mut DocumentWriter<'_>) {
+    let mut command = reply.document("command");
+    for (name, value) in elements(body).filter(|(name, _)| !matches!(*name, "$db" | "lsid")) {
+        command.value(name, value);
+    }
+    command.string("$db", database);
+}

@@ -1,0 +1,163 @@
+//! `find`: the documents that match, and a cursor for the rest of them.
+
+use super::arguments::{Arguments, below_minimum, integer, type_name};
+use super::context::Context;
+use super::cursor_reply::{CursorOptions, write_first_batch};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_engine::{Error, FindRequest, Result};
+use meridian_wire::DocumentWriter;
+use std::sync::LazyLock;
+
+const SCOPE: &str = "FindCommandRequest";
+
+const KNOWN: &[&str] = &[
+    "filter",
+    "sort",
+    "projection",
+    "hint",
+    "skip",
+    "limit",
+    "batchSize",
+    "singleBatch",
+    "noCursorTimeout",
+    "allowDiskUse",
+    "min",
+    "max",
+    "returnKey",
+    "showRecordId",
+    "let",
+    "collation",
+    "tailable",
+    "awaitData",
+    "oplogReplay",
+    "allowPartialResults",
+    "allowSpeculativeMajorityRead",
+    "term",
+    "readOnce",
+    "ntoreturn",
+    "requestResumeToken",
+    "resumeAfter",
+    "maxScan",
+    "snapshot",
+];
+
+/// The empty document: no filter.
+pub static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
+
+/// Finds, and answers with the first batch.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments(SCOPE, KNOWN)?;
+    let request = parse(context, &arguments)?;
+    let options = parse_cursor_options(&arguments)?;
+    let namespace = context.namespace()?;
+    let query = context.engine().find(&namespace, &request)?;
+    write_first_batch(context, query, namespace, options, reply)
+}
+
+/// The fields of a find that `explain` shares.
+pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
+    context.arguments(SCOPE, KNOWN)
+}
+
+/// What to find.
+pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
+    arguments.refuse_collation()?;
+    check_cursor_kind(arguments)?;
+    arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
+    let flags = [
+        "requestResumeToken",
+        "readOnce",
+        "oplogReplay",
+        "returnKey",
+        "showRecordId",
+    ];
+    arguments.refuse_flags(&flags)?;
+    arguments.refuse_documents(&["min", "max", "let"])?;
+    Ok(FindRequest {
+        filter: document(arguments, "filter")?.unwrap_or(&EMPTY),
+        projection: non_empty(document(arguments, "projection")?),
+        sort: non_empty(document(arguments, "sort")?),
+        skip: arguments.natural("skip")?.unwrap_or(0),
+        limit: arguments.natural("limit")?.filter(|limit| *limit > 0),
+        hint: hint(arguments),
+        allow_disk_use: boolean(arguments, "allowDiskUse")?,
+        deadline: context.generic.deadline,
+    })
+}
+
+fn parse_cursor_options(arguments: &Arguments<'_>) -> Result<CursorOptions> {
+    Ok(CursorOptions {
+        single_batch: boolean(arguments, "singleBatch")?,
+        no_timeout: boolean(arguments, "noCursorTimeout")?,
+        ..CursorOptions::with_batch(arguments.natural("batchSize")?)
+    })
+}
+
+/// There are no capped collections, so there is nothing to tail.
+fn check_cursor_kind(arguments: &Arguments<'_>) -> Result<()> {
+    let tailable = boolean(arguments, "tailable")?;
+    if boolean(arguments, "awaitData")? && !tailable {
+        let message = "Cannot set 'awaitData' without also setting 'tailable'";
+        return Err(Error::failed_to_parse(message));
+    }
+    match tailable {
+        true => Err(Error::bad_value(
+            "tailable cursor requested on non capped collection",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A hint; MongoDB takes an empty document or name for none.
+pub fn hint<'a>(arguments: &Arguments<'a>) -> Option<RawBsonRef<'a>> {
+    arguments.get("hint").filter(|hint| match hint {
+        RawBsonRef::Document(document) => !document.is_empty(),
+        RawBsonRef::String(name) => !name.is_empty(),
+        _ => true,
+    })
+}
+
+fn non_empty(document: Option<&RawDocument>) -> Option<&RawDocument> {
+    document.filter(|document| !document.is_empty())
+}
+
+/// A document; `find` words its type error in its own way, without the space.
+fn document<'a>(arguments: &Arguments<'a>, name: &str) -> Result<Option<&'a RawDocument>> {
+    match arguments.get(name) {
+        None => Ok(None),
+        Some(RawBsonRef::Document(document)) => Ok(Some(document)),
+        Some(_) => Err(Error::type_mismatch(format!(
+            "Expected field {name}to be of type object"
+        ))),
+    }
+}
+
+/// A boolean; `find` words its type error in its own way.
+fn boolean(arguments: &Arguments<'_>, name: &str) -> Result<bool> {
+    match arguments.get(name) {
+        None => Ok(false),
+        Some(RawBsonRef::Boolean(value)) => Ok(value),
+        Some(value) => match super::arguments::truth(value) {
+            Some(value) => Ok(value),
+            None => Err(Error::type_mismatch(format!(
+                "Field '{name}' should be a boolean value, but found: {}",
+                type_name(value)
+            ))),
+        },
+    }
+}
+
+/// The `cursor` sub-document that `aggregate` and the list commands take.
+pub fn parse_cursor_document(arguments: &Arguments<'_>) -> Result<CursorOptions> {
+    let Some(cursor) = arguments.document("cursor")? else {
+        return Ok(CursorOptions::with_batch(None));
+    };
+    let cursor = Arguments::parse("cursor", cursor, &["batchSize"])?;
+    let Some(size) = cursor.get("batchSize") else {
+        return Ok(CursorOptions::with_batch(None));
+    };
+    let size = integer(size)
+        .ok_or_else(|| Error::type_mismatch("cursor.batchSize field must be a number"))?;
+    let size = u64::try_from(size).map_err(|_| below_minimum("batchSize", size))?;
+    Ok(CursorOptions::with_batch(Some(size)))
+}

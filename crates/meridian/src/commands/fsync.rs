@@ -1,0 +1,14 @@
+//! `fsync`: every write acknowledged before it is durable after it.
+
+use super::context::Context;
+use meridian_engine::Result;
+use meridian_wire::DocumentWriter;
+
+/// Syncs the journal.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("fsync", &["async", "lock"])?;
+    arguments.refuse_flags(&["async", "lock"])?;
+    context.engine().sync_journal()?;
+    reply.int32("numFiles", 1);
+    Ok(())
+}

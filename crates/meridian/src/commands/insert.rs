@@ -1,0 +1,32 @@
+//! `insert`: documents go from the receive buffer to the engine as they are.
+
+use super::context::Context;
+use super::write_reply::{check_batch_count, write_errors};
+use meridian_engine::{Durability, InsertOptions, Result};
+use meridian_wire::DocumentWriter;
+
+/// Inserts, and answers with the number inserted and the errors.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let known = [
+        "documents",
+        "ordered",
+        "bypassDocumentValidation",
+        "stmtId",
+        "stmtIds",
+    ];
+    let arguments = context.arguments("insert", &known)?;
+    let documents = context.documents(&arguments, "documents")?;
+    let options = InsertOptions {
+        ordered: arguments.boolean_or("ordered", true)?,
+        bypass_validation: arguments.flag("bypassDocumentValidation")?,
+        // The dispatcher syncs once for the whole command.
+        durability: Durability::Buffered,
+    };
+    let namespace = context.namespace()?;
+    check_batch_count(documents.len())?;
+    let outcome = context.engine().insert(&namespace, &documents, &options)?;
+    context.service.counters.insert.add_size(outcome.inserted);
+    reply.count("n", outcome.inserted.try_into().unwrap_or(i64::MAX));
+    write_errors(&outcome.errors, reply);
+    Ok(())
+}

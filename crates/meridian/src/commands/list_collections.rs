@@ -1,0 +1,67 @@
+//! `listCollections`: the collections of a database, as many as a filter lets through.
+
+use super::context::Context;
+use super::cursor_reply::write_complete;
+use super::find::parse_cursor_document;
+use bson::spec::BinarySubtype;
+use bson::{RawBinaryRef, RawBsonRef, RawDocumentBuf};
+use meridian_engine::query::Filter;
+use meridian_engine::{CollectionInfo, Result};
+use meridian_wire::DocumentWriter;
+
+/// Lists them, all in the first batch.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let known = ["filter", "nameOnly", "authorizedCollections", "cursor"];
+    let arguments = context.arguments("listCollections", &known)?;
+    arguments.flag("authorizedCollections")?;
+    parse_cursor_document(&arguments)?;
+    let name_only = arguments.flag("nameOnly")?;
+    let filter = arguments
+        .document("filter")?
+        .map(Filter::parse)
+        .transpose()?;
+    let database = context.generic.database;
+    let mut rows = Vec::new();
+    for info in context.engine().list_collections(database)? {
+        let row = describe(&info, Detail::Full);
+        let listed = match &filter {
+            Some(filter) => filter.matches(&row)?,
+            None => true,
+        };
+        match (listed, name_only) {
+            (true, true) => rows.push(describe(&info, Detail::NameOnly)),
+            (true, false) => rows.push(row),
+            (false, _) => {}
+        }
+    }
+    let namespace = format!("{database}.$cmd.listCollections");
+    write_complete(&namespace, rows.iter().map(AsRef::as_ref), reply);
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    NameOnly,
+    Full,
+}
+
+fn describe(info: &CollectionInfo, detail: Detail) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    let mut row = DocumentWriter::new(&mut bytes);
+    row.string("name", &info.name).string("type", "collection");
+    if detail == Detail::Full {
+        row.embed("options", &info.options);
+        let uuid = RawBinaryRef {
+            subtype: BinarySubtype::Uuid,
+            bytes: &info.uuid,
+        };
+        row.document("info")
+            .boolean("readOnly", false)
+            .value("uuid", RawBsonRef::Binary(uuid));
+        if let Some(index) = &info.id_index {
+            row.embed("idIndex", index);
+        }
+    }
+    drop(row);
+    RawDocumentBuf::from_bytes(bytes).expect("just written")
+}

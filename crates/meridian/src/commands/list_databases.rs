@@ -1,0 +1,55 @@
+//! `listDatabases`: the databases, as many as a filter lets through.
+
+use super::context::Context;
+use bson::RawDocumentBuf;
+use meridian_engine::query::Filter;
+use meridian_engine::{DatabaseInfo, Result};
+use meridian_wire::DocumentWriter;
+
+/// Lists them with their sizes.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let known = ["filter", "nameOnly", "authorizedDatabases"];
+    let arguments = context.arguments("listDatabases", &known)?;
+    arguments.flag("authorizedDatabases")?;
+    let name_only = arguments.flag("nameOnly")?;
+    let filter = arguments
+        .document("filter")?
+        .map(Filter::parse)
+        .transpose()?;
+    let mut total_size = 0;
+    {
+        let mut databases = reply.array("databases");
+        for info in context.engine().list_databases()? {
+            let row = describe(&info);
+            if let Some(filter) = &filter
+                && !filter.matches(&row)?
+            {
+                continue;
+            }
+            total_size += info.size_on_disk;
+            match name_only {
+                true => {
+                    databases.document().string("name", &info.name);
+                }
+                false => {
+                    databases.push_document(&row);
+                }
+            }
+        }
+    }
+    if !name_only {
+        reply
+            .int64("totalSize", total_size)
+            .int64("totalSizeMb", total_size / (1024 * 1024));
+    }
+    Ok(())
+}
+
+fn describe(info: &DatabaseInfo) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    DocumentWriter::new(&mut bytes)
+        .string("name", &info.name)
+        .int64("sizeOnDisk", info.size_on_disk)
+        .boolean("empty", info.empty);
+    RawDocumentBuf::from_bytes(bytes).expect("just written")
+}

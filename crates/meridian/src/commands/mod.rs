@@ -1,0 +1,68 @@
+//! Commands: a request document becomes a typed request, an engine call, and a reply.
+//!
+//! What comes in is a checked message ([`meridian_wire::Message`]) and the [`Client`] that
+//! sent it; what goes out is one document, written where it will be sent from. One file a
+//! command, one sorted [`table`]. Deliberately absent: sockets and frames (the server's), and
+//! the meaning of filters, updates and pipelines (the engine's).
+//!
+//! [`dispatch`] finds the command, [`generic`] checks once what every command may carry
+//! (`lsid`, `writeConcern`, `maxTimeMS`, ...), [`arguments`] checks a command's own fields with
+//! MongoDB's messages.
+
+mod arguments;
+mod client;
+mod context;
+mod cursor_reply;
+mod dispatch;
+mod generic;
+mod service;
+mod table;
+mod write_reply;
+
+mod aggregate;
+mod build_info;
+mod coll_mod;
+mod coll_stats;
+mod connection_status;
+mod count;
+mod create;
+mod create_indexes;
+mod current_op;
+mod data_size;
+mod db_stats;
+mod delete;
+mod distinct;
+mod drop;
+mod drop_database;
+mod drop_indexes;
+mod explain;
+mod find;
+mod find_and_modify;
+mod fsync;
+mod get_cmd_line_opts;
+mod get_log;
+mod get_more;
+mod get_parameter;
+mod hello;
+mod host_info;
+mod insert;
+mod kill_cursors;
+mod list_collections;
+mod list_commands;
+mod list_databases;
+mod list_indexes;
+mod ping;
+mod profile;
+mod refused;
+mod rename_collection;
+mod server_status;
+mod sessions;
+mod set_parameter;
+mod update;
+mod users;
+mod validate;
+mod whats_my_uri;
+
+pub use client::Client;
+pub use dispatch::{answer_invalid_document, answer_message, answer_query};
+pub use service::Service;

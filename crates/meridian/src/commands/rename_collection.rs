@@ -1,0 +1,32 @@
+//! `renameCollection`: gives a collection another name, in the same or another database.
+
+use super::arguments::wrong_type;
+use super::context::Context;
+use meridian_engine::{Code, Error, Namespace, Result};
+use meridian_wire::DocumentWriter;
+
+/// Renames it.
+pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
+    let known = ["to", "dropTarget", "stayTemp", "collectionUUID"];
+    let arguments = context.arguments("renameCollection", &known)?;
+    arguments.refuse_flags(&["stayTemp"])?;
+    arguments.refuse_fields(&["collectionUUID"])?;
+    let Some(from) = context.value().as_str() else {
+        let path = "renameCollection.renameCollection";
+        return Err(wrong_type(path, context.value(), &["string"]));
+    };
+    let to = arguments
+        .string("to")?
+        .ok_or_else(|| arguments.missing("to"))?;
+    let drop_target = arguments.flag("dropTarget")?;
+    let (from, to) = (parse("source", from)?, parse("target", to)?);
+    context.engine().rename_collection(&from, &to, drop_target)
+}
+
+fn parse(which: &str, full_name: &str) -> Result<Namespace> {
+    let Some((database, collection)) = full_name.split_once('.') else {
+        let message = format!("Invalid {which} namespace: {full_name}");
+        return Err(Error::new(Code::InvalidNamespace, message));
+    };
+    Namespace::new(database, collection)
+}

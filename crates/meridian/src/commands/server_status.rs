@@ -1,0 +1,150 @@
+//! `serverStatus`: counters of the running server, in MongoDB's places where it has one.
+
+use super::build_info::{COMPATIBLE_VERSION, write_own_version};
+use super::context::Context;
+use super::service::Service;
+use meridian_engine::Result;
+use meridian_wire::DocumentWriter;
+
+/// Answers with all sections. A section's name set to 0 or 1 is accepted; all are sent anyway
+/// unless it is 0.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let service = context.service;
+    write_process(service, reply);
+    for (name, write) in SECTIONS {
+        let wanted = context.body.get(*name).ok().flatten();
+        if wanted.and_then(super::arguments::truth).unwrap_or(true) {
+            write(service, &mut reply.document(name));
+        }
+    }
+    write_own_version(reply);
+    Ok(())
+}
+
+type Section = (&'static str, fn(&Service, &mut DocumentWriter<'_>));
+
+const SECTIONS: &[Section] = &[
+    ("asserts", write_asserts),
+    ("connections", write_connections),
+    ("network", write_network),
+    ("opcounters", write_operations),
+    ("mem", write_memory),
+    ("metrics", write_metrics),
+    ("storageEngine", write_storage_engine),
+];
+
+fn write_process(service: &Service, reply: &mut DocumentWriter<'_>) {
+    let uptime = service.started.elapsed();
+    let uptime_seconds = i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX);
+    reply
+        .string("host", &service.host)
+        .string("version", COMPATIBLE_VERSION);
+    reply
+        .string("process", "meridian")
+        .int64("pid", i64::from(std::process::id()));
+    reply.double("uptime", uptime.as_secs_f64().floor());
+    reply.int64(
+        "uptimeMillis",
+        i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX),
+    );
+    reply
+        .int64("uptimeEstimate", uptime_seconds)
+        .date("localTime", bson::DateTime::now());
+}
+
+fn write_asserts(service: &Service, section: &mut DocumentWriter<'_>) {
+    let counters = &service.counters;
+    section.int32("regular", 0).int32("warning", 0);
+    section
+        .count("msg", counters.panics.get())
+        .count("user", counters.user_errors.get());
+    section.int32("rollovers", 0);
+}
+
+fn write_connections(service: &Service, section: &mut DocumentWriter<'_>) {
+    let counters = &service.counters;
+    let current = counters.connections_current.get();
+    let available = i64::from(service.settings.max_connections) - current;
+    let active = service
+        .activities()
+        .iter()
+        .filter(|each| each.running().is_some())
+        .count();
+    section
+        .count("current", current)
+        .count("available", available.max(0));
+    section.count("totalCreated", counters.connections_created.get());
+    section.count("rejected", counters.connections_refused.get());
+    section
+        .count("active", active.try_into().unwrap_or(i64::MAX))
+        .count("threaded", current);
+}
+
+fn write_network(service: &Service, section: &mut DocumentWriter<'_>) {
+    let counters = &service.counters;
+    section.int64("bytesIn", counters.bytes_in.get());
+    section.int64("bytesOut", counters.bytes_out.get());
+    section.int64("numRequests", counters.requests.get());
+}
+
+fn write_operations(service: &Service, section: &mut DocumentWriter<'_>) {
+    let counters = &service.counters;
+    section
+        .int64("insert", counters.insert.get())
+        .int64("query", counters.query.get());
+    section
+        .int64("update", counters.update.get())
+        .int64("delete", counters.delete.get());
+    section.int64("getmore", counters.get_more.get());
+    section.int64("command", counters.command.get());
+}
+
+fn write_memory(_: &Service, section: &mut DocumentWriter<'_>) {
+    let (virtual_bytes, resident_bytes) = process_memory();
+    let mebibytes = |bytes: i64| bytes / (1024 * 1024);
+    section
+        .int32("bits", 64)
+        .count("resident", mebibytes(resident_bytes));
+    section
+        .count("virtual", mebibytes(virtual_bytes))
+        .boolean("supported", true);
+}
+
+/// Virtual and resident size in bytes, from `/proc/self/statm`, which counts pages.
+fn process_memory() -> (i64, i64) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut sizes = pages
+        .split_whitespace()
+        .map(|pages| pages.parse::<i64>().unwrap_or(0) * 4096);
+    (sizes.next().unwrap_or(0), sizes.next().unwrap_or(0))
+}
+
+fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
+    let stats = service.engine.server_stats();
+    let counters = &service.counters;
+    {
+        let mut cursor = section.document("cursor");
+        cursor.int64("timedOut", stats.cursors_timed_out);
+        cursor.document("open").int64("total", stats.open_cursors);
+    }
+    section
+        .document("document")
+        .int64("inserted", counters.insert.get())
+        .int64("returned", counters.documents_returned.get());
+    section
+        .document("ttl")
+        .int64("deletedDocuments", stats.ttl_deleted)
+        .int64("passes", stats.ttl_passes);
+}
+
+fn write_storage_engine(service: &Service, section: &mut DocumentWriter<'_>) {
+    let stats = service.engine.server_stats();
+    section
+        .string("name", "rocksdb")
+        .boolean("persistent", true);
+    section.boolean("supportsCommittedReads", true);
+    for (name, value) in &stats.storage {
+        section.int64(name, i64::try_from(*value).unwrap_or(i64::MAX));
+    }
+    section.boolean("journal", service.settings.journal);
+}

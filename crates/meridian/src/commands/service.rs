@@ -1,0 +1,111 @@
+//! What all commands share: the engine, the settings, the counters.
+
+use super::client::Activity;
+use crate::cli::Settings;
+use meridian_engine::Engine;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+/// The server's side of every request.
+pub struct Service {
+    /// The database.
+    pub engine: Arc<Engine>,
+    /// As given on the command line and in the config file.
+    pub settings: Settings,
+    /// Where the server listens; the port is the real one even if 0 was asked for.
+    pub address: SocketAddr,
+    /// `host:port` as MongoDB reports it.
+    pub host: String,
+    /// When the service began.
+    pub started: Instant,
+    /// What was counted since.
+    pub counters: Counters,
+    activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
+}
+
+impl Service {
+    /// A service that has answered nothing yet.
+    pub fn new(engine: Arc<Engine>, settings: Settings, address: SocketAddr) -> Self {
+        let host = format!("{}:{}", host_name(), address.port());
+        let (started, counters) = (Instant::now(), Counters::default());
+        let activities = Mutex::default();
+        Self {
+            engine,
+            settings,
+            address,
+            host,
+            started,
+            counters,
+            activities,
+        }
+    }
+
+    /// Makes a connection's activity visible to `currentOp`.
+    pub fn register(&self, activity: &Arc<Activity>) {
+        self.activities
+            .lock()
+            .insert(activity.connection_id, Arc::clone(activity));
+    }
+
+    /// The opposite of [`Self::register`].
+    pub fn unregister(&self, activity: &Activity) {
+        self.activities.lock().remove(&activity.connection_id);
+    }
+
+    /// Every open connection's activity.
+    pub fn activities(&self) -> Vec<Arc<Activity>> {
+        self.activities.lock().values().cloned().collect()
+    }
+}
+
+/// Running totals for `serverStatus`.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "named after the fields of serverStatus")]
+pub struct Counters {
+    pub connections_current: Counter,
+    pub connections_created: Counter,
+    pub connections_refused: Counter,
+    pub bytes_in: Counter,
+    pub bytes_out: Counter,
+    pub requests: Counter,
+    pub insert: Counter,
+    pub query: Counter,
+    pub update: Counter,
+    pub delete: Counter,
+    pub get_more: Counter,
+    pub command: Counter,
+    pub user_errors: Counter,
+    pub panics: Counter,
+    pub documents_returned: Counter,
+}
+
+/// One running total.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicI64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, amount: i64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds a size or a number of things to it.
+    pub fn add_size(&self, amount: usize) {
+        self.add(i64::try_from(amount).unwrap_or(i64::MAX));
+    }
+
+    /// Reads it.
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The machine's name.
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
+}

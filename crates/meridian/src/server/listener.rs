@@ -1,0 +1,198 @@
+//! Accepts connections up to the limit and gives each a thread.
+
+use super::connection;
+use super::registry::Registry;
+use crate::commands::{Client, Service};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Filters, expressions and updates recurse once a nesting level, of which there may be 200;
+/// untouched stack pages cost nothing.
+const STACK_BYTES: usize = 2 * 1024 * 1024;
+/// A half-open peer is noticed after about 3 minutes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// A peer that stops in the middle of a frame, or stops reading, is dropped after this long.
+const STALL: Duration = Duration::from_secs(60);
+/// How many refused clients are told why at the same time; others are just closed.
+const REFUSALS_MAX: usize = 32;
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    registry: Arc<Registry>,
+}
+
+/// Stops a [`Listener`] from another thread.
+#[derive(Debug, Clone)]
+pub struct ShutdownHandle {
+    listener: Arc<TcpListener>,
+    registry: Arc<Registry>,
+}
+
+impl Listener {
+    /// Binds the address; port 0 picks a free one.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        let address = socket.local_addr()?;
+        Ok(Self {
+            socket,
+            address,
+            registry: Arc::default(),
+        })
+    }
+
+    /// The address, with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stops it.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn shutdown_handle(&self) -> io::Result<ShutdownHandle> {
+        let listener = Arc::new(self.socket.try_clone()?);
+        Ok(ShutdownHandle {
+            listener,
+            registry: Arc::clone(&self.registry),
+        })
+    }
+
+    /// Serves until the handle stops it.
+    pub fn run(&self, service: &Arc<Service>) {
+        let refusing = Arc::new(AtomicUsize::new(0));
+        let mut next_id = 0_i32;
+        loop {
+            let accepted = self.socket.accept();
+            if self.registry.is_stopping() {
+                return;
+            }
+            match accepted {
+                Ok((socket, peer)) => {
+                    next_id = next_id.checked_add(1).unwrap_or(1);
+                    self.admit(
+                        socket,
+                        Client::new(next_id, peer.to_string()),
+                        service,
+                        &refusing,
+                    );
+                }
+                Err(error) => {
+                    // Out of file descriptors, mostly: accepting again at once would spin.
+                    tracing::error!(%error, "cannot accept a connection");
+                    thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        socket: TcpStream,
+        client: Client,
+        service: &Arc<Service>,
+        refusing: &Arc<AtomicUsize>,
+    ) {
+        let socket = Arc::new(socket);
+        if let Err(error) = configure(&socket) {
+            tracing::warn!(%error, peer = client.peer, "cannot configure a connection");
+            return;
+        }
+        let (id, peer) = (client.connection_id, client.peer.clone());
+        let limit = usize::try_from(service.settings.max_connections).unwrap_or(usize::MAX);
+        match self.registry.add(id, &socket, limit) {
+            Ok(open) => tracing::debug!(connection = id, peer, open, "connection accepted"),
+            Err(open) => return refuse(socket, client, open, service, refusing),
+        }
+        service.counters.connections_created.add(1);
+        let (service, registry) = (Arc::clone(service), Arc::clone(&self.registry));
+        let spawned = spawn(format!("conn{id}"), {
+            let registry = Arc::clone(&registry);
+            move || {
+                connection::serve(&socket, client, &service, &registry);
+                registry.remove(id);
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::error!(%error, peer, "cannot start a thread for a connection");
+            registry.remove(id);
+        }
+    }
+}
+
+impl ShutdownHandle {
+    /// The address that is listened on.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Accepts no more, lets running commands finish for at most `patience`, and returns how
+    /// many connections were still busy then.
+    pub fn stop(&self, patience: Duration) -> usize {
+        let busy = self.registry.stop(patience);
+        // On Linux this wakes a thread that waits in accept.
+        let _ = SockRef::from(&*self.listener).shutdown(Shutdown::Both);
+        busy
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new()
+        .name(name)
+        .stack_size(STACK_BYTES)
+        .spawn(work)
+        .map(drop)
+}
+
+fn configure(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(STALL))?;
+    socket.set_write_timeout(Some(STALL))?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
+
+/// Tells a client over the limit why it is refused, from a thread of its own so that a slow
+/// one cannot hold up the others.
+fn refuse(
+    socket: Arc<TcpStream>,
+    client: Client,
+    open: usize,
+    service: &Arc<Service>,
+    refusing: &Arc<AtomicUsize>,
+) {
+    let peer = client.peer;
+    service.counters.connections_refused.add(1);
+    tracing::warn!(peer, open, "connection refused: too many open connections");
+    if refusing.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX
+        || socket.set_read_timeout(Some(REFUSAL_PATIENCE)).is_err()
+    {
+        refusing.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let counter = Arc::clone(refusing);
+    let spawned = spawn("refuse".to_owned(), move || {
+        connection::refuse(&socket, open);
+        counter.fetch_sub(1, Ordering::Relaxed);
+    });
+    if spawned.is_err() {
+        refusing.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,17 @@
+//! The server: sockets on one side, commands on the other.
+//!
+//! What comes in are connections; what goes out are replies, one write a reply. A thread
+//! serves one connection with blocking reads: a request's work (a scan, a commit) is
+//! synchronous anyway, idle threads cost a few KiB each, and there is no scheduler between a
+//! request and its core. Deliberately absent: command fields. TLS is not there yet.
+//!
+//! ```text
+//! accept -> [connection thread: receive buffer -> frame -> commands -> send buffer -> write]
+//! ```
+
+mod connection;
+mod listener;
+mod receive;
+mod registry;
+
+pub use listener::Listener;
