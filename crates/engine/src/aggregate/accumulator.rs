@@ -94,8 +94,11 @@ impl Sum {
         let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
         let mut total = decimal;
         if self.double != 0.0 || self.special.is_some() {
-            let doubles = self.special.unwrap_or(self.double + self.error);
-            total = total.add(Decimal::from_f64(doubles));
+            let doubles = self.special.unwrap_or(self.double);
+            total = total.add(Decimal::from_f64_exact(doubles));
+            if self.special.is_none() && self.error != 0.0 {
+                total = total.add(Decimal::from_f64_exact(self.error));
+            }
         }
         if self.integers != 0 {
             let integers = i64::try_from(self.integers).map_or_else(
@@ -466,7 +469,8 @@ impl State {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
-                    sum.add(number);
+                    let average = accumulator.kind == Kind::Average;
+                    sum.add(if average { averaged(number) } else { number });
                 }
                 Ok(0)
             }
@@ -553,6 +557,15 @@ impl State {
                 }
             }
         })
+    }
+}
+
+/// A number as `$avg` takes it: MongoDB averages large longs as doubles.
+#[inline]
+pub fn averaged(number: Number) -> Number {
+    match number {
+        Number::Int64(value) if value.unsigned_abs() > 1 << 53 => Number::Double(value as f64),
+        other => other,
     }
 }
 
