@@ -6,9 +6,9 @@
 
 use super::expression::{Expression, Node, VariableScope};
 use super::group_key;
-use super::sort::SortOrder;
 use super::value::{Value, build_document, compare, corrupt};
 use crate::error::{Code, Error, Result};
+use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::{Decimal, Number};
@@ -232,7 +232,7 @@ pub struct Accumulator {
     /// How many, for the `N` accumulators: computed once a group, from its key.
     pub(crate) count: Option<Node>,
     /// In which order, for `$top` and its like.
-    pub(crate) sort: Option<SortOrder>,
+    pub(crate) sort: Option<Sort>,
 }
 
 impl Accumulator {
@@ -376,7 +376,7 @@ fn ranked(
     name: &str,
     raw: RawBsonRef<'_>,
     scope: &VariableScope,
-) -> Result<(Node, Option<Node>, SortOrder)> {
+) -> Result<(Node, Option<Node>, Sort)> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             5_788_001,
@@ -392,7 +392,7 @@ fn ranked(
         let (key, raw) = entry.map_err(corrupt)?;
         match (key.as_str(), raw) {
             ("n", raw) if many => count = Some(Expression::parse(raw, scope)?.node),
-            ("sortBy", RawBsonRef::Document(order)) => sort = Some(SortOrder::parse(order)?),
+            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse(order)?),
             ("sortBy", _) => {
                 return Err(Error::location(
                     10065,
