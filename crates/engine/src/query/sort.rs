@@ -168,8 +168,7 @@ impl Sort {
             .any(|array| !std::ptr::eq(array.as_bytes(), shared.as_bytes()))
         {
             return Err(Error::bad_value(
-                "Executor error during find command :: caused by :: cannot sort with keys that are \
-                 parallel arrays",
+                "cannot sort with keys that are parallel arrays",
             ));
         }
         let mut is_empty = true;
@@ -289,9 +288,8 @@ fn positional<'a>(
         return Err(Error::location(
             16746,
             format!(
-                "Executor error during find command :: caused by :: Ambiguous field name found in \
-                 array (do not use numeric field names in embedded elements in an array), field: \
-                 '{first}' for array: {shown}"
+                "Ambiguous field name found in array (do not use numeric field names in embedded \
+                 elements in an array), field: '{first}' for array: {shown}"
             ),
         ));
     }

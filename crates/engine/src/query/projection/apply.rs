@@ -213,17 +213,13 @@ fn element(array: &RawArray, position: Option<usize>) -> Result<RawArrayBuf> {
     let Some(position) = position else {
         return Err(Error::location(
             51246,
-            "Executor error during find command :: caused by :: positional operator '.$' couldn't \
-             find a matching element in the array",
+            "positional operator '.$' couldn't find a matching element in the array",
         ));
     };
-    let item = array.get(position).map_err(malformed)?.ok_or_else(|| {
-        Error::location(
-            51247,
-            "Executor error during find command :: caused by :: positional operator '.$' element \
-             mismatch",
-        )
-    })?;
+    let item = array
+        .get(position)
+        .map_err(malformed)?
+        .ok_or_else(|| Error::location(51247, "positional operator '.$' element mismatch"))?;
     let mut out = RawArrayBuf::new();
     out.push(item);
     Ok(out)
