@@ -4,13 +4,14 @@
 //! carry their rounding error along (Neumaier), as MongoDB's do, and sums of integers are
 //! exact until they no longer fit.
 
-use super::expression::{Expression, Node, VariableScope};
+use super::expression::{Expression, Node, VariableScope, descend};
 use super::group_key;
 use super::value::{Value, build_document, compare, corrupt};
 use crate::error::{Code, Error, Result};
 use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::key::{self, TypeBits};
 use meridian_value::number::{Decimal, Number};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -518,7 +519,7 @@ impl State {
                 let sort = accumulator.sort.as_ref().expect("parsed with a sort order");
                 let output = value.to_raw()?.unwrap_or(RawBson::Null);
                 let top = matches!(accumulator.kind, Kind::Top | Kind::TopN);
-                add_ranked(entries, *count, top, sort.key(document)?, output)
+                add_ranked(entries, *count, top, ranked_key(sort, document)?, output)
             }
         }
     }
@@ -683,7 +684,38 @@ fn add_several(
     Ok(value.size_bytes())
 }
 
-/// Keeps the first (or the last) `count` entries by key; equals stay in order of arrival.
+/// The bytes that `$top` and its like order a document by. Unlike a `$sort`, they take an
+/// array as it is, but for an empty one.
+///
+/// # Errors
+/// `BadValue` where two paths lead to arrays.
+fn ranked_key(sort: &Sort, document: &RawDocument) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(16 * sort.fields().len());
+    let mut types = TypeBits::new();
+    let mut arrays = 0;
+    for field in sort.fields() {
+        let root = Value::Raw(RawBsonRef::Document(document));
+        let value = descend(root, field.path.parts())?;
+        let empty = value.items()?.map(|items| items.is_empty());
+        arrays += usize::from(empty.is_some());
+        if arrays > 1 {
+            return Err(Error::bad_value(
+                "cannot sort with keys that are parallel arrays",
+            ));
+        }
+        let kept = value.to_raw()?;
+        let raw = match (&kept, empty) {
+            (_, Some(true)) => RawBsonRef::Undefined,
+            (Some(raw), _) => raw.as_raw_bson_ref(),
+            (None, _) => RawBsonRef::Null,
+        };
+        key::encode(raw, field.direction, &mut bytes, &mut types);
+    }
+    Ok(bytes)
+}
+
+/// Keeps the first (or the last) `count` entries by key. Of equals that are too many the
+/// ones that came first stay.
 fn add_ranked(
     entries: &mut Vec<(Vec<u8>, RawBson)>,
     count: usize,
@@ -692,17 +724,17 @@ fn add_ranked(
     output: RawBson,
 ) -> Result<usize> {
     let grown = key.len() + 64;
+    let full = entries.len() == count;
+    if full && !top && entries.first().is_some_and(|(least, _)| key <= *least) {
+        return Ok(0);
+    }
     let place = entries.partition_point(|(known, _)| *known <= key);
-    if top {
-        if place < count {
-            entries.insert(place, (key, output));
-            entries.truncate(count);
-        }
-    } else if entries.len() < count || place > 0 {
-        entries.insert(place, (key, output));
-        if entries.len() > count {
-            entries.remove(0);
-        }
+    if full && top && place == count {
+        return Ok(0);
+    }
+    entries.insert(place, (key, output));
+    if full {
+        entries.remove(if top { count } else { 0 });
     }
     Ok(grown)
 }

@@ -51,7 +51,7 @@ impl Pipeline {
         }
         check_places(&stages)?;
         Ok(Self {
-            stages: keep_only_needed(stages),
+            stages: keep_only_needed(drop_overruled_sorts(stages)),
         })
     }
 
@@ -102,6 +102,18 @@ fn check_places(stages: &[Stage]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A `$sort` right before another one has no say, as in MongoDB.
+fn drop_overruled_sorts(stages: Vec<Stage>) -> Vec<Stage> {
+    let mut kept: Vec<Stage> = Vec::with_capacity(stages.len());
+    for stage in stages {
+        if matches!(stage, Stage::Sort { .. }) {
+            kept.pop_if(|before| matches!(before, Stage::Sort { .. }));
+        }
+        kept.push(stage);
+    }
+    kept
 }
 
 /// Tells a `$sort` how many documents the `$skip` and `$limit` behind it leave.

@@ -28,6 +28,7 @@ mod tests;
 
 pub(crate) use array::several_count;
 pub(crate) use convert::display;
+pub(crate) use evaluate::descend;
 pub(crate) use node::{Context, Node, prefetch};
 pub use parse::{VariableScope, parse_field_path};
 
