@@ -2,9 +2,6 @@
 
 mod cli;
 mod commands;
-mod demo;
-mod export;
-mod import;
 mod server;
 
 use clap::Parser as _;

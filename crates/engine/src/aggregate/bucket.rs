@@ -5,10 +5,11 @@ use super::dependencies::FieldSet;
 use super::executor::Limits;
 use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
+use super::sort::SortOrder;
 use super::stage::Stage;
 use super::value::{Value, compare, corrupt, field_name, type_name};
 use crate::error::{Error, Result};
-use crate::query::{Sort, text};
+use crate::query::text;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ pub(super) fn parse_bucket(
         scope,
     )?)));
     out.push(Stage::Sort {
-        order: Sort::parse(&rawdoc! { "_id": 1 })?,
+        order: SortOrder::parse(&rawdoc! { "_id": 1 })?,
         limit: None,
     });
     Ok(())
@@ -331,8 +332,8 @@ impl BucketAuto {
         let mut set = self.group_by.dependencies();
         for accumulator in &self.accumulators {
             accumulator.argument.add_dependencies(&mut set);
-            for field in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
-                set.add(field.path.as_str());
+            for (path, _) in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
+                set.add(path.as_str());
             }
         }
         set

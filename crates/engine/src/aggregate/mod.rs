@@ -19,6 +19,7 @@ mod group;
 mod group_key;
 mod output;
 mod pipeline;
+mod sort;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use expression::{Expression, VariableScope, Variables};
 pub use group::Group;
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
 pub use pipeline::Pipeline;
+pub use sort::SortOrder;
 pub use stage::Stage;
 pub use transform::{ReplaceRoot, Transform};
 pub use unwind::Unwind;

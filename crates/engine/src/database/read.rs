@@ -65,8 +65,7 @@ impl Engine {
         let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
             return Ok(Query::from_documents(Vec::new()));
         };
-        let rows = prepared.rows()?;
-        Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
+        Ok(Query::from_rows(prepared.rows()?))
     }
 
     /// The exact number of documents that match.

@@ -19,7 +19,6 @@ mod cap;
 mod cover;
 mod geometry;
 mod grid;
-mod lookup;
 mod pairs;
 mod parse;
 mod planar;

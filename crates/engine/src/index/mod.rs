@@ -1,12 +1,13 @@
 //! Indexes: what a definition means, which keys a document has, and where to look for a filter.
 //!
-//! Definition in ([`IndexSpec`]), document in, keys out ([`KeyGenerator`], [`CollectionKeys`]).
-//! Everything is computed from bytes in memory:
+//! Definition in ([`IndexSpec`]), document in, keys out ([`KeyGenerator`], [`CollectionKeys`]);
+//! predicate in, byte ranges out ([`bounds`]). Everything is computed from bytes in memory:
 //! nothing here opens a tree, chooses a plan or knows how a document is stored.
 //!
 //! An entry in storage is `tree prefix ++ fields ++ encoded _id -> value`; this module makes
 //! `fields` ([`meridian_value::key`]) and `value` ([`entry`]).
 
+pub mod bounds;
 mod collection;
 pub mod entry;
 mod extract;

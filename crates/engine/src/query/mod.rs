@@ -16,8 +16,6 @@ mod projection;
 pub mod schema;
 mod simplify;
 mod sort;
-#[cfg(test)]
-mod tests;
 pub mod text;
 mod types;
 mod validation;

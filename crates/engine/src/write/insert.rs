@@ -381,13 +381,11 @@ pub(super) fn validate(
     let Some(validator) = &collection.options.validator else {
         return Ok(());
     };
-    // A validator that cannot be computed for a document refuses it; the report says why.
-    let is_valid = |document| validator.filter.matches(document).unwrap_or(false);
-    if validator.level == ValidationLevel::Off || is_valid(document) {
+    if validator.level == ValidationLevel::Off || validator.filter.matches(document)? {
         return Ok(());
     }
     if let (ValidationLevel::Moderate, Some(before)) = (validator.level, before)
-        && !is_valid(before)
+        && !validator.filter.matches(before)?
     {
         return Ok(());
     }
