@@ -83,7 +83,11 @@ AREAS = {
 _failures = collections.defaultdict(list)
 
 
-def area_of(nodeid):
+def area_of(nodeid, message=""):
+    # A read that is right by scan and wrong by index is the planner's or the executor's matter.
+    variants = message.rsplit("variants that differ: ", 1)[1] if "variants that differ: " in message else "none"
+    if "none" not in variants:
+        return "core"
     stem = pathlib.Path(nodeid.split("::", 1)[0]).stem.removeprefix("test_")
     if stem == "indexes" and "2dsphere" in nodeid:
         return "geo"
@@ -96,7 +100,7 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if report.failed and call.excinfo is not None:
         message = str(call.excinfo.value)
-        _failures[area_of(item.nodeid)].append((item.nodeid, message))
+        _failures[area_of(item.nodeid, message)].append((item.nodeid, message))
 
 
 def pytest_terminal_summary(terminalreporter):

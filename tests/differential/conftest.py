@@ -26,7 +26,11 @@ class Pair:
         cases.run_case(self.subject, self.oracle, case)
 
     def on_variants(self, fixture, command_for, variants=None, **options):
-        """Asks the same of every index variant of a fixture; names all variants that differ."""
+        """Asks the same of every index variant of a fixture; names all variants that differ.
+
+        mongod sometimes disagrees with itself (a sparse index hides documents from a range): where
+        its answer by index is not its answer by scan, the scan's is right too.
+        """
         from fixtures import INDEXES
 
         broken, first = [], None
@@ -37,11 +41,25 @@ class Pair:
                 try:
                     cases.compare_command(self.subject, self.oracle, case, command)
                 except cases.Mismatch as mismatch:
+                    if variant != "none" and self.as_by_scan(fixture, name, case, command):
+                        continue
                     broken.append(variant)
                     first = first or mismatch
                     break
         if first is not None:
             raise cases.Mismatch(f"{first}\nvariants that differ: {', '.join(broken)}")
+
+    def as_by_scan(self, fixture, name, case, command):
+        """Whether Meridian answers by index what mongod answers by scan."""
+        if "hint" in command or not {"find", "count", "distinct", "aggregate"}.intersection(command):
+            return False
+        scanned = self.shared.collection(fixture, "none")
+        verb = next(iter(command))
+        expected = self.oracle.run(case.database, {**command, verb: scanned})
+        actual = self.subject.run(case.database, command)
+        ordered = cases.is_ordered(command)
+        texts = [cases.canonical.text(cases.normalise(reply, case, ordered)) for reply in (expected, actual)]
+        return texts[0].replace(scanned, name) == texts[1]
 
 
 @pytest.fixture

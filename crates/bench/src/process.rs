@@ -173,9 +173,15 @@ fn stat_fields(id: u32) -> Option<Vec<String>> {
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Processor seconds spent so far by this process alone, servers that it started left out.
+/// Processor seconds spent so far by the living threads of this process, servers that it
+/// started left out. Finer than the kernel's ticks of 10 ms: a load may cost the client less.
 pub fn own_processor_seconds() -> f64 {
-    process_seconds(std::process::id()).unwrap_or(0.0)
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let nanoseconds: u64 = tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    nanoseconds as f64 / 1e9
 }
 
 fn process_seconds(id: u32) -> Option<f64> {
@@ -232,6 +238,7 @@ mod tests {
         assert!(memory_bytes(id).expect("memory") > 100_000);
         assert!(memory_peak_bytes(id).expect("peak") > 100_000);
         assert!(processor_seconds(id) >= 0.0);
+        assert!(own_processor_seconds() > 0.0);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Query {
     /// The current row has not been handed out: it did not fit into the last batch.
     held: bool,
     exhausted: bool,
+    /// What MongoDB puts before an error that running the plan met.
+    error_context: &'static str,
 }
 
 impl Query {
@@ -42,7 +44,15 @@ impl Query {
             current: None,
             held: false,
             exhausted: false,
+            error_context: "",
         }
+    }
+
+    /// The same query whose errors while running are introduced by this.
+    #[must_use]
+    pub(crate) fn with_error_context(mut self, context: &'static str) -> Self {
+        self.error_context = context;
+        self
     }
 
     pub(crate) fn from_rows(rows: Box<dyn Rows>) -> Self {
@@ -106,7 +116,7 @@ impl Query {
             }),
         };
         self.exhausted = !matches!(advanced, Ok(true));
-        advanced
+        advanced.map_err(|error| error.within(self.error_context))
     }
 
     fn document(&self) -> &RawDocument {
@@ -165,6 +175,11 @@ impl CursorRegistry {
             if !cursors.contains_key(&id) {
                 break id;
             }
+        };
+        // Errors of later batches belong to the command that asks for them.
+        let query = match query.error_context {
+            "" => query,
+            _ => query.with_error_context("Executor error during getMore"),
         };
         let query = Arc::new(Mutex::new(query));
         let cursor = OpenCursor {

@@ -62,6 +62,19 @@ impl Error {
         )
     }
 
+    /// The same error, its message introduced by what was being done: `context :: caused by :: ..`.
+    /// What Meridian itself refuses by name stays as it is.
+    #[must_use]
+    pub fn within(mut self, context: &str) -> Self {
+        if !context.is_empty()
+            && self.code != Code::NotImplemented
+            && !self.message.starts_with(context)
+        {
+            self.message = format!("{context} :: caused by :: {}", self.message);
+        }
+        self
+    }
+
     /// An error with one of MongoDB's numeric codes that have no name (`Location40353`).
     pub fn location(number: i32, message: impl Into<String>) -> Self {
         Self::new(Code::Location(number), message)

@@ -2,6 +2,9 @@
 
 mod cli;
 mod commands;
+mod demo;
+mod export;
+mod import;
 mod server;
 
 use clap::Parser as _;

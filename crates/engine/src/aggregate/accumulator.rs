@@ -6,9 +6,9 @@
 
 use super::expression::{Expression, Node, VariableScope, descend};
 use super::group_key;
-use super::sort::SortOrder;
 use super::value::{Value, build_document, compare, corrupt};
 use crate::error::{Code, Error, Result};
+use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::key::{self, TypeBits};
@@ -95,8 +95,11 @@ impl Sum {
         let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
         let mut total = decimal;
         if self.double != 0.0 || self.special.is_some() {
-            let doubles = self.special.unwrap_or(self.double + self.error);
-            total = total.add(Decimal::from_f64(doubles));
+            let doubles = self.special.unwrap_or(self.double);
+            total = total.add(Decimal::from_f64_exact(doubles));
+            if self.special.is_none() && self.error != 0.0 {
+                total = total.add(Decimal::from_f64_exact(self.error));
+            }
         }
         if self.integers != 0 {
             let integers = i64::try_from(self.integers).map_or_else(
@@ -230,7 +233,7 @@ pub struct Accumulator {
     /// How many, for the `N` accumulators: computed once a group, from its key.
     pub(crate) count: Option<Node>,
     /// In which order, for `$top` and its like.
-    pub(crate) sort: Option<SortOrder>,
+    pub(crate) sort: Option<Sort>,
 }
 
 impl Accumulator {
@@ -374,7 +377,7 @@ fn ranked(
     name: &str,
     raw: RawBsonRef<'_>,
     scope: &VariableScope,
-) -> Result<(Node, Option<Node>, SortOrder)> {
+) -> Result<(Node, Option<Node>, Sort)> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             5_788_001,
@@ -390,7 +393,7 @@ fn ranked(
         let (key, raw) = entry.map_err(corrupt)?;
         match (key.as_str(), raw) {
             ("n", raw) if many => count = Some(Expression::parse(raw, scope)?.node),
-            ("sortBy", RawBsonRef::Document(order)) => sort = Some(SortOrder::parse(order)?),
+            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse(order)?),
             ("sortBy", _) => {
                 return Err(Error::location(
                     10065,
@@ -467,7 +470,8 @@ impl State {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
-                    sum.add(number);
+                    let average = accumulator.kind == Kind::Average;
+                    sum.add(if average { averaged(number) } else { number });
                 }
                 Ok(0)
             }
@@ -554,6 +558,15 @@ impl State {
                 }
             }
         })
+    }
+}
+
+/// A number as `$avg` takes it: MongoDB averages large longs as doubles.
+#[inline]
+pub fn averaged(number: Number) -> Number {
+    match number {
+        Number::Int64(value) if value.unsigned_abs() > 1 << 53 => Number::Double(value as f64),
+        other => other,
     }
 }
 

@@ -5,11 +5,10 @@ use super::dependencies::FieldSet;
 use super::executor::Limits;
 use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
-use super::sort::SortOrder;
 use super::stage::Stage;
 use super::value::{Value, compare, corrupt, field_name, type_name};
 use crate::error::{Error, Result};
-use crate::query::text;
+use crate::query::{Sort, text};
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use std::sync::Arc;
 
@@ -92,7 +91,7 @@ pub(super) fn parse_bucket(
         scope,
     )?)));
     out.push(Stage::Sort {
-        order: SortOrder::parse(&rawdoc! { "_id": 1 })?,
+        order: Sort::parse(&rawdoc! { "_id": 1 })?,
         limit: None,
     });
     Ok(())
@@ -332,8 +331,8 @@ impl BucketAuto {
         let mut set = self.group_by.dependencies();
         for accumulator in &self.accumulators {
             accumulator.argument.add_dependencies(&mut set);
-            for (path, _) in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
-                set.add(path.as_str());
+            for field in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
+                set.add(field.path.as_str());
             }
         }
         set

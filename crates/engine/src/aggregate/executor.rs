@@ -11,13 +11,12 @@
 use super::bucket::Bucketed;
 use super::expression::Variables;
 use super::group::Groups;
-use super::sort::SortOrder;
 use super::stage::Stage;
 use super::transform::{ReplaceRoot, Transform};
 use super::unwind::Unwind;
 use super::value::field_name;
 use crate::error::{Code, Error, Result};
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use rand::Rng;
 use std::borrow::Cow;
@@ -420,7 +419,7 @@ fn facet_document(
 
 /// The documents of a `$sort`: all of them, or the first so many.
 struct Sorter {
-    order: SortOrder,
+    order: Sort,
     limit: usize,
     /// The last of those kept on top.
     kept: BinaryHeap<Sorted>,
@@ -438,7 +437,7 @@ struct Sorted {
 }
 
 impl Sorter {
-    fn new(order: SortOrder, limit: Option<u64>, limits: &Limits) -> Self {
+    fn new(order: Sort, limit: Option<u64>, limits: &Limits) -> Self {
         let limit = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });

@@ -113,8 +113,8 @@ impl Group {
         }
         for accumulator in &self.accumulators {
             accumulator.argument.add_dependencies(&mut set);
-            for (path, _) in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
-                set.add(path.as_str());
+            for field in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
+                set.add(field.path.as_str());
             }
         }
         set

@@ -19,7 +19,6 @@ mod group;
 mod group_key;
 mod output;
 mod pipeline;
-mod sort;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -37,7 +36,6 @@ pub use expression::{Expression, VariableScope, Variables};
 pub use group::Group;
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
 pub use pipeline::Pipeline;
-pub use sort::SortOrder;
 pub use stage::Stage;
 pub use transform::{ReplaceRoot, Transform};
 pub use unwind::Unwind;

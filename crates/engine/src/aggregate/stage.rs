@@ -6,12 +6,11 @@ use super::expression::{VariableScope, parse_field_path};
 use super::group::Group;
 use super::output::{Merge, Out};
 use super::pipeline::Pipeline;
-use super::sort::SortOrder;
 use super::transform::{ReplaceRoot, Transform};
 use super::unwind::Unwind;
 use super::value::{corrupt, type_name};
 use crate::error::{Error, Result};
-use crate::query::{Filter, text};
+use crate::query::{Filter, ParseContext, Sort, text};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub enum Stage {
     /// `$sort`; a `$limit` behind it is part of it, so that only so many are kept.
     Sort {
         /// The order.
-        order: SortOrder,
+        order: Sort,
         /// How many are needed.
         limit: Option<u64>,
     },
@@ -107,7 +106,7 @@ pub(super) fn parse(
     out: &mut Vec<Stage>,
 ) -> Result<()> {
     let stage = match name {
-        "$match" => Stage::Match(parse_match(raw)?),
+        "$match" => Stage::Match(parse_match(raw, scope)?),
         "$project" => Stage::Project(Transform::project(raw, scope)?),
         "$set" | "$addFields" => Stage::Set(Transform::set(name, raw, scope)?),
         "$unset" => Stage::Unset(Transform::unset(raw)?),
@@ -229,7 +228,7 @@ impl Stage {
                 order
                     .fields()
                     .iter()
-                    .for_each(|(path, _)| set.add(path.as_str()));
+                    .for_each(|field| set.add(field.path.as_str()));
                 (set, true)
             }
             Stage::Limit(_) | Stage::Skip(_) | Stage::Sample { .. } => (FieldSet::none(), true),
@@ -238,24 +237,39 @@ impl Stage {
     }
 }
 
-fn parse_match(raw: RawBsonRef<'_>) -> Result<Filter> {
-    match raw {
-        RawBsonRef::Document(document) => Filter::parse(document),
-        _ => Err(Error::location(
+fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
             15959,
             "the match filter must be an expression in an object",
-        )),
-    }
+        ));
+    };
+    let context = ParseContext {
+        scope: scope.clone(),
+        variables: None,
+    };
+    Filter::parse_with(document, &context)
 }
 
-fn parse_sort(raw: RawBsonRef<'_>) -> Result<SortOrder> {
-    match raw {
-        RawBsonRef::Document(document) => SortOrder::parse(document),
-        _ => Err(Error::location(
+fn parse_sort(raw: RawBsonRef<'_>) -> Result<Sort> {
+    let RawBsonRef::Document(document) = raw else {
+        return Err(Error::location(
             15973,
             "the $sort key specification must be an object",
-        )),
+        ));
+    };
+    let order = Sort::parse(document)?;
+    if order.fields().is_empty() {
+        return Err(match order.natural() {
+            None => Error::location(15976, "$sort stage must have at least one sort key"),
+            Some(_) => Error::location(
+                16410,
+                "FieldPath field names may not start with '$'. Consider using $getField or \
+                 $setField.",
+            ),
+        });
     }
+    Ok(order)
 }
 
 fn whole(name: &str, code: i32, raw: RawBsonRef<'_>) -> Result<u64> {
@@ -356,7 +370,7 @@ fn parse_sort_by_count(
         scope,
     )?)));
     out.push(Stage::Sort {
-        order: SortOrder::parse(&bson::rawdoc! { "count": -1 })?,
+        order: Sort::parse(&bson::rawdoc! { "count": -1 })?,
         limit: None,
     });
     Ok(())

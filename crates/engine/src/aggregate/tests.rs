@@ -333,3 +333,11 @@ fn speed_of_the_daily_roll_up() {
         all(&mut executor).len()
     );
 }
+
+/// Any other table: `MERIDIAN_PIPELINES=FILE cargo test --release -p meridian-engine pipelines_from -- --ignored`.
+#[test]
+#[ignore = "needs a file"]
+fn pipelines_from_elsewhere_are_mongods() {
+    let file = std::env::var("MERIDIAN_PIPELINES").expect("MERIDIAN_PIPELINES names a file");
+    check(&std::fs::read_to_string(file).unwrap(), &[]);
+}

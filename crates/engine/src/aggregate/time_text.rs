@@ -164,8 +164,8 @@ fn resolve(text: &str, parts: Parts, zone: Option<&Zone>, formatted: bool) -> Re
         ),
         (None, None) => return Err(incomplete()),
     };
-    if parts.hour > 24 || parts.minute > 59 || parts.second > 59 {
-        return Err(invalid());
+    if parts.hour > 23 || parts.minute > 59 || parts.second > 59 {
+        return Err(parse_error(text, end, "The parsed time was invalid", '\0'));
     }
     let local = days * DAY_MS
         + parts.hour * 3_600_000
@@ -394,6 +394,21 @@ fn zone_in_text(cursor: &mut Cursor<'_>) -> Result<(Zone, &'static str)> {
     }
 }
 
+/// A timestamp as `$toUpper` and its like write it: `Jan  1 00:00:01:5`.
+pub fn clock(millis: i64, increment: u32) -> String {
+    let civil = Civil::from_millis(millis);
+    let month = MONTHS[(civil.month - 1) as usize];
+    format!(
+        "{}{} {:2} {:02}:{:02}:{:02}:{increment}",
+        month[..1].to_ascii_uppercase(),
+        &month[1..3],
+        civil.day,
+        civil.hour,
+        civil.minute,
+        civil.second
+    )
+}
+
 const MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -420,6 +435,9 @@ const DAYS: [&str; 7] = [
 
 fn month_of(word: &str) -> Option<i64> {
     let lower = word.to_ascii_lowercase();
+    if lower == "sept" {
+        return Some(9);
+    }
     let long_enough = lower.len() >= 3;
     let place = MONTHS
         .iter()
@@ -441,6 +459,7 @@ fn free_form(cursor: &mut Cursor<'_>) -> Result<Parts> {
             .number(18)
             .ok_or_else(|| cursor.error("Unexpected character"))?;
         parts.instant = Some(sign * seconds * SECOND_MS);
+        parts.zone = Some((Zone::Utc, "GMT offset"));
     } else {
         date(cursor, &mut parts)?;
         cursor.spaces();
@@ -526,12 +545,26 @@ fn worded_date(cursor: &mut Cursor<'_>, parts: &mut Parts, start: usize) -> Resu
     if let Some(month) = month_of(word) {
         cursor.eat_any(&['.']);
         cursor.eat_any(&[' ', '-']);
+        cursor.spaces();
+        if let Some(year) = cursor.exact(4) {
+            (parts.year, parts.month, parts.day) = (Some(year), Some(month), Some(1));
+            return Ok(());
+        }
         if let Some((day, _)) = cursor.number(2) {
             ordinal_suffix(cursor);
             cursor.eat_any(&[',']);
             cursor.eat_any(&[' ', '-']);
-            if let Some(year) = cursor.exact(4) {
-                (parts.year, parts.month, parts.day) = (Some(year), Some(month), Some(day));
+            let after_day = cursor.at;
+            let mut year = cursor.exact(4);
+            if year.is_none() {
+                // `May  6 07:08:09 2019`, as C writes the time.
+                cursor.at = after_day;
+                time_of_day(cursor, parts)?;
+                cursor.spaces();
+                year = cursor.exact(4);
+            }
+            if year.is_some() {
+                (parts.year, parts.month, parts.day) = (year, Some(month), Some(day));
                 return Ok(());
             }
         }
@@ -574,7 +607,7 @@ fn numeric_date(cursor: &mut Cursor<'_>, parts: &mut Parts) -> bool {
     cursor.at = start;
     if let Some(year) = cursor.exact(4) {
         let separator = cursor.peek();
-        if cursor.eat_any(&['-', '/', '.'])
+        if cursor.eat_any(&['-', '/'])
             && let Some((month, _)) = cursor.number(2)
         {
             let day_follows = cursor.peek() == separator;
@@ -614,6 +647,11 @@ fn numeric_date(cursor: &mut Cursor<'_>, parts: &mut Parts) -> bool {
             cursor.at += 1;
             if let Some(year) = cursor.exact(4) {
                 return set(parts, year, month, day);
+            }
+            if let (Some('-'), Some((last, _))) = (separator, cursor.number(2)) {
+                // `19-5-6` begins with the year.
+                let century = if day < 70 { 2000 } else { 1900 };
+                return set(parts, century + day, month, last);
             }
         }
     }

@@ -65,7 +65,8 @@ impl Engine {
         let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
             return Ok(Query::from_documents(Vec::new()));
         };
-        Ok(Query::from_rows(prepared.rows()?))
+        let rows = prepared.rows()?;
+        Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
     }
 
     /// The exact number of documents that match.

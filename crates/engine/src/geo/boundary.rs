@@ -7,7 +7,8 @@
 //! in an index of cells, each with the few edges near it.
 
 use super::geometry::{BigPolygon, Line, Polygon, Position, Ring};
-use super::grid::{FlatEdge, PointIndex, flatten};
+use super::grid::{FlatEdge, flatten};
+use super::lookup::PointIndex;
 use super::predicates::{Crossing, cell_contains, counts_as_crossing, crossing, origin};
 use super::relate::{line_meets_corners, polygon_intersects, ring_intersects};
 use super::vector::corners;

@@ -60,6 +60,9 @@ pub const INDEX_LEVEL_MAX: u8 = 16;
 /// A line or polygon is indexed under at most about this many cells.
 const INDEX_CELLS_MAX: usize = 20;
 
+/// The level of leaf cells, which cannot be split.
+const LEAF_LEVEL: u8 = 30;
+
 /// Covers the points that a region matches.
 pub fn cover(region: &Region, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
     let (targets, points) = region.cover_targets();
@@ -83,8 +86,8 @@ fn descend(targets: &[Target<'_>], mut limits: CoverLimits<'_>) -> (Vec<CellId>,
         // A border cell has about two border children and one inside; a few cells, up to four
         // around a corner, cost nothing to split however small the limit is.
         let expected = inside.len() + border.len() + 3 * frontier.nodes.len();
-        let is_fine =
-            level >= limits.level_max || (expected > limits.cells_max && frontier.nodes.len() > 1);
+        let is_fine = level >= limits.level_max.min(LEAF_LEVEL)
+            || (expected > limits.cells_max && frontier.nodes.len() > 1);
         let mut next = Frontier::default();
         for node in &frontier.nodes {
             let id = node.cell.id();

@@ -7,7 +7,7 @@
 //! so is every leaf cell in it. Sides are counted from one cell's middle to its child's; a
 //! count that doubles cannot decide is made by exact predicates.
 
-use super::boundary::{Boundary, Edge, EdgeList, Locality};
+use super::boundary::{Boundary, Edge};
 use super::cap::SphericalCap;
 use super::geometry::Position;
 use super::planar::{DegreeRect, Planar, Relation};
@@ -28,7 +28,8 @@ const CROSS_ERROR: f64 = 1e-14;
 pub(super) struct FlatEdge {
     from: [f64; 2],
     to: [f64; 2],
-    edge: u32,
+    /// Its place in the boundary.
+    pub(super) edge: u32,
 }
 
 /// The edges on every face that they reach.
@@ -94,7 +95,8 @@ fn middle(cell: Cell) -> [f64; 2] {
     ]
 }
 
-fn middle_point(cell: Cell) -> Point {
+/// The point that stands for a cell when sides are counted.
+pub(super) fn middle_point(cell: Cell) -> Point {
     let [u, v] = middle(cell);
     Point(face_uv_to_xyz(cell.face(), u, v).normalize())
 }
@@ -151,12 +153,12 @@ pub(super) enum Target<'a> {
 
 /// One shape that a border cell touches, with its edges there.
 #[derive(Clone, Copy)]
-struct Item {
+pub(super) struct Item {
     target: u32,
     first_edge: u32,
-    edge_count: u32,
+    pub(super) edge_count: u32,
     /// Whether the cell's middle is inside.
-    inside: bool,
+    pub(super) inside: bool,
 }
 
 /// A border cell.
@@ -175,7 +177,7 @@ pub(super) struct Frontier {
     edges: Vec<u32>,
 }
 
-fn size(length: usize) -> u32 {
+pub(super) fn size(length: usize) -> u32 {
     u32::try_from(length).expect("shapes and frontiers hold fewer than 2^32 edges")
 }
 
@@ -258,11 +260,11 @@ impl Frontier {
         }
     }
 
-    fn items_of(&self, node: &Node) -> &[Item] {
+    pub(super) fn items_of(&self, node: &Node) -> &[Item] {
         &self.items[node.first_item as usize..][..node.item_count as usize]
     }
 
-    fn edges_of(&self, item: &Item) -> &[u32] {
+    pub(super) fn edges_of(&self, item: &Item) -> &[u32] {
         &self.edges[item.first_edge as usize..][..item.edge_count as usize]
     }
 }
@@ -425,94 +427,5 @@ fn degree_rects(cell: Cell) -> (DegreeRect, Option<DegreeRect>) {
             rect(bound.lng.lo.to_degrees(), bound.lng.hi.to_degrees()),
             None,
         )
-    }
-}
-
-/// Cells with the few edges of a boundary that pass near them, for looking up points.
-#[derive(Debug)]
-pub(super) struct PointIndex {
-    /// The cells' first leaf ids, apart from the cells for the search's sake.
-    firsts: Vec<u64>,
-    /// Sorted by first leaf id; cells outside the shape are absent.
-    cells: Vec<IndexCell>,
-    edges: Vec<u32>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct IndexCell {
-    first: u64,
-    last: u64,
-    reference: Point,
-    inside: bool,
-    first_edge: u32,
-    edge_count: u32,
-}
-
-impl PointIndex {
-    /// A cell with more edges than this is split.
-    const EDGES_MAX: u32 = 6;
-    /// Cells are not split below this level, about ten metres.
-    const LEVEL_MAX: u8 = 20;
-
-    pub(super) fn new(boundary: &Boundary) -> Self {
-        let targets = [Target::Boundary(boundary)];
-        let mut whole = Vec::new();
-        let mut index = Self {
-            firsts: Vec::new(),
-            cells: Vec::new(),
-            edges: Vec::new(),
-        };
-        let mut frontier = Frontier::roots(&targets, &mut whole);
-        while !frontier.nodes.is_empty() {
-            let mut next = Frontier::default();
-            for node in &frontier.nodes {
-                let item = frontier.items_of(node)[0];
-                if item.edge_count <= Self::EDGES_MAX
-                    || node.cell.level().as_u8() >= Self::LEVEL_MAX
-                {
-                    index.push(boundary, node.cell, item.inside, frontier.edges_of(&item));
-                } else {
-                    frontier.split(node, &targets, &mut next, &mut whole);
-                }
-            }
-            frontier = next;
-        }
-        for id in whole {
-            index.push(boundary, Cell::from_cell_id(id), true, &[]);
-        }
-        index.cells.sort_unstable_by_key(|cell| cell.first);
-        index.firsts = index.cells.iter().map(|cell| cell.first).collect();
-        index
-    }
-
-    fn push(&mut self, boundary: &Boundary, cell: Cell, inside: bool, flat: &[u32]) {
-        let face = &boundary.flat()[cell.face().as_u8() as usize];
-        let first_edge = size(self.edges.len());
-        self.edges
-            .extend(flat.iter().map(|index| face[*index as usize].edge));
-        let (first, last) = (cell.id().range_min().id(), cell.id().range_max().id());
-        let (reference, edge_count) = (middle_point(cell), size(flat.len()));
-        self.cells.push(IndexCell {
-            first,
-            last,
-            reference,
-            inside,
-            first_edge,
-            edge_count,
-        });
-    }
-
-    /// What decides about points in this leaf cell; `None` when it is outside.
-    pub(super) fn find(&self, leaf: CellId) -> Option<Locality<'_>> {
-        let after = self.firsts.partition_point(|first| *first <= leaf.id());
-        let cell = self.cells[..after]
-            .last()
-            .filter(|cell| leaf.id() <= cell.last)?;
-        let edges = &self.edges[cell.first_edge as usize..][..cell.edge_count as usize];
-        Some(Locality {
-            reference: cell.reference,
-            inside: cell.inside,
-            edges: EdgeList::Some(edges),
-        })
     }
 }

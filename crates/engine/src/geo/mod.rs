@@ -19,6 +19,7 @@ mod cap;
 mod cover;
 mod geometry;
 mod grid;
+mod lookup;
 mod pairs;
 mod parse;
 mod planar;

@@ -73,18 +73,18 @@ impl Prepared {
         }
     }
 
-    fn contains_point(&self, position: Position) -> bool {
+    fn contains_point(&self, position: Position, rule: PointRule) -> bool {
         match self {
             Prepared::Point(_) | Prepared::Line(..) => false,
             Prepared::Polygon(_, boundary) | Prepared::Big(_, boundary) => {
-                boundary.matches(position, PointRule::PointOrLeaf)
+                boundary.matches(position, rule)
             }
         }
     }
 
     fn contains(&self, part: Part<'_>) -> bool {
         match (self, part) {
-            (_, Part::Point(position)) => self.contains_point(position),
+            (_, Part::Point(position)) => self.contains_point(position, PointRule::PointOrLeaf),
             (Prepared::Polygon(own, _), Part::Line(line)) => {
                 relate::polygon_contains_line(own, line)
             }
@@ -196,22 +196,29 @@ impl Region {
         !matches!(self.shape, Shape::Planar(_))
     }
 
-    /// Whether a point matches by the region's own operator. The hot path.
+    /// Whether an indexed point matches by the region's own operator. The hot path.
+    ///
+    /// An index knows a point by its leaf cell, so the leaf cell decides, as in mongod. That
+    /// differs from [`Region::contains_point`] only for points that rounding puts outside
+    /// their own leaf cell, on the border of a polygon: at a pole, for instance.
     pub fn matches_point(&self, lon: f64, lat: f64) -> bool {
         match self.operator {
-            GeoOperator::Within => self.contains_point(lon, lat),
+            GeoOperator::Within => self.contains(Position { lon, lat }, PointRule::Leaf),
             GeoOperator::Intersects => self.intersects_point(lon, lat),
         }
     }
 
     /// Whether a point lies within the region, border included.
     pub fn contains_point(&self, lon: f64, lat: f64) -> bool {
-        let position = Position { lon, lat };
+        self.contains(Position { lon, lat }, PointRule::PointOrLeaf)
+    }
+
+    fn contains(&self, position: Position, rule: PointRule) -> bool {
         match &self.shape {
             Shape::Planar(planar) => planar.contains(position),
             _ if !position.is_on_sphere() => false,
             Shape::Cap(cap) => cap.matches(position),
-            Shape::Parts(parts) => parts.iter().any(|part| part.contains_point(position)),
+            Shape::Parts(parts) => parts.iter().any(|part| part.contains_point(position, rule)),
         }
     }
 

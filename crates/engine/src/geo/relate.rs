@@ -3,7 +3,7 @@
 //! In: two shapes. Out: whether one contains, or meets, the other. The rules are those of
 //! the S2 version that mongod carries: rings are compared by proper edge crossings and, at
 //! shared vertices, by the order of edges around them; a line is clipped to a polygon and
-//! the pieces are looked at. Point against shape is in `prepared`, which has the hot path.
+//! the pieces are looked at. Point against shape is in `boundary`, which has the hot path.
 
 use super::geometry::{BigPolygon, Line, Polygon, Ring};
 use super::pairs::{EdgeBox, overlapping_pairs};

@@ -16,6 +16,8 @@ mod projection;
 pub mod schema;
 mod simplify;
 mod sort;
+#[cfg(test)]
+mod tests;
 pub mod text;
 mod types;
 mod validation;

@@ -541,3 +541,72 @@ impl<'a> Translator<'a> {
 const HORIZONTAL_SPACE: &str =
     r"[\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}]";
 const VERTICAL_SPACE: &str = r"[\n\x0B\f\r\x{85}\x{2028}\x{2029}]";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pcre_is_read_as_pcre() {
+        for (pattern, options, text, expected) in [
+            ("a$", "", "a\n", true),
+            ("a$", "", "a\nb", false),
+            ("a$", "m", "a\nb", true),
+            ("^b", "m", "a\nb", true),
+            (r"\d", "", "٣", false),
+            (r"\w+$", "", "é", false),
+            (r"\bfoo\b", "", "a foo b", true),
+            (r"\Boo", "", "foo", true),
+            (r"a\/b", "", "a/b", true),
+            (r"\<a\>", "", "<a>", true),
+            ("a{,2}", "", "a{,2}", true),
+            ("x{2}", "", "xx", true),
+            ("[]a]+", "", "]a]", true),
+            ("[[a]", "", "[", true),
+            ("[a&&b]", "", "&", true),
+            ("[a-]", "", "-", true),
+            (r"[\w-.]", "", "-", true),
+            ("[[:alpha:]]+", "", "abc", true),
+            (r"\Qa.b\E", "", "a.b", true),
+            (r"\Qa.b\E", "", "axb", false),
+            (r"\x41", "", "A", true),
+            (r"\x{e9}", "", "é", true),
+            (r"\h", "", "\t", true),
+            ("a b", "x", "ab", true),
+            ("[a b]", "x", " ", true),
+            ("a # comment", "x", "a", true),
+            ("a(?#comment)b", "", "ab", true),
+            ("(?i)ABC", "", "abc", true),
+            ("É", "i", "é", true),
+            ("a.b", "s", "a\nb", true),
+            ("a.b", "", "a\nb", false),
+            (r"a\Z", "", "a\n", true),
+            ("(?<year>[0-9]+)", "", "2020", true),
+        ] {
+            let compiled = Pattern::new(pattern, options).unwrap();
+            assert_eq!(
+                compiled.is_match(text),
+                expected,
+                "/{pattern}/{options} on {text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn prefixes_of_anchored_literals() {
+        for (pattern, options, expected) in [
+            ("^abc", "", Some(("abc", true))),
+            ("^ab.c", "", Some(("ab", false))),
+            ("^abc*", "", Some(("ab", false))),
+            (r"^a\.b", "", Some(("a.b", true))),
+            ("^abc", "i", None),
+            ("abc", "", None),
+            ("^ab|c", "", None),
+            ("^", "", None),
+        ] {
+            let prefix = Pattern::new(pattern, options).unwrap().prefix();
+            let expected = expected.map(|(text, exact)| (text.to_owned(), exact));
+            assert_eq!(prefix, expected, "/{pattern}/{options}");
+        }
+    }
+}

@@ -45,6 +45,7 @@ fn simplify_predicate(predicate: Predicate) -> Predicate {
         }
         Predicate::Not(inner) => match simplify_predicate(*inner) {
             Predicate::Not(twice) => *twice,
+            Predicate::Exists(wanted) => Predicate::Exists(!wanted),
             once => Predicate::Not(Box::new(once)),
         },
         other => other,

@@ -3,7 +3,7 @@
 use super::Operators;
 use super::array_filters::ArrayFilters;
 use super::operators::{
-    AddToSet, Arithmetic, Bits, CurrentDate, End, Operator, Pull, Push, parse_rename,
+    AddToSet, Arithmetic, Bits, CurrentDate, End, Operator, Pull, Push, check_rename, parse_rename,
 };
 use super::path::{Part, UpdatePath};
 use super::raw::Value;
@@ -144,6 +144,7 @@ impl Parsing {
     fn insert_rename(&mut self, from: &str, operand: RawBsonRef<'_>) -> Result<()> {
         let (source, target) = parse_rename(from, operand)?;
         self.tree.insert(&source, Arc::new(Operator::RenameAway))?;
+        check_rename(&source, &target)?;
         self.tree
             .insert(&target, Arc::new(Operator::RenameFrom(source)))
     }

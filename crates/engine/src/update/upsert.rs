@@ -42,6 +42,7 @@ pub fn upsert_document(filter: &Filter, update: &Update) -> Result<RawDocumentBu
         Update::Replacement(_) => Wanted::OnlyId,
         Update::Operators(_) | Update::Pipeline(_) => Wanted::All,
     };
+    check_upsert_filter(filter)?;
     let mut equalities = Equalities::new();
     collect(filter, wanted, &mut equalities)?;
     let base = build(&equalities)?;

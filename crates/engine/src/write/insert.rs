@@ -381,11 +381,13 @@ pub(super) fn validate(
     let Some(validator) = &collection.options.validator else {
         return Ok(());
     };
-    if validator.level == ValidationLevel::Off || validator.filter.matches(document)? {
+    // A validator that cannot be computed for a document refuses it; the report says why.
+    let is_valid = |document| validator.filter.matches(document).unwrap_or(false);
+    if validator.level == ValidationLevel::Off || is_valid(document) {
         return Ok(());
     }
     if let (ValidationLevel::Moderate, Some(before)) = (validator.level, before)
-        && !validator.filter.matches(before)?
+        && !is_valid(before)
     {
         return Ok(());
     }

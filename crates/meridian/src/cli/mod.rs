@@ -26,6 +26,12 @@ enum Command {
     Bench(meridian_bench::BenchArgs),
     /// Verifies a data directory that no server uses: every document against every index, both ways.
     Check(check::CheckArguments),
+    /// Loads the weather evaluation, asks, prints the table, and serves until Ctrl-C.
+    Demo(crate::demo::DemoArgs),
+    /// Imports CSV, TSV or JSON.
+    Import(crate::import::ImportArgs),
+    /// Exports JSON or CSV.
+    Export(crate::export::ExportArgs),
 }
 
 impl Cli {
@@ -38,6 +44,9 @@ impl Cli {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Bench(arguments) => meridian_bench::run(arguments),
             Command::Check(arguments) => check::run(&arguments),
+            Command::Demo(arguments) => crate::demo::run(arguments),
+            Command::Import(arguments) => crate::import::run(arguments),
+            Command::Export(arguments) => crate::export::run(arguments),
         }
     }
 }

@@ -68,15 +68,17 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
     };
     println!("Meridian demo: {} in {}", args.listen, data.display());
     let mut server = DocumentServer::start_meridian_at(&data, &args.listen, &options)?;
-    demonstrate(
+    let shown = demonstrate(
         &server,
         args.events,
         &stopped,
         &mut std::io::stdout().lock(),
-    )?;
+    );
     if stopped.load(Ordering::Relaxed) {
+        // Ctrl-C reaches the server too: what failed for that reason is no failure.
         return Ok(());
     }
+    shown?;
     print_commands(&server)?;
     if !args.once {
         println!("\nServing until Ctrl-C.");

@@ -21,7 +21,10 @@ pub struct Outcome {
     written: AtomicU64,
     failed: AtomicU64,
     stops_on_error: bool,
+    /// No more rows are converted.
     stopped: AtomicBool,
+    /// No more batches are sent; rows before one that could not be converted still are.
+    writes_stopped: AtomicBool,
     fatal: Mutex<Option<anyhow::Error>>,
     rejects: Mutex<Option<BufWriter<File>>>,
     bar: ProgressBar,
@@ -61,6 +64,7 @@ impl Outcome {
             failed: AtomicU64::new(0),
             stops_on_error: args.stops_on_error(),
             stopped: AtomicBool::new(false),
+            writes_stopped: AtomicBool::new(false),
             fatal: Mutex::new(None),
             rejects: Mutex::new(rejects),
             bar,
@@ -101,6 +105,14 @@ impl Outcome {
         }
     }
 
+    /// Reports a document that the server refused.
+    pub fn refused(&self, line: u64, reason: &str) {
+        if self.stops_on_error {
+            self.writes_stopped.store(true, Ordering::Relaxed);
+        }
+        self.failed(line, reason);
+    }
+
     /// Reports a row that failed.
     pub fn failed(&self, line: u64, reason: &str) {
         let number = self.failed.fetch_add(1, Ordering::Relaxed) + 1;
@@ -125,6 +137,12 @@ impl Outcome {
     pub fn abort(&self, error: anyhow::Error) {
         self.fatal.lock().get_or_insert(error);
         self.stopped.store(true, Ordering::Relaxed);
+        self.writes_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no more batches should be sent.
+    pub fn are_writes_stopped(&self) -> bool {
+        self.writes_stopped.load(Ordering::Relaxed)
     }
 
     /// Whether no more rows should be converted.

@@ -114,7 +114,7 @@ fn work(
         if under_way.len() < depth
             && let Some(batch) = next_batch(batches, under_way.is_empty())
         {
-            if outcome.is_stopped() {
+            if outcome.are_writes_stopped() {
                 continue;
             }
             client.send(&batch.message)?;
@@ -161,7 +161,7 @@ fn account(reply: &RawDocument, lines: &[u64], outcome: &Outcome) -> anyhow::Res
             };
             let index = raw_number(error, "index").unwrap_or(0) as usize;
             let line = lines.get(index).copied().unwrap_or(0);
-            outcome.failed(line, &reason(error));
+            outcome.refused(line, &reason(error));
         }
     }
     if let Ok(Some(RawBsonRef::Document(concern))) = reply.get("writeConcernError") {

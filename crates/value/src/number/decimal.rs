@@ -493,6 +493,12 @@ impl Decimal {
             .set_precision(DIGITS)
             .expect("34 digits fit 12 units");
         context.set_rounding(Rounding::HalfEven);
+        // decNumber computes exp, ln, log10 and power only below these exponents, and
+        // answers NaN otherwise.
+        context
+            .set_max_exponent(999_999)
+            .and_then(|()| context.set_min_exponent(-999_999))
+            .expect("exponents that decNumber allows");
         let mut value = Wide::from(self.to_dec());
         operation(&mut context, &mut value);
         Self::from_dec(value.to_decimal128())

@@ -2,12 +2,12 @@
 
 use super::Value;
 use super::control::number;
-use super::convert::display;
-use crate::aggregate::accumulator::{Deviation, Sum};
+use super::convert::{display, general};
+use crate::aggregate::accumulator::{Deviation, Sum, averaged};
 use crate::aggregate::value::compare;
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
-use meridian_value::number::{Decimal, Number};
+use meridian_value::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MIN, Number};
 use std::cmp::Ordering;
 
 /// A number as a value.
@@ -255,12 +255,20 @@ pub fn exp<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
     floating(name, &arguments[0], |_| Ok(()), f64::exp, Decimal::exp)
 }
 
+/// A number as messages show it: integers as doubles.
+fn shown(number: Number) -> String {
+    match number {
+        Number::Decimal(_) => display(&from_number(number)),
+        other => general(other.to_f64(), 6),
+    }
+}
+
 fn positive(code: i32, name: &'static str) -> impl Fn(Number) -> Result<()> {
     move |number| {
         if number.compare(Number::Int32(0)) == Ordering::Greater || number.is_nan() {
             return Ok(());
         }
-        let shown = display(&from_number(number));
+        let shown = shown(number);
         Err(Error::location(
             code,
             format!("{name}'s argument must be a positive number, but is {shown}"),
@@ -284,7 +292,7 @@ pub fn log10<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     floating(
         name,
         &arguments[0],
-        positive(28761, name),
+        |number| positive(28761, name)(Number::Double(number.to_f64())),
         f64::log10,
         Decimal::log10,
     )
@@ -308,11 +316,11 @@ pub fn log<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
     };
     let value = numeric(argument, 28756, "argument")?;
     let base = numeric(base, 28757, "base")?;
-    positive(28758, name)(value)?;
+    positive(28758, name)(Number::Double(value.to_f64()))?;
     let one = base.compare(Number::Int32(1)) == Ordering::Equal;
     let above_zero = base.is_nan() || base.compare(Number::Int32(0)) == Ordering::Greater;
     if one || !above_zero {
-        let shown = display(&from_number(base));
+        let shown = general(base.to_f64(), 6);
         return Err(Error::location(
             28759,
             format!("$log's base must be a positive number not equal to 1, but is {shown}"),
@@ -367,9 +375,10 @@ pub fn pow<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
         ));
     }
     Ok(match (base, exponent) {
-        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => from_number(Number::Decimal(
-            base.to_decimal().pow(exponent.to_decimal()),
-        )),
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            let power = base.to_decimal().pow(exponent.to_decimal());
+            from_number(Number::Decimal(all_digits(power)))
+        }
         (Number::Double(_), _) | (_, Number::Double(_)) => {
             Value::double(base.to_f64().powf(exponent.to_f64()))
         }
@@ -377,12 +386,42 @@ pub fn pow<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
     })
 }
 
+/// With zeros up to all 34 digits, as the library that MongoDB uses gives powers.
+fn all_digits(value: Decimal) -> Decimal {
+    with_zeros(value, EXPONENT_MIN)
+}
+
+/// With zeros down to an exponent, where 34 digits allow.
+fn with_zeros(value: Decimal, exponent_min: i32) -> Decimal {
+    let Some((negative, mut coefficient, mut exponent)) = value.parts() else {
+        return value;
+    };
+    while exponent > exponent_min && coefficient != 0 && coefficient <= COEFFICIENT_MAX / 10 {
+        coefficient *= 10;
+        exponent -= 1;
+    }
+    Decimal::from_parts(negative, coefficient, exponent).unwrap_or(value)
+}
+
+/// With zeros up to so many places after the point.
+fn to_place(value: Decimal, place: i32) -> Decimal {
+    if place > 0 {
+        with_zeros(value, -place)
+    } else {
+        value
+    }
+}
+
 fn integer_power<'a>(base: Number, exponent: Number) -> Value<'a> {
     let long = matches!(base, Number::Int64(_)) || matches!(exponent, Number::Int64(_));
     let whole = |number: Number| number.to_i64_exact().expect("an integer type");
-    let power = u32::try_from(whole(exponent))
-        .ok()
-        .and_then(|power| whole(base).checked_pow(power));
+    let power = match (whole(base), whole(exponent)) {
+        (1, _) => Some(1),
+        (-1, exponent) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
+        (base, exponent) => u32::try_from(exponent)
+            .ok()
+            .and_then(|exponent| base.checked_pow(exponent)),
+    };
     match power {
         Some(power) if long => Value::int64(power),
         Some(power) => Value::int_or_long(power),
@@ -411,8 +450,10 @@ pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     };
     let truncate = name == "$trunc";
     Ok(match value {
-        Number::Decimal(value) if truncate => from_number(Number::Decimal(value.truncate(place))),
-        Number::Decimal(value) => from_number(Number::Decimal(value.round(place))),
+        Number::Decimal(value) if truncate => {
+            from_number(Number::Decimal(to_place(value.truncate(place), place)))
+        }
+        Number::Decimal(value) => from_number(Number::Decimal(to_place(value.round(place), place))),
         Number::Double(value) => Value::double(round_double(value, place, truncate)),
         integer if place >= 0 => from_number(integer),
         Number::Int32(value) => {
@@ -429,7 +470,10 @@ fn precision(name: &str, place: &Value<'_>) -> Result<i32> {
             format!("can't convert from BSON type {} to long", place.type_name()),
         ));
     };
-    let Some(whole) = given.to_i64_exact() else {
+    let whole = given
+        .to_i64_exact()
+        .filter(|whole| i32::try_from(*whole).is_ok());
+    let Some(whole) = whole else {
         return Err(Error::location(
             51082,
             format!("precision argument to  {name} must be a integral value"),
@@ -493,24 +537,19 @@ pub fn trigonometry<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Resu
     let Some(value) = single(name, &arguments[0])? else {
         return Ok(Value::NULL);
     };
-    if let Number::Decimal(decimal) = value
-        && decimal.is_finite()
-    {
-        return decimal_trigonometry(name, decimal);
-    }
     let (function, bounds): (fn(f64) -> f64, _) = match name {
         "$sin" => (f64::sin, Bounds::Finite),
         "$cos" => (f64::cos, Bounds::Finite),
         "$tan" => (f64::tan, Bounds::Finite),
         "$asin" => (f64::asin, Bounds::Unit),
         "$acos" => (f64::acos, Bounds::Unit),
-        "$atanh" => (f64::atanh, Bounds::Unit),
-        "$acosh" => (f64::acosh, Bounds::FromOne),
+        "$atanh" => (atanh, Bounds::Unit),
+        "$acosh" => (acosh, Bounds::FromOne),
         "$atan" => (f64::atan, Bounds::None),
         "$sinh" => (f64::sinh, Bounds::None),
         "$cosh" => (f64::cosh, Bounds::None),
         "$tanh" => (f64::tanh, Bounds::None),
-        "$asinh" => (f64::asinh, Bounds::None),
+        "$asinh" => (asinh, Bounds::None),
         "$degreesToRadians" => (
             |degrees| degrees * (std::f64::consts::PI / 180.0),
             Bounds::None,
@@ -532,11 +571,50 @@ pub fn trigonometry<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Resu
             50989,
             format!(
                 "cannot apply {name} to {}, value must be in {range}",
-                super::convert::general(angle, 6)
+                shown(value)
             ),
         ));
     }
-    Ok(Value::double(function(angle)))
+    match value {
+        Number::Decimal(decimal) if decimal.is_finite() => decimal_trigonometry(name, decimal),
+        _ => Ok(Value::double(function(angle))),
+    }
+}
+
+// The inverse hyperbolic functions as C's library computes them; Rust's differ in the last
+// digit.
+
+fn acosh(value: f64) -> f64 {
+    if value > 2.0 {
+        let root = (value * value - 1.0).sqrt();
+        return (2.0 * value - 1.0 / (value + root)).ln();
+    }
+    let above = value - 1.0;
+    (above + (2.0 * above + above * above).sqrt()).ln_1p()
+}
+
+fn asinh(value: f64) -> f64 {
+    let size = value.abs();
+    let square = size * size;
+    let result = if !square.is_finite() {
+        size.ln() + std::f64::consts::LN_2
+    } else if size > 2.0 {
+        (2.0 * size + 1.0 / ((square + 1.0).sqrt() + size)).ln()
+    } else {
+        (size + square / (1.0 + (1.0 + square).sqrt())).ln_1p()
+    };
+    result.copysign(value)
+}
+
+fn atanh(value: f64) -> f64 {
+    let size = value.abs();
+    let twice = size + size;
+    let result = if size < 0.5 {
+        0.5 * (twice + twice * size / (1.0 - size)).ln_1p()
+    } else {
+        0.5 * (twice / (1.0 - size)).ln_1p()
+    };
+    result.copysign(value)
 }
 
 enum Bounds {
@@ -614,7 +692,14 @@ fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> 
             Ok(best.cloned().unwrap_or(Value::NULL))
         }
         "$sum" => Ok(from_number(sum(values).total())),
-        "$avg" => Ok(sum(values).average().map_or(Value::NULL, from_number)),
+        "$avg" => {
+            let mut sum = Sum::default();
+            values
+                .iter()
+                .filter_map(number)
+                .for_each(|number| sum.add(averaged(number)));
+            Ok(sum.average().map_or(Value::NULL, from_number))
+        }
         _ => {
             let mut deviation = Deviation::default();
             values

@@ -1,7 +1,7 @@
 //! Arrays.
 
 use super::control::number;
-use super::convert::display;
+use super::convert::{display, general};
 use super::node::Node;
 use super::parse::Parser;
 use super::string::search_bound;
@@ -83,7 +83,7 @@ pub fn element_at<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result
             28691,
             format!(
                 "{name}'s second argument must be representable as a 32-bit integer: {}",
-                display(index)
+                number(index).map_or_else(String::new, |index| general(index.to_f64(), 6))
             ),
         ));
     };

@@ -284,7 +284,9 @@ fn parse_double(text: &str) -> std::result::Result<f64, &'static str> {
         }
         Err(_) => return Err("Did not consume any digits"),
     };
-    if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
+    let not_zero = mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    if not_zero && (value.is_infinite() || value == 0.0) {
         return Err("Out of range");
     }
     Ok(value)

@@ -163,6 +163,7 @@ fn part_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
     if date.is_nullish() {
         return Ok(Value::NULL);
     }
+    let millis = coerced(date)?;
     let zone = match arguments.get(1) {
         None => Zone::Utc,
         Some(zone) if zone.is_nullish() => return Ok(Value::NULL),
@@ -181,7 +182,7 @@ fn part_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
             }
         },
     };
-    let civil = Civil::from_millis(zone.to_local(coerced(date)?));
+    let civil = Civil::from_millis(zone.to_local(millis));
     Ok(Value::int_or_long(match name {
         "$year" => civil.year,
         "$month" => civil.month,
@@ -480,20 +481,21 @@ fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
             ),
         ))
     };
-    let days = if arguments[3].is_some() {
-        days_from_iso_week(year(3, 31095)?, small(4, 1)?, small(5, 1)?)
-    } else {
-        time::days_from_civil(year(0, 40523)?, small(1, 1)?, small(2, 1)?)
-    };
     let overflow = || {
         Error::location(
             159,
             "Overflow casting from a lower-precision duration to a higher-precision duration",
         )
     };
+    // The time first, as MongoDB reports what is wrong with it first.
     let (hour, minute) = (small(6, 0)?, small(7, 0)?);
     let seconds = whole(8, 0)?.checked_mul(1000).ok_or_else(overflow)?;
     let rest = seconds.checked_add(whole(9, 0)?).ok_or_else(overflow)?;
+    let days = if arguments[3].is_some() {
+        days_from_iso_week(year(3, 31095)?, small(4, 1)?, small(5, 1)?)
+    } else {
+        time::days_from_civil(year(0, 40523)?, small(1, 1)?, small(2, 1)?)
+    };
     let local = days * DAY_MS + hour * time::HOUR_MS + minute * time::MINUTE_MS;
     let utc = zone.to_utc(local).checked_add(rest).ok_or_else(overflow)?;
     Ok(Value::date(utc))

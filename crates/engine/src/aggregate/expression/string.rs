@@ -1,8 +1,9 @@
 //! Strings.
 
 use super::control::number;
-use super::convert::{display, double_text};
+use super::convert::{display, general};
 use super::{Value, date};
+use crate::aggregate::time_text;
 use crate::error::{Error, Result};
 use bson::RawBsonRef;
 use meridian_value::number::Number;
@@ -40,11 +41,11 @@ fn coerced<'v>(value: &'v Value<'_>) -> Result<Cow<'v, str>> {
     Ok(match value {
         Value::Raw(RawBsonRef::Int32(value)) => value.to_string().into(),
         Value::Raw(RawBsonRef::Int64(value)) => value.to_string().into(),
-        Value::Raw(RawBsonRef::Double(value)) => double_text(*value).into(),
+        Value::Raw(RawBsonRef::Double(value)) => general(*value, 6).into(),
         Value::Raw(RawBsonRef::Decimal128(value)) => value.to_string().into(),
         Value::Raw(RawBsonRef::DateTime(date)) => date::iso(date.timestamp_millis())?.into(),
         Value::Raw(RawBsonRef::Timestamp(stamp)) => {
-            format!("Timestamp({}, {})", stamp.time, stamp.increment).into()
+            time_text::clock(i64::from(stamp.time) * 1000, stamp.increment).into()
         }
         Value::Raw(RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text)) => (*text).into(),
         other => {
@@ -79,25 +80,35 @@ pub fn compare_ignoring_case<'a>(
     Ok(Value::int32(order as i32))
 }
 
+fn coerced_long(value: &Value<'_>) -> Result<i64> {
+    let given = number(value);
+    given.and_then(Number::to_i64_truncated).ok_or_else(|| {
+        let shown = given.map_or_else(String::new, |given| general(given.to_f64(), 6));
+        Error::location(
+            31109,
+            format!("Can't coerce out of range value {shown} to long"),
+        )
+    })
+}
+
 /// `$substr` and `$substrBytes`.
 pub fn substring_bytes<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     const NAME: &str = "$substrBytes";
     let text = coerced(&arguments[0])?;
-    let numeric = |value: &Value<'_>, code, what| {
-        number(value)
-            .and_then(Number::to_i64_truncated)
-            .ok_or_else(|| {
-                Error::location(
-                    code,
-                    format!(
-                        "{NAME}:  {what} must be a numeric type (is BSON type {})",
-                        value.type_name()
-                    ),
-                )
-            })
+    let check = |value: &Value<'_>, code, what| {
+        if value.is_number() {
+            return Ok(());
+        }
+        let found = value.type_name();
+        Err(Error::location(
+            code,
+            format!("{NAME}:  {what} must be a numeric type (is BSON type {found})"),
+        ))
     };
-    let start = numeric(&arguments[1], 16034, "starting index")?;
-    let length = numeric(&arguments[2], 16035, "length")?;
+    check(&arguments[1], 16034, "starting index")?;
+    check(&arguments[2], 16035, "length")?;
+    let start = coerced_long(&arguments[1])?;
+    let length = coerced_long(&arguments[2])?;
     let Ok(start) = usize::try_from(start) else {
         return Err(Error::location(
             50752,

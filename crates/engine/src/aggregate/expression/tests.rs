@@ -108,3 +108,11 @@ table!(
     "expressions_date_arithmetic.jsonl",
     []
 );
+
+/// Any other table: `MERIDIAN_CASES=FILE cargo test --release -p meridian-engine a_table -- --ignored`.
+#[test]
+#[ignore = "needs a file"]
+fn a_table_from_elsewhere_is_mongods() {
+    let file = std::env::var("MERIDIAN_CASES").expect("MERIDIAN_CASES names a file");
+    check(&std::fs::read_to_string(file).unwrap(), &[]);
+}

@@ -8,8 +8,11 @@ use bson::raw::{CStr, RawBsonRef};
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 
 /// What everything below one document shares.
+#[derive(Clone, Copy)]
 struct Source<'a> {
     rest: Rest,
+    /// `$slice` looks through one array, not through arrays of arrays.
+    slices: bool,
     /// Expressions see the whole document.
     document: &'a RawDocument,
     variables: &'a Variables,
@@ -24,6 +27,7 @@ impl Projection {
     pub fn apply(&self, document: &RawDocument, position: Option<usize>) -> Result<RawDocumentBuf> {
         let source = Source {
             rest: self.rest,
+            slices: true,
             document,
             variables: &self.variables,
         };
@@ -103,7 +107,15 @@ impl Tree {
     fn apply_array(&self, array: &RawArray, source: &Source<'_>) -> Result<RawArrayBuf> {
         let mut out = RawArrayBuf::new();
         for item in array {
-            if let Some(item) = self.apply_value(item.map_err(malformed)?, source)? {
+            let item = item.map_err(malformed)?;
+            let source = match item {
+                RawBsonRef::Array(_) => Source {
+                    slices: false,
+                    ..*source
+                },
+                _ => *source,
+            };
+            if let Some(item) = self.apply_value(item, &source)? {
                 out.push(item);
             }
         }
@@ -122,7 +134,9 @@ impl Action {
     ) -> Result<()> {
         match (self, value) {
             (Self::Keep, value) => out.append(name, value),
-            (Self::Slice(slice), RawBsonRef::Array(array)) => out.append(name, slice.of(array)),
+            (Self::Slice(slice), RawBsonRef::Array(array)) if source.slices => {
+                out.append(name, slice.of(array));
+            }
             (Self::Slice(_), value) => out.append(name, value),
             (Self::Below(below), value) => {
                 if let Some(value) = below.apply_value(value, source)? {
@@ -199,17 +213,13 @@ fn element(array: &RawArray, position: Option<usize>) -> Result<RawArrayBuf> {
     let Some(position) = position else {
         return Err(Error::location(
             51246,
-            "Executor error during find command :: caused by :: positional operator '.$' couldn't \
-             find a matching element in the array",
+            "positional operator '.$' couldn't find a matching element in the array",
         ));
     };
-    let item = array.get(position).map_err(malformed)?.ok_or_else(|| {
-        Error::location(
-            51247,
-            "Executor error during find command :: caused by :: positional operator '.$' element \
-             mismatch",
-        )
-    })?;
+    let item = array
+        .get(position)
+        .map_err(malformed)?
+        .ok_or_else(|| Error::location(51247, "positional operator '.$' element mismatch"))?;
     let mut out = RawArrayBuf::new();
     out.push(item);
     Ok(out)

@@ -189,8 +189,8 @@ impl Parser<'_> {
 
     fn expression(&mut self, name: &str, path: &str, document: &RawDocument) -> Result<()> {
         let value = RawBsonRef::Document(document);
-        let expression = Expression::parse(value, self.scope).map_err(unknown_expression)?;
         self.set_mode_for_expression(name, value)?;
+        let expression = Expression::parse(value, self.scope).map_err(unknown_expression)?;
         self.insert(path, Action::Compute(Box::new(expression)))
     }
 
@@ -207,7 +207,6 @@ impl Parser<'_> {
                     self.has_slice = true;
                     return Ok(());
                 }
-                Err(collision) if collision.code == Code::Location(31249) => return Err(collision),
                 Err(collision) => format!("{}: {}", collision.code.name(), collision.message),
             },
             // `[1, 0]` may still be an expression, and says so itself.
@@ -347,7 +346,7 @@ fn insert(tree: &mut Tree, parts: &[&str], depth: usize, action: Action) -> Resu
         Some(_) => {
             return collision(
                 31249,
-                format!(" remaining portion {}", parts[depth + 1..].join(".")),
+                format!(" remaining portion {}", parts[1..].join(".")),
             );
         }
     }

@@ -18,7 +18,7 @@ pub(super) use dates::CurrentDate;
 pub use dates::next_timestamp;
 pub(super) use pull::{Pull, refuse_contextual};
 pub(super) use push::Push;
-pub(super) use rename::parse_paths as parse_rename;
+pub(super) use rename::{check_paths as check_rename, parse_paths as parse_rename};
 
 use super::apply::{Existing, Outcome, Place};
 use super::path::UpdatePath;

@@ -10,7 +10,7 @@ use bson::raw::{RawBsonRef, RawDocument};
 /// The two paths of a `$rename`.
 ///
 /// # Errors
-/// `BadValue` when they are not two separate plain paths.
+/// `BadValue` when the new name is not a string; that of an empty path.
 pub(in crate::update) fn parse_paths(
     from: &str,
     operand: RawBsonRef<'_>,
@@ -26,27 +26,30 @@ pub(in crate::update) fn parse_paths(
             "The 'to' field for $rename cannot contain an embedded null byte",
         ));
     }
-    let (source, target) = (UpdatePath::parse(from)?, UpdatePath::parse(to)?);
-    let shown = || text::element(from, operand);
-    if from == to {
+    Ok((UpdatePath::parse(from)?, UpdatePath::parse(to)?))
+}
+
+/// Refuses paths that are not two separate plain ones.
+///
+/// # Errors
+/// `BadValue`.
+pub(in crate::update) fn check_paths(source: &UpdatePath, target: &UpdatePath) -> Result<()> {
+    let shown = || format!("{}: \"{}\"", source.text, target.text);
+    if source.text == target.text {
         return Err(Error::bad_value(format!(
             "The source and target field for $rename must differ: {}",
             shown()
         )));
     }
-    let shared = source
-        .parts
-        .iter()
-        .zip(&target.parts)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let pairs = source.parts.iter().zip(&target.parts);
+    let shared = pairs.take_while(|(a, b)| a == b).count();
     if shared == source.parts.len().min(target.parts.len()) {
         return Err(Error::bad_value(format!(
             "The source and target field for $rename must not be on the same path: {}",
             shown()
         )));
     }
-    for (kind, path) in [("source", &source), ("destination", &target)] {
+    for (kind, path) in [("source", source), ("destination", target)] {
         if !path.is_static() {
             return Err(Error::bad_value(format!(
                 "The {kind} field for $rename may not be dynamic: {}",
@@ -54,7 +57,7 @@ pub(in crate::update) fn parse_paths(
             )));
         }
     }
-    Ok((source, target))
+    Ok(())
 }
 
 /// The value that moves to `place`; `None` when there is none.
