@@ -6,10 +6,10 @@
 
 use super::bound::around;
 use super::pairs::EdgeBox;
-use super::predicates::{Wedge, counts_as_crossing, ordered, origin};
+use super::predicates::{Wedge, counts_as_crossing, ordered, origin, turn};
 use super::vector::ortho;
 use s2rst::r1::Interval;
-use s2rst::s2::{CellId, LatLng, Point, Rect, loop_measures};
+use s2rst::s2::{CellId, LatLng, Point, Rect};
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::sync::OnceLock;
 
@@ -230,7 +230,33 @@ impl Ring {
 
     /// Whether the ring encloses at most a hemisphere.
     pub(super) fn is_normalized(&self) -> bool {
-        self.bound.lng.length() < PI || loop_measures::get_curvature(&self.vertices) >= -1e-14
+        self.bound.lng.length() < PI || self.turning_angle() >= -1e-14
+    }
+
+    /// The sum of the turns at all vertices, left turns positive: positive when the ring
+    /// encloses less than a hemisphere. The sum starts at the least vertex and goes to its
+    /// lesser neighbour, so that the same ring gives the same sum however it is written.
+    fn turning_angle(&self) -> f64 {
+        let count = self.vertices.len();
+        let below = |a: usize, b: usize| self.vertex(a).cmp_point(self.vertex(b)).is_lt();
+        let first = (1..count).fold(
+            0,
+            |least, index| if below(index, least) { index } else { least },
+        );
+        let (step, sign) = if below(first + 1, first + count - 1) {
+            (1, 1.0)
+        } else {
+            (count - 1, -1.0)
+        };
+        let turn_at = |nth: usize| {
+            let at = first + nth * step;
+            turn(
+                self.vertex(at + count - step),
+                self.vertex(at),
+                self.vertex(at + step),
+            )
+        };
+        sign * (1..count).fold(turn_at(0), |sum, nth| sum + turn_at(nth))
     }
 
     /// Inverts the ring if it encloses more than a hemisphere.

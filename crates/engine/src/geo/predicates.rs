@@ -204,6 +204,16 @@ pub(super) fn nearest_on_edge(point: Point, a: Point, b: Point) -> Point {
     }
 }
 
+/// By how many radians a path turns left at `b`.
+pub(super) fn turn(a: Point, b: Point, c: Point) -> f64 {
+    let size = angle(Point(robust_cross(b, a)), Point(robust_cross(c, b)));
+    if orientation(a, b, c) > 0 {
+        size
+    } else {
+        -size
+    }
+}
+
 /// Radians between two points, accurate when they are close.
 pub(super) fn angle(a: Point, b: Point) -> f64 {
     norm(cross(a.0, b.0)).atan2(dot(a.0, b.0))
