@@ -5,20 +5,23 @@
 //! UTF-8, which it leaves to whoever reads the string; here a string is a `str` everywhere,
 //! so bad UTF-8 is refused at the door.
 
-use crate::error::InvalidDocument;
+use crate::error::{InvalidDocument, InvalidKind};
 use bson::raw::RawDocument;
 
 /// Documents and arrays may be nested this many levels below the outermost document.
 /// MongoDB's `BSONDepth::kDefaultMaxAllowableDepth`.
 pub const NESTING_LEVELS_MAX: usize = 200;
 
+/// Paths in error messages stop growing here.
+const PATH_BYTES_MAX: usize = 1024;
+
 type Checked<T> = Result<T, InvalidDocument>;
 
 /// Returns the bytes as a document whose every element is well-formed.
 ///
 /// # Errors
-/// [`InvalidDocument::Malformed`] where a length, type, terminator or string is wrong;
-/// [`InvalidDocument::TooDeep`] past [`NESTING_LEVELS_MAX`].
+/// [`InvalidKind::Malformed`] where a length, type, terminator or string is wrong;
+/// [`InvalidKind::TooDeep`] past [`NESTING_LEVELS_MAX`].
 pub fn check_document(bytes: &[u8]) -> Checked<&RawDocument> {
     check_elements(bytes, 0)?;
     RawDocument::from_bytes(bytes).map_err(|error| malformed(error.to_string()))
@@ -42,7 +45,9 @@ fn document_length(bytes: &[u8]) -> Checked<usize> {
 
 fn check_elements(bytes: &[u8], level: usize) -> Checked<()> {
     if level > NESTING_LEVELS_MAX {
-        return Err(InvalidDocument::TooDeep);
+        let (kind, path) = (InvalidKind::TooDeep, String::new());
+        let reason = "BSONObj exceeds maximum nested object depth".to_owned();
+        return Err(InvalidDocument { kind, reason, path });
     }
     if document_length(bytes)? != bytes.len() {
         return Err(malformed(
@@ -159,18 +164,22 @@ fn check_utf8(bytes: &[u8]) -> Checked<&str> {
     std::str::from_utf8(bytes).map_err(|_| malformed("a string is not valid UTF-8"))
 }
 
-/// Adds the innermost element's name, as MongoDB does.
-fn name_element(error: InvalidDocument, key: &str) -> InvalidDocument {
-    match error {
-        InvalidDocument::Malformed(message) if !message.contains(" in element ") => {
-            malformed(format!("{message} in element with field name '{key}'"))
-        }
-        other => other,
+/// Puts an element's name before the path, while the path has a readable length.
+fn name_element(mut error: InvalidDocument, key: &str) -> InvalidDocument {
+    if error.path.is_empty() {
+        error.path = key.to_owned();
+    } else if error.path.len() + key.len() < PATH_BYTES_MAX {
+        error.path = format!("{key}.{}", error.path);
     }
+    error
 }
 
-fn malformed(message: impl Into<String>) -> InvalidDocument {
-    InvalidDocument::Malformed(message.into())
+fn malformed(reason: impl Into<String>) -> InvalidDocument {
+    InvalidDocument {
+        kind: InvalidKind::Malformed,
+        reason: reason.into(),
+        path: String::new(),
+    }
 }
 
 #[cfg(test)]
@@ -220,24 +229,23 @@ mod tests {
         };
         check_document(nested(NESTING_LEVELS_MAX).as_bytes()).expect("at the limit");
         let error = check_document(nested(NESTING_LEVELS_MAX + 1).as_bytes()).expect_err("past it");
-        assert_eq!(error, InvalidDocument::TooDeep);
+        assert_eq!(error.kind, InvalidKind::TooDeep);
+        assert!(error.path.ends_with("a.a.a"), "{error}");
     }
 
     #[test]
-    fn errors_name_the_innermost_element() {
+    fn errors_give_the_path_of_the_element() {
         let mut bytes = rawdoc! { "outer": { "inner": "text" } }.into_bytes();
         let text = bytes
             .windows(4)
             .position(|window| window == b"text")
             .expect("present");
         bytes[text] = 0xff;
-        let InvalidDocument::Malformed(message) = check_document(&bytes).expect_err("bad UTF-8")
-        else {
-            panic!("wrong variant")
-        };
+        let error = check_document(&bytes).expect_err("bad UTF-8");
         assert_eq!(
-            message,
-            "a string is not valid UTF-8 in element with field name 'inner'"
+            error.to_string(),
+            "a string is not valid UTF-8 in element with field name 'outer.inner' in object with \
+             unknown _id"
         );
     }
 

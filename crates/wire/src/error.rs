@@ -51,13 +51,30 @@ pub enum BrokenFrame {
 
 /// The BSON in an intact frame is wrong. Answered with an error reply.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidDocument {
-    /// MongoDB's `InvalidBSON` (22).
-    #[error("{0}")]
-    Malformed(String),
-    /// MongoDB's `Overflow` (15): more than [`crate::NESTING_LEVELS_MAX`] levels.
-    #[error("BSONObj exceeds maximum nested object depth: 200")]
+#[error("{reason}{}", describe_place(.path))]
+pub struct InvalidDocument {
+    /// Which of MongoDB's errors it is.
+    pub kind: InvalidKind,
+    /// What is wrong.
+    pub reason: String,
+    /// The dotted path of the element where it is wrong; empty for the document itself.
+    pub path: String,
+}
+
+/// Which of MongoDB's errors an [`InvalidDocument`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidKind {
+    /// `InvalidBSON` (22).
+    Malformed,
+    /// `Overflow` (15): more than [`crate::NESTING_LEVELS_MAX`] levels.
     TooDeep,
+}
+
+fn describe_place(path: &str) -> String {
+    match path {
+        "" => String::new(),
+        path => format!(" in element with field name '{path}' in object with unknown _id"),
+    }
 }
 
 /// Why a frame did not become a [`crate::Request`].

@@ -59,7 +59,7 @@ mod writer;
 
 pub use check::{NESTING_LEVELS_MAX, check_document};
 pub use compress::Compressor;
-pub use error::{BrokenFrame, InvalidDocument, RequestError};
+pub use error::{BrokenFrame, InvalidDocument, InvalidKind, RequestError};
 pub use frame::{Frame, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, OpCode};
 pub use message::{LegacyQuery, Message, Request, Sequence, SequenceDocuments};
 pub use reply::ReplyFrame;

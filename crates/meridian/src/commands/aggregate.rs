@@ -3,8 +3,8 @@
 use super::arguments::{Arguments, array_values, elements, integer};
 use super::context::Context;
 use super::cursor_reply::write_first_batch;
-use super::explain;
 use super::find::{hint, parse_cursor_document};
+use super::{current_op, explain};
 use bson::raw::RawDocument;
 use meridian_engine::{
     AggregateRequest, AggregateTarget, Code, Durability, Error, ExplainRequest, Namespace, Result,
@@ -51,8 +51,26 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         ));
     }
     let options = parse_cursor_document(&arguments)?;
-    let query = context.engine().aggregate(&target, &request)?;
+    let query = match current_op_stage(&request) {
+        Some(stage) if context.generic.database == "admin" => current_op::query(
+            context.service,
+            stage,
+            &request.pipeline[1..],
+            request.allow_disk_use,
+        )?,
+        _ => context.engine().aggregate(&target, &request)?,
+    };
     write_first_batch(context, query, cursor_namespace(&target), options, reply)
+}
+
+/// The options of a leading `$currentOp`, which is about the server and not about data.
+fn current_op_stage<'a>(request: &AggregateRequest<'a>) -> Option<&'a RawDocument> {
+    let (name, options) = elements(request.pipeline.first()?).next()?;
+    if name == "$currentOp" {
+        options.as_document()
+    } else {
+        None
+    }
 }
 
 /// The fields of an aggregate, which `explain` shares.

@@ -11,12 +11,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let scale = parse_scale(&arguments)?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     reply.string("ns", &namespace.to_string());
-    let stats = match context.engine().collection_stats(&namespace) {
-        Ok(stats) => stats,
-        // MongoDB answers with zeros for a collection that is not there.
-        Err(error) if error.code == Code::NamespaceNotFound => Default::default(),
-        Err(error) => return Err(error),
-    };
+    let stats = context.engine().collection_stats(&namespace)?;
     reply
         .count("size", stats.size / scale)
         .count("count", stats.count);
@@ -25,13 +20,18 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     reply.int32("numOrphanDocs", 0);
     reply.count("storageSize", stats.storage_size / scale);
-    reply.int32("freeStorageSize", 0).boolean("capped", false);
+    let exists = context.exists(&namespace);
+    if exists {
+        reply.int32("freeStorageSize", 0).boolean("capped", false);
+    }
     reply.count(
         "nindexes",
         stats.index_sizes.len().try_into().unwrap_or(i64::MAX),
     );
     drop(reply.document("indexDetails"));
-    drop(reply.array("indexBuilds"));
+    if exists {
+        drop(reply.array("indexBuilds"));
+    }
     reply.count("totalIndexSize", stats.total_index_size / scale);
     reply.count(
         "totalSize",

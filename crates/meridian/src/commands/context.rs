@@ -59,6 +59,23 @@ impl<'a> Context<'a> {
         )
     }
 
+    /// [`Self::namespace`] for `find`, `count` and `distinct`, which word a `$` in it differently.
+    pub fn read_namespace(&self) -> Result<Namespace> {
+        let collection = collection_name(self.value(), Code::BadValue)?;
+        if collection.contains('$') {
+            let database = self.generic.database;
+            // MongoDB's message lacks the closing quote too.
+            let message = format!("Invalid collection name specified '{database}.{collection}");
+            return Err(Error::new(Code::InvalidNamespace, message));
+        }
+        self.namespace()
+    }
+
+    /// Whether a collection exists.
+    pub fn exists(&self, namespace: &Namespace) -> bool {
+        self.engine().list_indexes(namespace).is_ok()
+    }
+
     /// The documents of a field that may be an array in the body or a document sequence.
     pub fn documents(&self, arguments: &Arguments<'a>, name: &str) -> Result<Vec<&'a RawDocument>> {
         let inline = arguments.documents(name)?;

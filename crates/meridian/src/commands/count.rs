@@ -10,7 +10,9 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
     let request = parse(context, &arguments)?;
-    let count = context.engine().count(&context.namespace()?, &request)?;
+    let count = context
+        .engine()
+        .count(&context.read_namespace()?, &request)?;
     reply.count("n", count);
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! `create`: makes a collection with its options.
 
-use super::arguments::elements;
+use super::arguments::{elements, integer, wrong_type};
 use super::context::Context;
 use super::generic::is_generic;
-use bson::RawDocumentBuf;
-use meridian_engine::{CollectionOptions, Result};
+use bson::{RawBsonRef, RawDocumentBuf};
+use meridian_engine::{CollectionOptions, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
@@ -16,11 +16,35 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         .skip(1)
         .filter(|(name, _)| !is_generic(name))
     {
-        own.value(name, value);
+        match name {
+            "idIndex" => check_id_index(value)?,
+            _ => {
+                own.value(name, value);
+            }
+        }
     }
     drop(own);
     let options = RawDocumentBuf::from_bytes(bytes).expect("just written");
     context
         .engine()
         .create_collection(&namespace, CollectionOptions::parse(&options)?)
+}
+
+/// Restore tools name the index that every collection has; any other is refused.
+fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
+    let Some(index) = value.as_document() else {
+        return Err(wrong_type("create.idIndex", value, &["object"]));
+    };
+    let key = elements(index)
+        .find(|(name, _)| *name == "key")
+        .map(|(_, key)| key);
+    let on_id = key.and_then(|key| key.as_document()).is_some_and(|key| {
+        elements(key).all(|(name, order)| name == "_id" && integer(order) == Some(1))
+    });
+    match on_id {
+        true => Ok(()),
+        false => Err(Error::bad_value(
+            "The field 'key' for an _id index must be {_id: 1}",
+        )),
+    }
 }

@@ -1,15 +1,21 @@
 //! The `cursor` field of a reply: documents go from the engine straight into the send buffer.
 
+use super::arguments::elements;
 use super::context::Context;
 use super::service::Service;
 use bson::raw::RawDocument;
-use meridian_engine::{Namespace, Query, Result};
+use meridian_engine::query::display_value;
+use meridian_engine::{Code, Error, Namespace, Query, Result};
 use meridian_wire::DocumentWriter;
 
 /// How many documents a first batch has when nobody says.
 pub const FIRST_BATCH_COUNT: usize = 101;
 /// The documents of one batch are at most this many bytes, save that one always fits.
 pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A computed document may be a little larger than a stored one: MongoDB's
+/// `BSONObjMaxInternalSize`.
+const RESULT_BYTES_MAX: usize = 16 * 1024 * 1024 + 16 * 1024;
 
 /// What to do after the first batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +76,32 @@ pub fn write_batch<T>(
     fill: impl FnOnce(&mut dyn FnMut(&RawDocument)) -> Result<T>,
 ) -> Result<T> {
     let mut batch = cursor.array(field);
+    let mut too_large = None;
     let outcome = fill(&mut |document| {
-        batch.push_document(document);
+        if document.as_bytes().len() <= RESULT_BYTES_MAX {
+            batch.push_document(document);
+        } else {
+            too_large = Some(result_too_large(document));
+        }
     });
     service.counters.documents_returned.add_size(batch.count());
-    outcome
+    match too_large {
+        Some(error) => Err(error),
+        None => outcome,
+    }
+}
+
+fn result_too_large(document: &RawDocument) -> Error {
+    let size = document.as_bytes().len();
+    let first = elements(document).next();
+    let first = first.map_or(String::new(), |(name, value)| {
+        format!("{name}: {}", display_value(value))
+    });
+    let message = format!(
+        "PlanExecutor error during aggregation :: caused by :: BSONObj size: {size} (0x{size:X}) is \
+         invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB) First element: {first}"
+    );
+    Error::new(Code::BSONObjectTooLarge, message)
 }
 
 /// Writes `cursor: {id: 0, ns, firstBatch}` for a list that is there in full.

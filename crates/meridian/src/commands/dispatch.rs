@@ -9,7 +9,7 @@ use super::service::Service;
 use super::table::{self, Command, Kind};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
-use meridian_wire::{DocumentWriter, InvalidDocument, LegacyQuery, Message, Sequence};
+use meridian_wire::{DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, Message, Sequence};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -87,9 +87,9 @@ pub fn answer_query(
 
 /// Appends the reply to a message whose BSON is wrong.
 pub fn answer_invalid_document(service: &Service, invalid: &InvalidDocument, out: &mut Vec<u8>) {
-    let code = match invalid {
-        InvalidDocument::Malformed(_) => Code::InvalidBSON,
-        InvalidDocument::TooDeep => Code::Overflow,
+    let code = match invalid.kind {
+        InvalidKind::Malformed => Code::InvalidBSON,
+        InvalidKind::TooDeep => Code::Overflow,
     };
     reply(service, out, |_| Err(Error::new(code, invalid.to_string())));
 }

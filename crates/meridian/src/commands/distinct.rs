@@ -10,7 +10,9 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
     let request = parse(context, &arguments)?;
-    let values = context.engine().distinct(&context.namespace()?, &request)?;
+    let values = context
+        .engine()
+        .distinct(&context.read_namespace()?, &request)?;
     reply.embed_array("values", &values);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::arguments::{Arguments, below_minimum, integer, type_name};
 use super::context::Context;
-use super::cursor_reply::{CursorOptions, write_first_batch};
+use super::cursor_reply::{BATCH_BYTES_MAX, CursorOptions, write_complete, write_first_batch};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Error, FindRequest, Result};
 use meridian_wire::DocumentWriter;
@@ -49,8 +49,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.arguments(SCOPE, KNOWN)?;
     let request = parse(context, &arguments)?;
     let options = parse_cursor_options(&arguments)?;
-    let namespace = context.namespace()?;
-    let query = context.engine().find(&namespace, &request)?;
+    let namespace = context.read_namespace()?;
+    let mut query = context.engine().find(&namespace, &request)?;
+    let empty = query.fill(Some(0), BATCH_BYTES_MAX, &mut |_| {})?;
+    if empty && !context.exists(&namespace) {
+        // MongoDB's reply has its fields in another order then.
+        write_complete(&namespace.to_string(), std::iter::empty(), reply);
+        return Ok(());
+    }
     write_first_batch(context, query, namespace, options, reply)
 }
 
