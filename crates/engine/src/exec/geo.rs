@@ -107,7 +107,7 @@ impl GeoEntries {
                 self.scan = None;
                 continue;
             }
-            self.pacer.step()?;
+            self.pacer.step_key()?;
             let key = scan.entry().0;
             let cell = decode_cell(&key[self.prefix.len()..], Direction::Ascending)
                 .ok_or_else(corrupt_entry)?;
@@ -152,18 +152,12 @@ impl GeoEntries {
 
 impl Entries for GeoEntries {
     fn advance(&mut self) -> Result<bool> {
-        let mut examined = 0;
-        let found = loop {
-            if !self.next_candidate()? {
-                break false;
-            }
-            examined += 1;
+        while self.next_candidate()? {
             if self.accept() && self.is_new()? {
-                break true;
+                return Ok(true);
             }
-        };
-        self.pacer.context.counters.add_keys(examined);
-        Ok(found)
+        }
+        Ok(false)
     }
 
     fn entry(&self) -> Result<Entry<'_>> {

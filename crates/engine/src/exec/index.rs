@@ -106,20 +106,15 @@ impl IndexEntries {
 }
 
 impl Entries for IndexEntries {
+    #[inline]
     fn advance(&mut self) -> Result<bool> {
-        let mut examined = 0;
-        let found = loop {
-            self.pacer.step()?;
-            if !self.next_in_ranges()? {
-                break false;
-            }
-            examined += 1;
+        while self.next_in_ranges()? {
+            self.pacer.step_key()?;
             if (self.checks.is_empty() || self.passes_checks()?) && self.is_new()? {
-                break true;
+                return Ok(true);
             }
-        };
-        self.pacer.context.counters.add_keys(examined);
-        Ok(found)
+        }
+        Ok(false)
     }
 
     fn entry(&self) -> Result<Entry<'_>> {

@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Bytes on disk of the keys in `[start, end)`, approximately; memory not yet written out counts too.
+    /// Bytes on disk of the keys in `[start, end)`, approximately, without what is still in memory.
     pub fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
         match &self.0 {
             Backend::Rocks(store) => store.size_of_range(family, start, end),
