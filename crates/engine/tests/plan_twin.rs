@@ -4,8 +4,8 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, RawArrayBuf, rawdoc};
 use meridian_engine::{
-    CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions, Namespace,
-    UpdateStatement,
+    CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions,
+    Namespace, UpdateStatement,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -43,7 +43,10 @@ fn value(random: &mut ChaCha8Rng) -> bson::RawBson {
 }
 
 fn point(random: &mut ChaCha8Rng) -> RawDocumentBuf {
-    let (lon, lat) = (random.random_range(-20.0..20.0), random.random_range(-20.0..20.0));
+    let (lon, lat) = (
+        random.random_range(-20.0..20.0),
+        random.random_range(-20.0..20.0),
+    );
     rawdoc! { "type": "Point", "coordinates": [lon, lat] }
 }
 
@@ -70,7 +73,9 @@ fn document(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
 }
 
 fn condition(random: &mut ChaCha8Rng) -> RawDocumentBuf {
-    let operator = *["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"].choose(random).unwrap();
+    let operator = *["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]
+        .choose(random)
+        .unwrap();
     let mut condition = RawDocumentBuf::new();
     match random.random_range(0..6) {
         0 => {
@@ -83,7 +88,10 @@ fn condition(random: &mut ChaCha8Rng) -> RawDocumentBuf {
             condition.append(bson::cstr!("$gte"), random.random_range(-3..6));
             condition.append(bson::cstr!("$lt"), random.random_range(0..12));
         }
-        3 => condition.append(bson::cstr!("$elemMatch"), rawdoc! { "$gte": 1, "$lt": random.random_range(2..9) }),
+        3 => condition.append(
+            bson::cstr!("$elemMatch"),
+            rawdoc! { "$gte": 1, "$lt": random.random_range(2..9) },
+        ),
         4 => condition.append(bson::cstr!("$regex"), "^a"),
         _ => {
             let name = <&bson::raw::CStr>::try_from(operator).unwrap();
@@ -102,10 +110,20 @@ fn filter(random: &mut ChaCha8Rng) -> RawDocumentBuf {
         }
     }
     if random.random_ratio(1, 4) {
-        let (west, south) = (random.random_range(-20.0..10.0), random.random_range(-20.0..10.0));
-        let (east, north) = (west + random.random_range(0.5..20.0), south + random.random_range(0.5..20.0));
+        let (west, south) = (
+            random.random_range(-20.0..10.0),
+            random.random_range(-20.0..10.0),
+        );
+        let (east, north) = (
+            west + random.random_range(0.5..20.0),
+            south + random.random_range(0.5..20.0),
+        );
         let ring = rawdoc! { "type": "Polygon", "coordinates": [[[west, south], [east, south], [east, north], [west, north], [west, south]]] };
-        let operator = if random.random() { bson::cstr!("$geoWithin") } else { bson::cstr!("$geoIntersects") };
+        let operator = if random.random() {
+            bson::cstr!("$geoWithin")
+        } else {
+            bson::cstr!("$geoIntersects")
+        };
         let mut area = RawDocumentBuf::new();
         area.append(operator, rawdoc! { "$geometry": ring });
         filter.append(bson::cstr!("place"), area);
@@ -123,13 +141,31 @@ fn filter(random: &mut ChaCha8Rng) -> RawDocumentBuf {
     filter
 }
 
-fn ids(engine: &Engine, filter: &RawDocument, natural: bool, sort: Option<&RawDocument>) -> Vec<i32> {
+fn ids(
+    engine: &Engine,
+    filter: &RawDocument,
+    natural: bool,
+    sort: Option<&RawDocument>,
+) -> Vec<i32> {
     let hint = rawdoc! { "$natural": 1 };
     let hint = natural.then_some(bson::RawBsonRef::Document(&hint));
-    let mut query =
-        engine.find(&namespace(), &FindRequest { hint, sort, ..FindRequest::new(filter) }).unwrap();
+    let mut query = engine
+        .find(
+            &namespace(),
+            &FindRequest {
+                hint,
+                sort,
+                ..FindRequest::new(filter)
+            },
+        )
+        .unwrap();
     let mut found = Vec::new();
-    assert!(query.fill(None, usize::MAX, &mut |row| found.push(row.get_i32("_id").unwrap())).unwrap());
+    assert!(
+        query
+            .fill(None, usize::MAX, &mut |row| found
+                .push(row.get_i32("_id").unwrap()))
+            .unwrap()
+    );
     found
 }
 
@@ -154,11 +190,25 @@ fn check_all(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         planned.sort_unstable();
         let shown = format!("seed {seed}, filter {number}: {filter:?}");
         assert_eq!(planned, plain, "{shown}");
-        let count = CountRequest { filter: &filter, skip: 0, limit: None, hint: None, deadline: None };
-        assert_eq!(engine.count(&namespace(), &count).unwrap(), plain.len() as i64, "count of {shown}");
+        let count = CountRequest {
+            filter: &filter,
+            skip: 0,
+            limit: None,
+            hint: None,
+            deadline: None,
+        };
+        assert_eq!(
+            engine.count(&namespace(), &count).unwrap(),
+            plain.len() as i64,
+            "count of {shown}"
+        );
         let order = rawdoc! { "b": random.random_range(0..2) * 2 - 1, "_id": 1 };
         let sorted = ids(engine, &filter, false, Some(&order));
-        assert_eq!(sorted, ids(engine, &filter, true, Some(&order)), "sort {order:?} of {shown}");
+        assert_eq!(
+            sorted,
+            ids(engine, &filter, true, Some(&order)),
+            "sort {order:?} of {shown}"
+        );
     }
 }
 
@@ -196,11 +246,14 @@ fn change_some(engine: &Engine, random: &mut ChaCha8Rng) {
 
 fn twin(engine: &Arc<Engine>, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let documents: Vec<RawDocumentBuf> = (0..DOCUMENTS).map(|id| document(&mut random, id)).collect();
+    let documents: Vec<RawDocumentBuf> =
+        (0..DOCUMENTS).map(|id| document(&mut random, id)).collect();
     let borrowed: Vec<&RawDocument> = documents.iter().map(AsRef::as_ref).collect();
     let (early, late) = borrowed.split_at(borrowed.len() / 2);
     let insert = |part: &[&RawDocument]| {
-        let outcome = engine.insert(&namespace(), part, &InsertOptions::default()).unwrap();
+        let outcome = engine
+            .insert(&namespace(), part, &InsertOptions::default())
+            .unwrap();
         assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
     };
     insert(early);
@@ -208,7 +261,9 @@ fn twin(engine: &Arc<Engine>, seed: u64) {
     let specs: Vec<&RawDocument> = specs.iter().map(AsRef::as_ref).collect();
     // Half the documents are there before the indexes, half come after. A hashed index and arrays
     // under `b` do not go together, so `b` is never an array.
-    engine.create_indexes(&namespace(), &specs, &mut |_| ()).unwrap();
+    engine
+        .create_indexes(&namespace(), &specs, &mut |_| ())
+        .unwrap();
     insert(late);
     check_all(engine, &mut random, seed);
     change_some(engine, &mut random);
@@ -227,7 +282,10 @@ fn plans_on_the_memory_store_find_what_a_scan_finds() {
 #[test]
 fn plans_on_disk_find_what_a_scan_finds() {
     let directory = tempfile::tempdir().unwrap();
-    twin(&Engine::open(directory.path(), EngineOptions::default()).unwrap(), 3);
+    twin(
+        &Engine::open(directory.path(), EngineOptions::default()).unwrap(),
+        3,
+    );
 }
 
 #[test]
@@ -240,15 +298,27 @@ fn everything_is_there_after_a_restart() {
     drop(engine);
     let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     assert_eq!(ids(&engine, &everything, true, None), before);
-    assert_eq!(engine.list_indexes(&namespace()).unwrap().len(), indexes().len() + 1);
+    assert_eq!(
+        engine.list_indexes(&namespace()).unwrap().len(),
+        indexes().len() + 1
+    );
     let report = engine.validate(&namespace()).unwrap();
-    assert_eq!((report.documents, report.error_count), (before.len() as i64, 0));
+    assert_eq!(
+        (report.documents, report.error_count),
+        (before.len() as i64, 0)
+    );
 }
 
 #[test]
 fn a_second_process_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let _first = Engine::open(directory.path(), EngineOptions::default()).unwrap();
-    let error = Engine::open(directory.path(), EngineOptions::default()).err().unwrap();
-    assert!(error.message.contains("in use by another process"), "{}", error.message);
+    let error = Engine::open(directory.path(), EngineOptions::default())
+        .err()
+        .unwrap();
+    assert!(
+        error.message.contains("in use by another process"),
+        "{}",
+        error.message
+    );
 }

@@ -475,8 +475,9 @@ fn count_shape(
 
 fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], allow_disk_use: bool) -> Result<Query> {
     if stages.is_empty() {
-        return Ok(Query::from_rows(rows)
-            .with_error_context("PlanExecutor error during aggregation"));
+        return Ok(
+            Query::from_rows(rows).with_error_context("PlanExecutor error during aggregation")
+        );
     }
     let executor = executor(stages, allow_disk_use)?;
     Ok(Query::new(Source::Documents(Box::new(Running {

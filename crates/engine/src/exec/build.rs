@@ -6,10 +6,11 @@ use super::{
 };
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::plan::{Access, FieldBounds, GeoAccess, Plan, PrimaryAccess};
+use crate::index::bounds::FieldBounds;
+use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot};
-use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
+use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use std::sync::Arc;
 
@@ -200,8 +201,14 @@ impl Builder<'_> {
             self.collection.documents,
             recheck,
             wanted,
+            self.mean_document_bytes(),
             self.context.clone(),
         ))
+    }
+
+    fn mean_document_bytes(&self) -> usize {
+        let state = &self.collection.state;
+        usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0)
     }
 
     fn geo(&self, access: &GeoAccess) -> GeoEntries {
@@ -278,10 +285,4 @@ fn point_keys(bounds: &FieldBounds) -> Option<Vec<Vec<u8>>> {
         key
     };
     Some(bounds.points()?.iter().map(encode_point).collect())
-}
-
-/// The exclusive end of all keys that begin with `prefix`.
-pub(super) fn after(mut prefix: Vec<u8>) -> Vec<u8> {
-    prefix.push(ABOVE_ALL);
-    prefix
 }

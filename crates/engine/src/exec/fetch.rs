@@ -4,7 +4,7 @@
 //! together and handed out in the entries' order. Batches grow, so that the first row comes at once
 //! and a page of thousands is read in few calls; they never exceed what the caller still wants.
 
-use super::{Context, Entries, Row, Rows, corrupt_document};
+use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
 use crate::error::Result;
 use crate::query::Filter;
@@ -14,7 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const FIRST_BATCH: usize = 16;
-const LARGEST_BATCH: usize = 1_024;
+const LARGEST_BATCH: usize = 8_192;
+/// A batch holds about this many bytes of documents at most.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
+const PARALLEL_BATCH: usize = 256;
 
 /// Reads the documents of index entries; documents whose entry is not certain are tested.
 pub struct FetchRows {
@@ -25,6 +29,7 @@ pub struct FetchRows {
     recheck: Option<Arc<Filter>>,
     context: Context,
     batch_size: usize,
+    batch_max: usize,
     wanted: Option<u64>,
     exhausted: bool,
     buffer: Vec<u8>,
@@ -46,6 +51,7 @@ impl FetchRows {
         tree: Tree,
         recheck: Option<Arc<Filter>>,
         wanted: Option<u64>,
+        mean_document_bytes: usize,
         context: Context,
     ) -> Self {
         Self {
@@ -55,6 +61,7 @@ impl FetchRows {
             recheck,
             context,
             batch_size: FIRST_BATCH,
+            batch_max: (BATCH_BYTES / mean_document_bytes.max(1)).clamp(1, LARGEST_BATCH),
             wanted,
             exhausted: false,
             buffer: Vec::new(),
@@ -90,13 +97,11 @@ impl FetchRows {
 
     fn next_batch_size(&mut self) -> usize {
         let size = match self.wanted {
-            Some(wanted) => usize::try_from(wanted)
-                .unwrap_or(usize::MAX)
-                .clamp(1, LARGEST_BATCH),
+            Some(wanted) => usize::try_from(wanted).unwrap_or(usize::MAX).max(1),
             None => self.batch_size,
         };
-        self.batch_size = (self.batch_size * 4).min(LARGEST_BATCH);
-        size
+        self.batch_size = (self.batch_size * 4).min(self.batch_max);
+        size.min(self.batch_max)
     }
 
     fn read(&mut self, keys: &[u8], requests: &[(Range<usize>, bool)]) -> Result<()> {
@@ -109,15 +114,13 @@ impl FetchRows {
         let mut places: Vec<Option<Range<usize>>> = vec![None; requests.len()];
         self.buffer.clear();
         self.buffer.extend_from_slice(keys);
-        let buffer = &mut self.buffer;
-        self.snapshot
-            .multi_get(Family::Documents, &sorted, &mut |position, value| {
-                places[order[position]] = value.map(|bytes| {
-                    let start = buffer.len();
-                    buffer.extend_from_slice(bytes);
-                    start..buffer.len()
-                });
-            })?;
+        for (part, positions) in read_parts(&self.snapshot, &sorted)? {
+            let base = self.buffer.len();
+            self.buffer.extend_from_slice(&part.bytes);
+            for (place, number) in part.places.into_iter().zip(&order[positions]) {
+                places[*number] = place.map(|place| place.start + base..place.end + base);
+            }
+        }
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
         self.fetched.clear();
@@ -147,6 +150,37 @@ impl FetchRows {
         RawDocument::from_bytes(&self.buffer[fetched.document.clone()])
             .expect("read has checked the document")
     }
+}
+
+/// Documents of some of the keys, one behind the other.
+struct Part {
+    bytes: Vec<u8>,
+    places: Vec<Option<Range<usize>>>,
+}
+
+/// Reads the documents of sorted keys, a large batch as two halves; each part comes with the positions
+/// of its keys.
+fn read_parts(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Vec<(Part, Range<usize>)>> {
+    if keys.len() < PARALLEL_BATCH {
+        return Ok(vec![(read_part(snapshot, keys)?, 0..keys.len())]);
+    }
+    let middle = keys.len() / 2;
+    let (low, high) = keys.split_at(middle);
+    let (a, b) = parallel::join(|| read_part(snapshot, low), || read_part(snapshot, high));
+    Ok(vec![(a?, 0..middle), (b?, middle..keys.len())])
+}
+
+fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
+    let mut part = Part {
+        bytes: Vec::new(),
+        places: Vec::with_capacity(keys.len()),
+    };
+    snapshot.multi_get(Family::Documents, keys, &mut |_, value| {
+        let start = part.bytes.len();
+        part.bytes.extend_from_slice(value.unwrap_or_default());
+        part.places.push(value.map(|_| start..part.bytes.len()));
+    })?;
+    Ok(part)
 }
 
 impl Rows for FetchRows {

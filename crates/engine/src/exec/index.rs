@@ -1,19 +1,22 @@
 //! Index entries in key order.
 //!
 //! Bounds on the leading fields become byte ranges; bounds on later fields are checked on each entry's
-//! bytes without decoding them.
+//! bytes without decoding them, and what lies between is skipped.
 
-use super::{Context, Entries, Entry, Pacer, corrupt_entry};
+use super::{Context, Entries, Entry, Pacer, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
-use crate::plan::{ByteRange, IndexAccess};
+use crate::index::bounds::{BoundsChecker, Check, byte_ranges};
+use crate::plan::IndexAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use ahash::AHashSet;
-use meridian_value::key::{Direction, skip};
+use meridian_value::key::Direction;
 use std::sync::Arc;
 
 /// Combinations of leading values that are walked as ranges of their own; beyond, fields are checked.
 const RANGES_MAX: usize = 10_000;
+/// Entries that a count walks alone before it is worth a second core.
+const ENTRIES_ALONE: u64 = 4_096;
 
 /// The entries of an index within bounds, each document once.
 pub struct IndexEntries {
@@ -22,36 +25,51 @@ pub struct IndexEntries {
     order: Order,
     /// Ranges of `tree ++ fields` still to walk; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    checks: Vec<FieldCheck>,
+    checker: Option<BoundsChecker>,
     scan: Option<Scan>,
+    /// The end of the range that `scan` walks.
+    scan_end: Vec<u8>,
     seen: Option<AHashSet<Vec<u8>>>,
     pacer: Pacer,
 }
 
-/// What one field's bytes must lie in; fields without a check are stepped over.
-struct FieldCheck {
-    direction: Direction,
-    allowed: Option<Vec<ByteRange>>,
+/// What the checker says of the current key.
+enum Verdict {
+    Inside,
+    Outside,
+    RangeDone,
 }
 
 impl IndexEntries {
     /// The entries that `access` asks for.
     pub fn new(snapshot: &Snapshot, access: &IndexAccess, context: Context) -> Self {
         let index = access.index.clone();
-        let (parts, ranged) = byte_ranges(access);
-        let mut ranges: Vec<(Vec<u8>, Vec<u8>)> = parts
+        let directions: Vec<Direction> = index
+            .spec
+            .key
             .iter()
-            .map(|range| (index.tree.key(&range.start), index.tree.key(&range.end)))
+            .map(|(_, field)| field.direction())
+            .collect();
+        let found = byte_ranges(&directions, &access.bounds, RANGES_MAX);
+        let key = |bytes: &[u8]| index.tree.key(bytes);
+        let mut ranges: Vec<_> = found
+            .ranges
+            .iter()
+            .map(|range| (key(&range.start), key(&range.end)))
             .collect();
         if access.order == Order::Forward {
             ranges.reverse();
         }
+        let unsettled = access.bounds[found.settled..]
+            .iter()
+            .any(|bounds| !bounds.is_all());
         Self {
             snapshot: snapshot.clone(),
             order: access.order,
             ranges,
-            checks: checks(access, ranged),
+            checker: unsettled.then(|| BoundsChecker::new(&directions, &access.bounds)),
             scan: None,
+            scan_end: Vec::new(),
             seen: index.multikey().is_multikey().then(AHashSet::new),
             pacer: Pacer::new(context),
             index,
@@ -75,25 +93,30 @@ impl IndexEntries {
                 self.snapshot
                     .scan(Family::Indexes, &start, &end, self.order),
             );
+            self.scan_end = end;
         }
     }
 
-    fn passes_checks(&self) -> Result<bool> {
-        let mut rest = &self.scan.as_ref().expect("there is an entry").entry().0[4..];
-        for check in &self.checks {
-            let length = skip(rest, check.direction).ok_or_else(corrupt_entry)?;
-            if let Some(allowed) = &check.allowed {
-                let field = &rest[..length];
-                if !allowed
-                    .iter()
-                    .any(|range| range.start.as_slice() <= field && field < range.end.as_slice())
-                {
-                    return Ok(false);
-                }
+    /// Checks the current key; when it is outside, the scan is moved to where it may go on.
+    fn check(&mut self) -> Result<Verdict> {
+        let Some(checker) = &mut self.checker else {
+            return Ok(Verdict::Inside);
+        };
+        let scan = self.scan.as_mut().expect("there is an entry to check");
+        let key = &scan.entry().0[4..];
+        let verdict = match self.order {
+            Order::Forward => checker.check_forward(key),
+            Order::Backward => checker.check_backward(key),
+        };
+        match verdict {
+            Check::Match => Ok(Verdict::Inside),
+            Check::Done => Ok(Verdict::RangeDone),
+            Check::Corrupt => Err(corrupt_entry()),
+            Check::Seek => {
+                scan.seek(&self.index.tree.key(checker.target()));
+                Ok(Verdict::Outside)
             }
-            rest = &rest[length..];
         }
-        Ok(true)
     }
 
     fn is_new(&mut self) -> Result<bool> {
@@ -103,6 +126,50 @@ impl IndexEntries {
         let id = self.entry()?.id().to_vec();
         Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
     }
+
+    /// Counts what is left when every entry in the ranges counts: alone for a while, then the rest of a
+    /// long range as two halves.
+    fn count_plain(&mut self) -> Result<u64> {
+        let mut entries = 0;
+        while self.next_in_ranges()? {
+            self.pacer.step_key()?;
+            entries += 1;
+            if entries % ENTRIES_ALONE == 0
+                && let Some(middle) = self.middle_of_rest()
+            {
+                entries += self.count_halves(&middle)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// A key about half way between the current one and the end of its range.
+    fn middle_of_rest(&self) -> Option<Vec<u8>> {
+        if self.order == Order::Backward {
+            return None;
+        }
+        let (key, _) = self.scan.as_ref()?.entry();
+        midpoint(key, &self.scan_end)
+    }
+
+    /// Counts the rest of the current range after the current entry, and ends the range.
+    fn count_halves(&mut self, middle: &[u8]) -> Result<u64> {
+        let scan = self.scan.take().expect("a range is being walked");
+        let (snapshot, end, context) = (&self.snapshot, &self.scan_end, &self.pacer.context);
+        let count = |mut scan: Scan, until: &[u8]| {
+            let mut pacer = Pacer::new(context.clone());
+            let mut entries = 0_u64;
+            while scan.advance()? && scan.entry().0 < until {
+                pacer.step_key()?;
+                entries += 1;
+            }
+            Ok(entries)
+        };
+        let second = snapshot.scan(Family::Indexes, middle, end, Order::Forward);
+        let (a, b): (Result<u64>, Result<u64>) =
+            parallel::join(|| count(scan, middle), || count(second, end));
+        Ok(a? + b?)
+    }
 }
 
 impl Entries for IndexEntries {
@@ -110,19 +177,25 @@ impl Entries for IndexEntries {
     fn advance(&mut self) -> Result<bool> {
         while self.next_in_ranges()? {
             self.pacer.step_key()?;
-            if (self.checks.is_empty() || self.passes_checks()?) && self.is_new()? {
-                return Ok(true);
+            match self.check()? {
+                Verdict::Outside => {}
+                Verdict::RangeDone => self.scan = None,
+                Verdict::Inside => {
+                    if self.is_new()? {
+                        return Ok(true);
+                    }
+                }
             }
         }
         Ok(false)
     }
 
     fn entry(&self) -> Result<Entry<'_>> {
-        let (key, value) = self
+        let scan = self
             .scan
             .as_ref()
-            .expect("entry is read after advance returned true")
-            .entry();
+            .expect("entry is read after advance returned true");
+        let (key, value) = scan.entry();
         let key = &key[4..];
         let id_at = self
             .index
@@ -131,61 +204,53 @@ impl Entries for IndexEntries {
             .ok_or_else(corrupt_entry)?;
         Ok(Entry { key, id_at, value })
     }
-}
 
-/// The ranges of field bytes, ascending and disjoint, and how many fields they settle.
-fn byte_ranges(access: &IndexAccess) -> (Vec<ByteRange>, usize) {
-    let mut prefixes = vec![Vec::new()];
-    for (position, (bounds, (_, field))) in
-        access.bounds.iter().zip(&access.index.spec.key).enumerate()
-    {
-        let ranges = bounds.ranges(field.direction());
-        if bounds.is_all() || prefixes.len() * ranges.len() > RANGES_MAX {
-            return (prefixes.into_iter().map(whole).collect(), position);
+    fn count(&mut self) -> Result<u64> {
+        if self.checker.is_none() && self.seen.is_none() {
+            return self.count_plain();
         }
-        let points = bounds.points().is_some();
-        let combined = prefixes
-            .iter()
-            .flat_map(|prefix| ranges.iter().map(move |range| below(prefix, range)));
-        let combined: Vec<ByteRange> = combined.collect();
-        if !points {
-            return (combined, position + 1);
+        let mut entries = 0;
+        while self.advance()? {
+            entries += 1;
         }
-        prefixes = combined.into_iter().map(|range| range.start).collect();
-    }
-    let settled = access.bounds.len();
-    (prefixes.into_iter().map(whole).collect(), settled)
-}
-
-fn whole(prefix: Vec<u8>) -> ByteRange {
-    ByteRange {
-        end: super::build::after(prefix.clone()),
-        start: prefix,
+        Ok(entries)
     }
 }
 
-fn below(prefix: &[u8], range: &ByteRange) -> ByteRange {
-    let join = |rest: &[u8]| [prefix, rest].concat();
-    ByteRange {
-        start: join(&range.start),
-        end: join(&range.end),
-    }
-}
-
-/// Checks for the fields behind those that the ranges settle; none when those are not bounded.
-fn checks(access: &IndexAccess, settled: usize) -> Vec<FieldCheck> {
-    let last = access.bounds.iter().rposition(|bounds| !bounds.is_all());
-    let Some(last) = last.filter(|last| *last >= settled) else {
-        return Vec::new();
+/// A key between two others, half way in the eight bytes behind what they share; `None` when they
+/// leave no room. Where entries really lie decides how even the halves are, not whether they are right.
+fn midpoint(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
+    let shared = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        let rest = &bytes[shared.min(bytes.len())..];
+        let length = rest.len().min(8);
+        word[..length].copy_from_slice(&rest[..length]);
+        u64::from_be_bytes(word)
     };
-    let check = |position: usize| {
-        let direction = access.index.spec.key[position].1.direction();
-        let bounds = &access.bounds[position];
-        let checked = position >= settled && !bounds.is_all();
-        FieldCheck {
-            direction,
-            allowed: checked.then(|| bounds.ranges(direction)),
+    let (a, b) = (word(low), word(high));
+    let middle = a + b.checked_sub(a)? / 2;
+    let mut key = low[..shared].to_vec();
+    key.extend_from_slice(&middle.to_be_bytes());
+    (key.as_slice() > low && key.as_slice() < high).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::midpoint;
+
+    #[test]
+    fn midpoints_lie_between() {
+        for (low, high) in [
+            (&b"aa"[..], &b"ab"[..]),
+            (b"a", b"b"),
+            (b"abc\x01", b"abc\xff"),
+            (b"\0", b"\xff"),
+        ] {
+            let middle = midpoint(low, high).unwrap();
+            assert!(low < middle.as_slice() && middle.as_slice() < high);
         }
-    };
-    (0..=last).map(check).collect()
+        assert_eq!(midpoint(b"a", b"a"), None);
+        assert_eq!(midpoint(b"b", b"a"), None);
+    }
 }

@@ -11,6 +11,7 @@ mod filter;
 mod geo;
 mod index;
 mod limit;
+mod parallel;
 mod project;
 mod sort;
 mod union;

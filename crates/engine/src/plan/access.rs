@@ -1,9 +1,9 @@
 //! Access paths: where documents can come from.
 
-use super::FieldBounds;
 use super::QuerySpec;
 use crate::catalog::Index;
 use crate::geo::Region;
+use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
 use crate::storage::Order;
 use std::sync::Arc;

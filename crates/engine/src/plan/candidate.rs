@@ -1,10 +1,11 @@
 //! Which access paths could answer a query, and what each leaves to be tested.
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
-use super::{FieldBounds, QuerySpec, partial};
+use super::{QuerySpec, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
 use crate::index::IndexField;
+use crate::index::bounds::{FieldBounds, FieldContext};
 use crate::query::{Filter, Predicate, Sort};
 use crate::storage::Order;
 use meridian_value::key::{Direction, TypeBits, encode};
@@ -213,7 +214,13 @@ fn field_bounds(index: &Index, filter: &Filter, proven: &mut [bool]) -> Vec<Fiel
             .filter(|condition| condition.path == *path)
         {
             let usable = !shared && (!multikey.field(position) || own.is_all());
-            let found = FieldBounds::from_predicate(condition.predicate, *field).filter(|_| usable);
+            let context = FieldContext {
+                field: *field,
+                multikey: multikey.field(position),
+                sparse: index.spec.sparse && index.spec.key.len() == 1,
+            };
+            let found =
+                FieldBounds::from_predicate(condition.predicate, context).filter(|_| usable);
             if let Some(found) = found {
                 let negated = matches!(condition.predicate, Predicate::Not(_));
                 let certain =

@@ -1,8 +1,9 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
+use super::Plan;
 use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
-use super::{FieldBounds, Plan};
 use crate::catalog::Index;
+use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
 use crate::storage::Order;
 use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};

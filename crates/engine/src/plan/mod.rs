@@ -6,14 +6,12 @@
 //! fewest win. Deliberately absent: running the plan (see `exec`), caching plans.
 
 mod access;
-mod bounds;
 mod candidate;
 mod choose;
 mod explain;
 mod partial;
 
 pub use access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
-pub use bounds::{ByteRange, FieldBounds};
 pub use choose::{Sizes, plan};
 pub use explain::{above, access_document, count_document, plan_document};
 
