@@ -4,13 +4,14 @@ use super::{
     CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
     LimitRows, ProjectRows, Row, Rows, SORT_BYTES_MAX, SortRows, UnionRows,
 };
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Tree};
 use crate::error::Result;
-use crate::index::bounds::FieldBounds;
+use crate::geo::{CoverLimits, CoveredRange, cover};
+use crate::index::bounds::{ByteRange, FieldBounds, byte_ranges};
 use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot};
-use meridian_value::key::{Direction, TypeBits, encode};
+use meridian_value::key::{Direction, TypeBits, encode, encode_cell};
 use meridian_value::with_raw;
 use std::sync::Arc;
 
@@ -123,6 +124,36 @@ pub fn entries_up_to(
     }
     Ok(found)
 }
+
+/// The tree and a few key ranges that an access path lies within: enough to compare sizes.
+pub fn coarse_ranges(access: &Access) -> Option<(Tree, KeyRanges)> {
+    const CELLS: usize = 16;
+    match access {
+        Access::Geo(access) if access.prefixes.len() == 1 => {
+            let limits = CoverLimits { cells_max: CELLS, ..CoverLimits::default() };
+            let tree = access.index.tree;
+            let key = |cell: u64| {
+                let mut key = tree.key(&access.prefixes[0]);
+                encode_cell(cell, Direction::Ascending, &mut key);
+                key
+            };
+            let range = |range: &CoveredRange| (key(range.first), key(range.last));
+            Some((tree, cover(&access.region, limits).iter().map(range).collect()))
+        }
+        Access::Index(access) => {
+            let directions: Vec<Direction> =
+                access.index.spec.key.iter().map(|(_, field)| field.direction()).collect();
+            let found = byte_ranges(&directions, &access.bounds, CELLS);
+            let tree = access.index.tree;
+            let range = |range: &ByteRange| (tree.key(&range.start), tree.key(&range.end));
+            Some((tree, found.ranges.iter().map(range).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// Key ranges, each from its start up to but not including its end.
+pub type KeyRanges = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Rows of a collection that does not exist.
 pub fn nothing() -> Box<dyn Rows> {

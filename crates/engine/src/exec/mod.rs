@@ -16,7 +16,7 @@ mod project;
 mod sort;
 mod union;
 
-pub use build::{count, entries_up_to, nothing, rows};
+pub use build::{coarse_ranges, count, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
 pub use fetch::FetchRows;
 pub use filter::FilterRows;

@@ -23,12 +23,18 @@ pub trait Sizes {
     /// # Errors
     /// Storage failures.
     fn entries(&self, access: &Access, at_most: u64) -> Result<u64>;
+
+    /// About what share of an index an access path walks, from the sizes of its ranges; `None` when
+    /// that cannot be told cheaply.
+    fn share(&self, access: &Access) -> Option<f64>;
 }
 
 /// Entries counted of every candidate in the first, second, ... round.
 const ROUNDS: [u64; 2] = [128, 8_192];
 /// Reading a document after its entry costs as much as this many entries of a scan.
 const FETCH_COST: f64 = 8.0;
+/// Fewer rows than this come at once whatever the plan: asking for shares would cost more.
+const SHARE_ROWS_MIN: f64 = 500.0;
 /// Holding and sorting a row costs as much as this many entries.
 const SORT_COST: f64 = 4.0;
 
@@ -57,7 +63,7 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
         return Ok(finish(candidate, query, Vec::new()));
     }
     let mut found = candidates(collection, &query);
-    let best = choose(&found, &query, sizes)?;
+    let best = choose(&found, &query, sizes)?.filter(|best| !scan_is_cheaper(&found[*best], &query, sizes));
     let chosen = match best {
         Some(position) => found.swap_remove(position),
         None => collection_scan(&query, scan_order(&query)),
@@ -182,6 +188,27 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
             .then_with(|| proven(&found[*b]).cmp(&proven(&found[*a])))
     };
     Ok((0..found.len()).min_by(order))
+}
+
+/// Whether the first rows come sooner from a walk over all documents: when a large share of them
+/// matches, in any order, reading one after the other beats fetching each by its identifier.
+#[allow(clippy::cast_precision_loss)]
+fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> bool {
+    let (Some(limit), None) = (query.limit, &query.sort) else {
+        return false;
+    };
+    let fetches = matches!(best.access, Access::Index(_) | Access::Geo(_));
+    let wanted = limit.saturating_add(query.skip) as f64;
+    if !fetches || wanted < SHARE_ROWS_MIN {
+        return false;
+    }
+    match sizes.share(&best.access) {
+        Some(share) if share > 0.0 => {
+            let scanned = (wanted / share).min(sizes.documents() as f64);
+            scanned < wanted * FETCH_COST
+        }
+        _ => false,
+    }
 }
 
 /// Among walks over whole indexes that give the order, the first: `_id` when it is one.
