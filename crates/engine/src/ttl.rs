@@ -5,21 +5,18 @@
 //! with `expireAfterSeconds` are swept by `_id`.
 
 use crate::catalog::Collection;
-use crate::database::Engine;
 use crate::error::Result;
-use crate::write::{Change, Durability};
+use crate::namespace::Namespace;
+use crate::write::{Change, Target, Writer};
 use bson::raw::{RawBsonRef, RawDocument};
 use bson::{DateTime, rawdoc};
 use meridian_value::path::{LeafArrays, Path, visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
 
 /// Documents deleted in one commit.
 const BATCH_DOCUMENTS: usize = 500;
-/// How soon a changed interval, a shutdown or an idle cursor is noticed.
-const TICK: Duration = Duration::from_millis(250);
 
 /// What the sweeps have done.
 #[derive(Debug, Default)]
@@ -40,42 +37,36 @@ impl Counters {
     }
 }
 
-/// Starts the thread that sweeps, and that closes idle cursors. It ends with the engine.
-pub(crate) fn start(engine: &Arc<Engine>) {
-    let engine = Arc::downgrade(engine);
-    let work = move || {
-        let mut last = Instant::now();
-        loop {
-            std::thread::sleep(TICK);
-            let Some(engine) = engine.upgrade() else {
-                return;
-            };
-            if engine.is_stopped() {
-                return;
-            }
-            engine.cursors().expire(Instant::now());
-            if last.elapsed() >= Duration::from_secs(engine.ttl_sweep_seconds()) {
-                last = Instant::now();
-                sweep(&engine, DateTime::now());
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("ttl-sweep".into())
-        .spawn(work)
-        .expect("a thread can be started when the engine is opened");
+/// What a sweep needs of the engine.
+pub(crate) trait Sweepable {
+    /// All collections.
+    fn collections(&self) -> Vec<Arc<Collection>>;
+
+    /// The first documents that match.
+    ///
+    /// # Errors
+    /// Storage failures.
+    fn find_expired(
+        &self,
+        namespace: &Namespace,
+        filter: &RawDocument,
+        count_max: usize,
+    ) -> Result<Vec<Target>>;
+
+    /// Commits the deletions.
+    fn writer(&self) -> &Writer;
+
+    /// Whether the engine is being stopped.
+    fn is_stopped(&self) -> bool;
 }
 
 /// One pass over all TTL indexes; failures are logged, the next pass tries again.
-pub(crate) fn sweep(engine: &Engine, now: DateTime) {
-    for collection in engine.catalog().all() {
+pub(crate) fn sweep(engine: &dyn Sweepable, counters: &Counters, now: DateTime) {
+    for collection in engine.collections() {
         for (path, seconds) in expiries(&collection) {
             match sweep_path(engine, &collection, &path, seconds, now) {
                 Ok(deleted) => {
-                    engine
-                        .ttl_counters()
-                        .deleted
-                        .fetch_add(deleted, Ordering::Relaxed);
+                    counters.deleted.fetch_add(deleted, Ordering::Relaxed);
                 }
                 Err(error) => {
                     tracing::error!(namespace = %collection.namespace, path, %error, "a TTL sweep failed");
@@ -83,7 +74,7 @@ pub(crate) fn sweep(engine: &Engine, now: DateTime) {
             }
         }
     }
-    engine.ttl_counters().passes.fetch_add(1, Ordering::Relaxed);
+    counters.passes.fetch_add(1, Ordering::Relaxed);
 }
 
 fn expiries(collection: &Collection) -> Vec<(String, i64)> {
@@ -106,7 +97,7 @@ fn expiries(collection: &Collection) -> Vec<(String, i64)> {
 }
 
 fn sweep_path(
-    engine: &Engine,
+    engine: &dyn Sweepable,
     collection: &Collection,
     path: &str,
     seconds: i64,
@@ -130,13 +121,12 @@ fn sweep_path(
         })?;
         let mut filter = bson::RawDocumentBuf::new();
         filter.append(&*name, rawdoc! { "$lte": limit });
-        let targets = engine.find_targets(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
+        let targets = engine.find_expired(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
         let found = targets.len();
         deleted += engine
             .writer()
             .modify(&collection.namespace, targets, true, &decide)?
             .len() as i64;
-        engine.writer().settle(Durability::Buffered)?;
         if found < BATCH_DOCUMENTS || engine.is_stopped() {
             return Ok(deleted);
         }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::aggregate::{Split, parse, split};
-use super::read::{Prepared, count_spec, distinct_spec, everything, query_spec};
+use super::read::{Prepared, count_spec, distinct_spec, query_spec};
 use super::requests::{Action, ExplainRequest, FindRequest, Verbosity};
 use crate::aggregate::Stage;
 use crate::error::Result;
@@ -123,7 +123,7 @@ impl Engine {
         verbosity: Verbosity,
         answer: &mut RawDocumentBuf,
     ) -> Result<()> {
-        let source = spec.filter_source.clone();
+        let source = spec.filter.to_document();
         let fast_count = matches!(usage, Use::Count)
             && matches!(*spec.filter, Filter::Always)
             && spec.hint.is_none();
@@ -209,7 +209,7 @@ fn query_planner(
     planner.append(cstr!("winningPlan"), winning.to_owned());
     let mut rejected = RawArrayBuf::new();
     for access in prepared.iter().flat_map(|prepared| &prepared.plan.rejected) {
-        rejected.push(access_document(access, None, everything()));
+        rejected.push(access_document(access, None));
     }
     planner.append(cstr!("rejectedPlans"), rejected);
     planner

@@ -4,6 +4,7 @@
 //! execution and writing together; it holds no logic of theirs.
 
 mod aggregate;
+mod background;
 mod definition;
 mod explain;
 mod modify;
@@ -77,7 +78,7 @@ impl Engine {
         };
         let store = Store::open(directory, &store_options)?;
         let engine = Self::over(store, directory.to_owned(), options)?;
-        ttl::start(&engine);
+        background::start(&engine);
         Ok(engine)
     }
 
@@ -160,10 +161,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
-    }
-
     /// Seconds between two sweeps of the TTL indexes.
     pub fn ttl_sweep_seconds(&self) -> u64 {
         self.ttl_sweep_seconds.load(Ordering::Acquire)
@@ -202,18 +199,6 @@ impl Engine {
     /// Storage failures.
     pub fn flush(&self) -> Result<()> {
         Ok(self.store.flush()?)
-    }
-
-    pub(crate) fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    pub(crate) fn writer(&self) -> &Writer {
-        &self.writer
-    }
-
-    pub(crate) fn ttl_counters(&self) -> &ttl::Counters {
-        &self.ttl
     }
 }
 

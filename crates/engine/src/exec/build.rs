@@ -2,13 +2,13 @@
 
 use super::{
     CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
-    LimitRows, ProjectRows, Row, Rows, SORT_BYTES_MAX, SortRows, UnionRows,
+    LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
 };
 use crate::catalog::{Collection, Tree};
 use crate::error::Result;
 use crate::geo::{CoverLimits, CoveredRange, cover};
 use crate::index::bounds::{ByteRange, FieldBounds, byte_ranges};
-use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess};
+use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot};
 use meridian_value::key::{Direction, TypeBits, encode, encode_cell};
@@ -130,7 +130,10 @@ pub fn coarse_ranges(access: &Access) -> Option<(Tree, KeyRanges)> {
     const CELLS: usize = 16;
     match access {
         Access::Geo(access) if access.prefixes.len() == 1 => {
-            let limits = CoverLimits { cells_max: CELLS, ..CoverLimits::default() };
+            let limits = CoverLimits {
+                cells_max: CELLS,
+                ..CoverLimits::default()
+            };
             let tree = access.index.tree;
             let key = |cell: u64| {
                 let mut key = tree.key(&access.prefixes[0]);
@@ -138,11 +141,19 @@ pub fn coarse_ranges(access: &Access) -> Option<(Tree, KeyRanges)> {
                 key
             };
             let range = |range: &CoveredRange| (key(range.first), key(range.last));
-            Some((tree, cover(&access.region, limits).iter().map(range).collect()))
+            Some((
+                tree,
+                cover(&access.region, limits).iter().map(range).collect(),
+            ))
         }
         Access::Index(access) => {
-            let directions: Vec<Direction> =
-                access.index.spec.key.iter().map(|(_, field)| field.direction()).collect();
+            let directions: Vec<Direction> = access
+                .index
+                .spec
+                .key
+                .iter()
+                .map(|(_, field)| field.direction())
+                .collect();
             let found = byte_ranges(&directions, &access.bounds, CELLS);
             let tree = access.index.tree;
             let range = |range: &ByteRange| (tree.key(&range.start), tree.key(&range.end));

@@ -24,7 +24,7 @@ pub use geo::GeoEntries;
 pub use index::IndexEntries;
 pub use limit::LimitRows;
 pub use project::ProjectRows;
-pub use sort::{SORT_BYTES_MAX, SortRows};
+pub use sort::SortRows;
 pub use union::UnionRows;
 
 use crate::error::{Code, Error, Result};

@@ -8,9 +8,6 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Bytes a sort may hold: MongoDB's limit.
-pub const SORT_BYTES_MAX: usize = 100 * 1024 * 1024;
-
 /// The input's rows in the order of a sort pattern; rows that compare equal keep the input's order.
 pub struct SortRows {
     input: Option<Box<dyn Rows>>,

@@ -42,10 +42,9 @@ pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate>
     if index.spec.hidden || !covers_query(index, &query.filter) {
         return Vec::new();
     }
-    if index.spec.has(IndexField::Sphere2d)
-        && let Some(candidate) = geo(index, &query.filter)
-    {
-        return vec![candidate];
+    if index.spec.has(IndexField::Sphere2d) {
+        // Documents without the location have no entry, so only a condition on it may use the index.
+        return geo(index, &query.filter).into_iter().collect();
     }
     by_bounds(index, query).into_iter().collect()
 }

@@ -63,7 +63,8 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
         return Ok(finish(candidate, query, Vec::new()));
     }
     let mut found = candidates(collection, &query);
-    let best = choose(&found, &query, sizes)?.filter(|best| !scan_is_cheaper(&found[*best], &query, sizes));
+    let best = choose(&found, &query, sizes)?
+        .filter(|best| !scan_is_cheaper(&found[*best], &query, sizes));
     let chosen = match best {
         Some(position) => found.swap_remove(position),
         None => collection_scan(&query, scan_order(&query)),

@@ -6,17 +6,17 @@ use crate::catalog::Index;
 use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
 use crate::storage::Order;
-use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 
 /// The tree of stages, root first, without figures.
 pub fn plan_document(plan: &Plan) -> RawDocumentBuf {
     let query = &plan.query;
-    let mut node = access_document(&plan.access, plan.residual.as_deref(), &query.filter_source);
+    let mut node = access_document(&plan.access, plan.residual.as_deref());
     if let Some(sort) = &plan.sort {
         let mut stage = rawdoc! { "stage": "SORT" };
         stage.append(cstr!("sortPattern"), sort.to_document());
-        stage.append(cstr!("memLimit"), crate::exec::SORT_BYTES_MAX as i64);
+        stage.append(cstr!("memLimit"), super::SORT_BYTES_MAX as i64);
         if let Some(limit) = query.limit {
             stage.append(
                 cstr!("limitAmount"),
@@ -55,7 +55,7 @@ pub fn count_document(plan: &Plan) -> RawDocumentBuf {
     let input = match &plan.access {
         Access::Index(access) if plan.counts_by_entries() => index_scan("COUNT_SCAN", access),
         Access::Geo(access) if plan.counts_by_entries() => geo_scan("COUNT_SCAN", access),
-        access => access_document(access, plan.residual.as_deref(), &plan.query.filter_source),
+        access => access_document(access, plan.residual.as_deref()),
     };
     above(stage, input)
 }
@@ -67,60 +67,52 @@ pub fn above(mut stage: RawDocumentBuf, input: RawDocumentBuf) -> RawDocumentBuf
 }
 
 /// One access path with the test that follows it.
-pub fn access_document(
-    access: &Access,
-    residual: Option<&Filter>,
-    source: &RawDocument,
-) -> RawDocumentBuf {
+pub fn access_document(access: &Access, residual: Option<&Filter>) -> RawDocumentBuf {
     match access {
         Access::Nothing => rawdoc! { "stage": "EOF" },
         Access::Collection(order) => {
             let mut stage = rawdoc! { "stage": "COLLSCAN" };
-            append_filter(&mut stage, residual, source);
+            append_filter(&mut stage, residual);
             stage.append(cstr!("direction"), direction(*order));
             stage
         }
-        Access::Primary(access) => primary(access, residual, source),
-        Access::Index(access) => fetch(index_scan("IXSCAN", access), residual, source),
-        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), residual, source),
+        Access::Primary(access) => primary(access, residual),
+        Access::Index(access) => fetch(index_scan("IXSCAN", access), residual),
+        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), residual),
         Access::Union(branches) => {
             let mut inputs = RawArrayBuf::new();
             for Branch { access, residual } in branches {
-                inputs.push(access_document(access, residual.as_deref(), source));
+                inputs.push(access_document(access, residual.as_deref()));
             }
             let mut stage = rawdoc! { "stage": "OR" };
-            append_filter(&mut stage, residual, source);
+            append_filter(&mut stage, residual);
             stage.append(cstr!("inputStages"), inputs);
             stage
         }
     }
 }
 
-fn fetch(input: RawDocumentBuf, residual: Option<&Filter>, source: &RawDocument) -> RawDocumentBuf {
+fn fetch(input: RawDocumentBuf, residual: Option<&Filter>) -> RawDocumentBuf {
     let mut stage = rawdoc! { "stage": "FETCH" };
-    append_filter(&mut stage, residual, source);
+    append_filter(&mut stage, residual);
     above(stage, input)
 }
 
-fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>, source: &RawDocument) {
-    if residual.is_some() {
-        stage.append(cstr!("filter"), source.to_owned());
+fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>) {
+    if let Some(residual) = residual {
+        stage.append(cstr!("filter"), residual.to_document());
     }
 }
 
-fn primary(
-    access: &PrimaryAccess,
-    residual: Option<&Filter>,
-    source: &RawDocument,
-) -> RawDocumentBuf {
+fn primary(access: &PrimaryAccess, residual: Option<&Filter>) -> RawDocumentBuf {
     if access.bounds.is_single_point() {
         let mut stage = rawdoc! { "stage": "IDHACK" };
-        append_filter(&mut stage, residual, source);
+        append_filter(&mut stage, residual);
         return stage;
     }
     let mut stage =
         rawdoc! { "stage": "CLUSTERED_IXSCAN", "keyPattern": { "_id": 1 }, "indexName": "_id_" };
-    append_filter(&mut stage, residual, source);
+    append_filter(&mut stage, residual);
     stage.append(cstr!("direction"), direction(access.order));
     let mut bounds = RawDocumentBuf::new();
     bounds.append(

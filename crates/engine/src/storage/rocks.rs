@@ -247,7 +247,7 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     settings.set_max_total_wal_size(1 << 30);
     settings.set_keep_log_file_num(4);
     settings.set_max_log_file_size(16 * MEBIBYTE);
-    settings.set_enable_pipelined_write(true);
+    settings.set_enable_pipelined_write(options.journal);
     // Without a log the families must reach the disk together, or a kill could leave entries without documents.
     settings.set_atomic_flush(!options.journal);
     settings

@@ -1,0 +1,64 @@
+//! The thread that sweeps TTL indexes and closes idle cursors. It ends with the engine.
+
+use super::Engine;
+use crate::catalog::Collection;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::ttl::{self, Sweepable};
+use crate::write::{Target, Writer};
+use bson::DateTime;
+use bson::raw::RawDocument;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How soon a changed interval, a shutdown or an idle cursor is noticed.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Starts the thread.
+pub(super) fn start(engine: &Arc<Engine>) {
+    let engine = Arc::downgrade(engine);
+    let work = move || {
+        let mut last = Instant::now();
+        loop {
+            std::thread::sleep(TICK);
+            let Some(engine) = engine.upgrade() else {
+                return;
+            };
+            if engine.is_stopped() {
+                return;
+            }
+            engine.cursors.expire(Instant::now());
+            if last.elapsed() >= Duration::from_secs(engine.ttl_sweep_seconds()) {
+                last = Instant::now();
+                ttl::sweep(engine.as_ref(), &engine.ttl, DateTime::now());
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("background".into())
+        .spawn(work)
+        .expect("a thread can be started when the engine is opened");
+}
+
+impl Sweepable for Engine {
+    fn collections(&self) -> Vec<Arc<Collection>> {
+        self.catalog.all()
+    }
+
+    fn find_expired(
+        &self,
+        namespace: &Namespace,
+        filter: &RawDocument,
+        count_max: usize,
+    ) -> Result<Vec<Target>> {
+        self.find_targets(namespace, filter, count_max)
+    }
+
+    fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
