@@ -13,8 +13,10 @@ import pathlib
 import random
 import subprocess
 import sys
+import threading
 import time
 
+import pymongo
 import pytest
 from harness.servers import MERIDIAN, Meridian
 
@@ -37,6 +39,19 @@ def indexes(client):
 
 def run_writer(server, log, seed):
     return subprocess.Popen([sys.executable, str(WRITER), server.uri, str(log), str(seed)], stderr=subprocess.PIPE)
+
+
+def wait_for_acknowledged(log, size_before, writer, seconds_max=60):
+    """Returns once the new writer's first write is acknowledged: starting Python takes its time."""
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < deadline and writer.poll() is None:
+        with open(log) as lines:
+            lines.seek(size_before)
+            if '"event": "done"' in lines.read():
+                return
+        time.sleep(0.02)
+    writer.kill()
+    raise AssertionError(f"the writer got nothing acknowledged: {writer.stderr.read().decode()}")
 
 
 def replay(log):
@@ -97,8 +112,10 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
     try:
         indexes(server.client)
         for kill in range(KILLS):
+            size = log.stat().st_size
             writer = run_writer(server, log, SEED * 1000 + kill)
-            time.sleep(choice.uniform(0.15, 1.2))
+            wait_for_acknowledged(log, size, writer)
+            time.sleep(choice.uniform(0, 0.8))
             server.kill()
             server.disconnect()
             writer.wait(30)
@@ -123,6 +140,17 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
         server.close()
 
 
+def build_indexes(uri):
+    """Builds two indexes, until they are done or the server is gone."""
+    try:
+        with pymongo.MongoClient(uri, directConnection=True, serverSelectionTimeoutMS=3000) as client:
+            collection = client[DATABASE][COLLECTION]
+            collection.create_index("n")
+            collection.create_index("tags")
+    except pymongo.errors.PyMongoError:
+        pass
+
+
 def test_kill_during_index_build(tmp_path):
     """An index that was being built is either there and right, or not there."""
     server = Meridian(tmp_path / "server").start()
@@ -130,18 +158,13 @@ def test_kill_during_index_build(tmp_path):
     try:
         collection = server.client[DATABASE][COLLECTION]
         collection.insert_many([{"_id": i, "n": i * 7919 % 10007, "tags": [i % 5, i % 7]} for i in range(20_000)])
-        code = (
-            "import pymongo, sys\n"
-            "c = pymongo.MongoClient(sys.argv[1], directConnection=True).crash.c\n"
-            "try:\n    c.create_index('n'); c.create_index('tags')\n"
-            "except pymongo.errors.PyMongoError: pass\n"
-        )
         for _ in range(4):
-            builder = subprocess.Popen([sys.executable, "-c", code, server.uri])
-            time.sleep(choice.uniform(0.3, 0.8))
+            builder = threading.Thread(target=build_indexes, args=(server.uri,))
+            builder.start()
+            time.sleep(choice.uniform(0.02, 0.5))
             server.kill()
             server.disconnect()
-            builder.wait(40)
+            builder.join(60)
             result = check_directory(server.data)
             assert result.returncode == 0, f"seed {SEED}: {result.stdout}\n{result.stderr}"
             server.start()
