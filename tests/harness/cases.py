@@ -187,6 +187,9 @@ def normalise(reply, case, ordered):
                 cursor = cursor.replace(batch, sorted(items, key=canonical.text))
         # (mongod itself orders these fields one way for a missing collection and another for the rest)
         reply = reply.replace("cursor", Doc(sorted(cursor, key=lambda pair: pair[0])))
+    for field in ("keysPerIndex", "indexSizes"):
+        if isinstance(reply.get(field), Doc):
+            reply = reply.replace(field, Doc(sorted(reply.get(field), key=lambda pair: pair[0])))
     if not ordered and isinstance(reply.get("values"), list):
         reply = reply.replace("values", sorted(reply.get("values"), key=canonical.text))
     for path in case.sets:
