@@ -239,13 +239,10 @@ mod tests {
     use super::*;
     use bson::doc;
 
-    fn split(
-        text: &str,
-        is_array: bool,
-    ) -> (
-        Vec<(u64, Result<bson::Document, String>)>,
-        Result<(), String>,
-    ) {
+    /// Each document, or why there is none, with the line it starts in.
+    type Documents = Vec<(u64, Result<bson::Document, String>)>;
+
+    fn split(text: &str, is_array: bool) -> (Documents, Result<(), String>) {
         let mut splitter = Splitter::new(is_array);
         let mut found = Vec::new();
         // Byte by byte: pieces may end anywhere.

@@ -1,7 +1,7 @@
 //! Batches on their way to the server, two at a time on each connection.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -134,10 +134,7 @@ fn next_batch(batches: &Mutex<Receiver<Batch>>, wait: bool) -> Option<Batch> {
     if wait {
         return batches.recv().ok();
     }
-    match batches.try_recv() {
-        Ok(batch) => Some(batch),
-        Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-    }
+    batches.try_recv().ok()
 }
 
 /// Counts what a reply acknowledges and reports what it refuses.
