@@ -11,8 +11,9 @@
 use super::bucket::Bucketed;
 use super::expression::Variables;
 use super::group::Groups;
+use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
-use super::transform::{ReplaceRoot, Transform};
+use super::transform::Transform;
 use super::unwind::Unwind;
 use super::value::field_name;
 use crate::error::{Code, Error, Result};

@@ -1,9 +1,9 @@
-//! Arithmetic, logarithms, rounding, trigonometry, and accumulators used as expressions.
+//! Arithmetic, logarithms, rounding, and accumulators used as expressions.
 
 use super::Value;
 use super::control::number;
 use super::convert::{display, general};
-use crate::aggregate::accumulator::{Deviation, Sum, averaged};
+use crate::aggregate::sum::{Deviation, Sum, averaged};
 use crate::aggregate::value::compare;
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
@@ -179,7 +179,7 @@ pub fn modulo<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
 }
 
 /// The one numeric argument of an operator; none where it is null.
-fn single(name: &str, argument: &Value<'_>) -> Result<Option<Number>> {
+pub fn single(name: &str, argument: &Value<'_>) -> Result<Option<Number>> {
     match number(argument) {
         Some(number) => Ok(Some(number)),
         None if argument.is_nullish() => Ok(None),
@@ -256,7 +256,7 @@ pub fn exp<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
 }
 
 /// A number as messages show it: integers as doubles.
-fn shown(number: Number) -> String {
+pub fn shown(number: Number) -> String {
     match number {
         Number::Decimal(_) => display(&from_number(number)),
         other => general(other.to_f64(), 6),
@@ -530,136 +530,6 @@ fn round_integer(name: &str, value: i64, place: i32, truncate: bool) -> Result<i
     i64::try_from(rounded).map_err(|_| {
         Error::location(51080, format!("invalid conversion from Decimal128 result in {name} resulting from arguments: [{value}, {place}]"))
     })
-}
-
-/// The functions of one angle, and the two conversions of angles.
-pub fn trigonometry<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let Some(value) = single(name, &arguments[0])? else {
-        return Ok(Value::NULL);
-    };
-    let (function, bounds): (fn(f64) -> f64, _) = match name {
-        "$sin" => (f64::sin, Bounds::Finite),
-        "$cos" => (f64::cos, Bounds::Finite),
-        "$tan" => (f64::tan, Bounds::Finite),
-        "$asin" => (f64::asin, Bounds::Unit),
-        "$acos" => (f64::acos, Bounds::Unit),
-        "$atanh" => (atanh, Bounds::Unit),
-        "$acosh" => (acosh, Bounds::FromOne),
-        "$atan" => (f64::atan, Bounds::None),
-        "$sinh" => (f64::sinh, Bounds::None),
-        "$cosh" => (f64::cosh, Bounds::None),
-        "$tanh" => (f64::tanh, Bounds::None),
-        "$asinh" => (asinh, Bounds::None),
-        "$degreesToRadians" => (
-            |degrees| degrees * (std::f64::consts::PI / 180.0),
-            Bounds::None,
-        ),
-        _ => (
-            |radians| radians * (180.0 / std::f64::consts::PI),
-            Bounds::None,
-        ),
-    };
-    let angle = value.to_f64();
-    let (inside, range) = match bounds {
-        Bounds::None => (true, ""),
-        Bounds::Finite => (angle.is_finite(), "(-inf,inf)"),
-        Bounds::Unit => ((-1.0..=1.0).contains(&angle), "[-1,1]"),
-        Bounds::FromOne => (angle >= 1.0, "[1,inf]"),
-    };
-    if !inside && !angle.is_nan() {
-        return Err(Error::location(
-            50989,
-            format!(
-                "cannot apply {name} to {}, value must be in {range}",
-                shown(value)
-            ),
-        ));
-    }
-    match value {
-        Number::Decimal(decimal) if decimal.is_finite() => decimal_trigonometry(name, decimal),
-        _ => Ok(Value::double(function(angle))),
-    }
-}
-
-// The inverse hyperbolic functions as C's library computes them; Rust's differ in the last
-// digit.
-
-fn acosh(value: f64) -> f64 {
-    if value > 2.0 {
-        let root = (value * value - 1.0).sqrt();
-        return (2.0 * value - 1.0 / (value + root)).ln();
-    }
-    let above = value - 1.0;
-    (above + (2.0 * above + above * above).sqrt()).ln_1p()
-}
-
-fn asinh(value: f64) -> f64 {
-    let size = value.abs();
-    let square = size * size;
-    let result = if !square.is_finite() {
-        size.ln() + std::f64::consts::LN_2
-    } else if size > 2.0 {
-        (2.0 * size + 1.0 / ((square + 1.0).sqrt() + size)).ln()
-    } else {
-        (size + square / (1.0 + (1.0 + square).sqrt())).ln_1p()
-    };
-    result.copysign(value)
-}
-
-fn atanh(value: f64) -> f64 {
-    let size = value.abs();
-    let twice = size + size;
-    let result = if size < 0.5 {
-        0.5 * (twice + twice * size / (1.0 - size)).ln_1p()
-    } else {
-        0.5 * (twice / (1.0 - size)).ln_1p()
-    };
-    result.copysign(value)
-}
-
-enum Bounds {
-    None,
-    Finite,
-    Unit,
-    FromOne,
-}
-
-fn decimal_trigonometry<'a>(name: &str, value: Decimal) -> Result<Value<'a>> {
-    // 34 digits of pi and what is built from it; the series are not worth their code yet.
-    let pi: Decimal = "3.141592653589793238462643383279503"
-        .parse()
-        .unwrap_or(Decimal::from_f64(std::f64::consts::PI));
-    let half_turn = Decimal::from_i64(180);
-    let result = match name {
-        "$degreesToRadians" => value.multiply(pi).divide(half_turn),
-        "$radiansToDegrees" => value.multiply(half_turn).divide(pi),
-        _ => return Err(Error::not_implemented(format!("{name} of a decimal"))),
-    };
-    Ok(from_number(Number::Decimal(result)))
-}
-
-/// `$atan2`.
-pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    if arguments.iter().any(Value::is_nullish) {
-        return Ok(Value::NULL);
-    }
-    let numeric = |value: &Value<'_>, code| {
-        number(value).ok_or_else(|| {
-            Error::location(
-                code,
-                format!(
-                    "{name} only supports numeric types, not {}",
-                    value.type_name()
-                ),
-            )
-        })
-    };
-    let y = numeric(&arguments[0], 51044)?;
-    let x = numeric(&arguments[1], 51045)?;
-    if matches!((y, x), (Number::Decimal(_), _) | (_, Number::Decimal(_))) {
-        return Err(Error::not_implemented(format!("{name} of a decimal")));
-    }
-    Ok(Value::double(y.to_f64().atan2(x.to_f64())))
 }
 
 /// `$sum`, `$avg`, `$min`, `$max` and the deviations over the arguments, or over the

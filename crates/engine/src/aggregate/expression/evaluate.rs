@@ -1,7 +1,7 @@
 //! Evaluation of the tree.
 
 use super::node::{Comparison, Context, Node};
-use super::{Value, control, date, regex};
+use super::{Value, control, date_math, regex};
 use crate::aggregate::value::{self, raw_field};
 use crate::error::{Error, Result};
 use bson::RawBsonRef;
@@ -109,7 +109,7 @@ impl Node {
             } => control::zip(inputs, defaults, *longest, context),
             Node::DateTruncate { date, plan } => {
                 let date = date.evaluate(context)?;
-                date::truncate_planned(&date, plan)
+                date_math::truncate_planned(&date, plan)
             }
             Node::Regex {
                 kind,

@@ -15,16 +15,19 @@ mod array;
 mod control;
 mod convert;
 mod date;
+mod date_math;
 mod evaluate;
 mod node;
 mod object;
 mod parse;
 mod regex;
 mod set;
+mod special;
 mod string;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trigonometry;
 
 pub(crate) use array::several_count;
 pub(crate) use convert::display;

@@ -1,7 +1,7 @@
 //! The tree an expression is parsed into, and what it is evaluated in.
 
 use super::table::{Named, Operator};
-use super::{Value, Variables, corrupt, date, regex};
+use super::{Value, Variables, corrupt, date_math, regex};
 use crate::aggregate::dependencies::FieldSet;
 use crate::aggregate::value::raw_value;
 use crate::error::Result;
@@ -192,7 +192,7 @@ pub enum Node {
     /// `$dateTrunc` with everything but the date known.
     DateTruncate {
         date: Box<Node>,
-        plan: date::TruncatePlan,
+        plan: date_math::TruncatePlan,
     },
     /// `$regexMatch`, `$regexFind`, `$regexFindAll` with a known pattern.
     Regex {

@@ -1,8 +1,11 @@
 //! Every operator by name: how many arguments it takes and what computes it.
 
 use super::node::Node;
-use super::parse::{Parser, special};
-use super::{Value, arithmetic, array, convert, date, object, regex, set, string};
+use super::parse::Parser;
+use super::{
+    Value, arithmetic, array, convert, date, date_math, object, regex, set, special, string,
+    trigonometry,
+};
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
 use std::collections::HashMap;
@@ -194,21 +197,21 @@ pub static CALLS: &[Operator] = calls![
     ("$pow", Exactly(2), arithmetic::pow),
     ("$round", Between(1, 2), arithmetic::round),
     ("$trunc", Between(1, 2), arithmetic::round),
-    ("$sin", Exactly(1), arithmetic::trigonometry),
-    ("$cos", Exactly(1), arithmetic::trigonometry),
-    ("$tan", Exactly(1), arithmetic::trigonometry),
-    ("$asin", Exactly(1), arithmetic::trigonometry),
-    ("$acos", Exactly(1), arithmetic::trigonometry),
-    ("$atan", Exactly(1), arithmetic::trigonometry),
-    ("$sinh", Exactly(1), arithmetic::trigonometry),
-    ("$cosh", Exactly(1), arithmetic::trigonometry),
-    ("$tanh", Exactly(1), arithmetic::trigonometry),
-    ("$asinh", Exactly(1), arithmetic::trigonometry),
-    ("$acosh", Exactly(1), arithmetic::trigonometry),
-    ("$atanh", Exactly(1), arithmetic::trigonometry),
-    ("$degreesToRadians", Exactly(1), arithmetic::trigonometry),
-    ("$radiansToDegrees", Exactly(1), arithmetic::trigonometry),
-    ("$atan2", Exactly(2), arithmetic::atan2),
+    ("$sin", Exactly(1), trigonometry::of_angle),
+    ("$cos", Exactly(1), trigonometry::of_angle),
+    ("$tan", Exactly(1), trigonometry::of_angle),
+    ("$asin", Exactly(1), trigonometry::of_angle),
+    ("$acos", Exactly(1), trigonometry::of_angle),
+    ("$atan", Exactly(1), trigonometry::of_angle),
+    ("$sinh", Exactly(1), trigonometry::of_angle),
+    ("$cosh", Exactly(1), trigonometry::of_angle),
+    ("$tanh", Exactly(1), trigonometry::of_angle),
+    ("$asinh", Exactly(1), trigonometry::of_angle),
+    ("$acosh", Exactly(1), trigonometry::of_angle),
+    ("$atanh", Exactly(1), trigonometry::of_angle),
+    ("$degreesToRadians", Exactly(1), trigonometry::of_angle),
+    ("$radiansToDegrees", Exactly(1), trigonometry::of_angle),
+    ("$atan2", Exactly(2), trigonometry::atan2),
     ("$sum", Any, arithmetic::accumulate),
     ("$avg", Any, arithmetic::accumulate),
     ("$min", Any, arithmetic::accumulate),
@@ -370,7 +373,7 @@ macro_rules! date_math {
                  amount, and optionally timezone.",
             ),
             not_object: Complaint(5_166_400, "{op} expects an object as its argument"),
-            function: date::add,
+            function: date_math::add,
         }
     };
 }
@@ -475,7 +478,7 @@ pub static NAMED: &[Named] = &[
             5_439_007,
             "$dateTrunc only supports an object as its argument",
         ),
-        function: date::truncate,
+        function: date_math::truncate,
     },
     Named {
         name: "$dateDiff",
@@ -499,6 +502,6 @@ pub static NAMED: &[Named] = &[
             5_166_301,
             "$dateDiff only supports an object as its argument",
         ),
-        function: date::difference,
+        function: date_math::difference,
     },
 ];

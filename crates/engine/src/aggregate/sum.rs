@@ -1,0 +1,166 @@
+//! Sums, averages and deviations of numbers of any type.
+//!
+//! Sums of doubles carry their rounding error along (Neumaier), as MongoDB's do, and sums
+//! of integers are exact until they no longer fit.
+
+use meridian_value::number::{Decimal, Number};
+
+/// A running sum of numbers of any type.
+#[derive(Debug, Clone, Default)]
+pub struct Sum {
+    integers: i128,
+    double: f64,
+    /// What rounding took from `double`.
+    error: f64,
+    /// The sum of infinities and NaNs.
+    special: Option<f64>,
+    decimal: Option<Box<Decimal>>,
+    kind: Widest,
+    count: u64,
+}
+
+/// The widest type a sum has met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Widest {
+    #[default]
+    Int,
+    Long,
+    Double,
+    Decimal,
+}
+
+impl Sum {
+    /// Adds a number.
+    #[inline]
+    pub fn add(&mut self, number: Number) {
+        self.count += 1;
+        match number {
+            Number::Int32(value) => self.integers += i128::from(value),
+            Number::Int64(value) => {
+                self.integers += i128::from(value);
+                self.kind = self.kind.max(Widest::Long);
+            }
+            Number::Double(value) => {
+                self.kind = self.kind.max(Widest::Double);
+                self.add_double(value);
+            }
+            Number::Decimal(value) => {
+                self.kind = Widest::Decimal;
+                let sum = self.decimal.get_or_insert_with(|| Box::new(Decimal::ZERO));
+                **sum = sum.add(value);
+            }
+        }
+    }
+
+    #[inline]
+    fn add_double(&mut self, value: f64) {
+        if !value.is_finite() {
+            *self.special.get_or_insert(0.0) += value;
+            return;
+        }
+        let sum = self.double + value;
+        let part = sum - self.double;
+        self.error += (self.double - (sum - part)) + (value - part);
+        self.double = sum;
+    }
+
+    fn as_double(&self) -> f64 {
+        if let Some(special) = self.special {
+            return special;
+        }
+        let doubles = if self.double.is_finite() {
+            self.double + self.error
+        } else {
+            self.double
+        };
+        if self.integers == 0 {
+            doubles
+        } else {
+            doubles + self.integers as f64
+        }
+    }
+
+    fn as_decimal(&self) -> Decimal {
+        let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
+        let mut total = decimal;
+        if self.double != 0.0 || self.special.is_some() {
+            let doubles = self.special.unwrap_or(self.double);
+            total = total.add(Decimal::from_f64_exact(doubles));
+            if self.special.is_none() && self.error != 0.0 {
+                total = total.add(Decimal::from_f64_exact(self.error));
+            }
+        }
+        if self.integers != 0 {
+            let integers = i64::try_from(self.integers).map_or_else(
+                |_| Decimal::from_f64(self.integers as f64),
+                Decimal::from_i64,
+            );
+            total = total.add(integers);
+        }
+        total
+    }
+
+    /// The sum, in the widest type met; integers that no longer fit become a double.
+    pub fn total(&self) -> Number {
+        match (self.kind, i64::try_from(self.integers)) {
+            (Widest::Decimal, _) => Number::Decimal(self.as_decimal()),
+            (Widest::Int, Ok(total)) => {
+                i32::try_from(total).map_or(Number::Int64(total), Number::Int32)
+            }
+            (Widest::Long, Ok(total)) => Number::Int64(total),
+            _ => Number::Double(self.as_double()),
+        }
+    }
+
+    /// The sum by the count; none where nothing was added.
+    pub fn average(&self) -> Option<Number> {
+        if self.count == 0 {
+            return None;
+        }
+        Some(if self.kind == Widest::Decimal {
+            let count = Decimal::from_i64(i64::try_from(self.count).unwrap_or(i64::MAX));
+            Number::Decimal(self.as_decimal().divide(count))
+        } else {
+            Number::Double(self.as_double() / self.count as f64)
+        })
+    }
+}
+
+/// A running standard deviation (Welford).
+#[derive(Debug, Clone, Default)]
+pub struct Deviation {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Deviation {
+    /// Adds a number.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        let delta = value - self.mean;
+        if delta != 0.0 {
+            self.mean += delta / self.count as f64;
+            self.squares += delta * (value - self.mean);
+        }
+    }
+
+    /// The deviation of a whole population; none of nothing.
+    pub fn population(&self) -> Option<f64> {
+        (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
+    }
+
+    /// The deviation of a sample; none of fewer than two.
+    pub fn sample(&self) -> Option<f64> {
+        (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
+    }
+}
+
+/// A number as `$avg` takes it: MongoDB averages large longs as doubles.
+#[inline]
+pub fn averaged(number: Number) -> Number {
+    match number {
+        Number::Int64(value) if value.unsigned_abs() > 1 << 53 => Number::Double(value as f64),
+        other => other,
+    }
+}
