@@ -20,16 +20,31 @@ impl Geometry {
     /// # Errors
     /// `BadValue` with mongod's message. An index wraps it with [`super::key_error`].
     pub fn parse(value: RawBsonRef<'_>) -> Result<Geometry> {
-        match value {
-            RawBsonRef::Array(array) => stored_pair(array_values(array)),
-            RawBsonRef::Document(document) if first_is_number(document) => {
-                stored_pair(document_values(document))
-            }
-            RawBsonRef::Document(document) => parse_geojson(document),
-            other => Err(bad(format!(
-                "geo element must be an array or object: {}",
-                value_text(other)
-            ))),
+        parse_stored(value, "")
+    }
+
+    /// [`Geometry::parse`] for the value of a field, whose name the message shows.
+    ///
+    /// # Errors
+    /// As [`Geometry::parse`].
+    pub fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<Geometry> {
+        parse_stored(value, name)
+    }
+}
+
+fn parse_stored(value: RawBsonRef<'_>, name: &str) -> Result<Geometry> {
+    match value {
+        RawBsonRef::Array(array) => stored_pair(array_values(array)),
+        RawBsonRef::Document(document) if first_is_number(document) => {
+            stored_pair(document_values(document))
+        }
+        RawBsonRef::Document(document) => parse_geojson(document),
+        other => {
+            let separator = if name.is_empty() { "" } else { ": " };
+            let shown = value_text(other);
+            Err(bad(format!(
+                "geo element must be an array or object: {name}{separator}{shown}"
+            )))
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn generate(
         }
         has_geometry |= *kind == IndexField::Sphere2d && !found.is_empty();
         let choices = match kind {
-            IndexField::Sphere2d => cells(document, &found, &mut multikey)?,
+            IndexField::Sphere2d => cells(document, path, &found, &mut multikey)?,
             _ => literals(&found, &mut through_array),
         };
         if through_array {
@@ -149,6 +149,7 @@ fn literals<'a>(found: &[RawBsonRef<'a>], through_array: &mut bool) -> Choices<'
 
 fn cells<'a>(
     document: &RawDocument,
+    path: &Path,
     found: &[RawBsonRef<'_>],
     multikey: &mut Multikey,
 ) -> Result<Choices<'a>> {
@@ -161,7 +162,9 @@ fn cells<'a>(
             ));
             continue;
         }
-        let geometry = Geometry::parse(*value).map_err(|reason| key_error(document, &reason))?;
+        let name = path.parts().last().map_or("", |name| &**name);
+        let geometry =
+            Geometry::parse_field(name, *value).map_err(|reason| key_error(document, &reason))?;
         let cells = index_cells(&geometry).map_err(|reason| key_error(document, &reason))?;
         let located = match geometry.as_point() {
             Some(position) => Located::Point {
