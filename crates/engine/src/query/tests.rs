@@ -186,6 +186,11 @@ fn validators_fail_as_in_mongod() {
 }
 
 #[test]
+fn random_schemas_fail_as_in_mongod() {
+    check_validators(include_str!("testdata/validators_random.jsonl"));
+}
+
+#[test]
 fn what_is_not_implemented_is_named() {
     for (filter, name) in [
         (bson::rawdoc! { "$where": "1" }, "$where"),

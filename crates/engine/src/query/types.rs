@@ -115,6 +115,11 @@ impl TypeSet {
         }
     }
 
+    /// Whether the sets have a type in common.
+    pub fn intersects(self, other: Self) -> bool {
+        self.bits & other.bits != 0
+    }
+
     /// Whether the set names no type at all.
     pub fn is_empty(self) -> bool {
         self.bits == 0

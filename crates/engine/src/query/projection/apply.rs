@@ -4,8 +4,10 @@ use super::{Action, Projection, Rest, Slice, Tree};
 use crate::aggregate::Variables;
 use crate::error::{Error, Result};
 use crate::query::malformed;
-use bson::raw::{CStr, RawBsonRef};
+use bson::raw::RawBsonRef;
+use bson::spec::ElementType;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
+use meridian_value::field;
 
 /// What everything below one document shares.
 #[derive(Clone, Copy)]
@@ -31,7 +33,7 @@ impl Projection {
             document,
             variables: &self.variables,
         };
-        let projected = self.tree.apply(document, &source)?;
+        let projected = self.tree.apply(document, &source)?.finish();
         match &self.positional {
             None => Ok(projected),
             Some(path) => narrow(&projected, path.parts(), position),
@@ -40,13 +42,22 @@ impl Projection {
 }
 
 impl Tree {
-    fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<RawDocumentBuf> {
-        let mut out = RawDocumentBuf::new();
-        for entry in document.iter() {
-            let (name, value) = entry.map_err(malformed)?;
-            match self.get(name.as_str()) {
-                Some(action) => action.apply(name, value, source, &mut out)?,
-                None if source.rest == Rest::Keep => out.append(name, value),
+    fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<Builder> {
+        let mut out = Builder::new(match source.rest {
+            Rest::Keep => document.as_bytes().len(),
+            Rest::Drop => 64,
+        });
+        let mut missing = self.fields.len();
+        for entry in field::fields(document) {
+            match self.get(entry.name()) {
+                Some(action) => {
+                    action.apply(&entry, source, &mut out)?;
+                    missing = missing.saturating_sub(1);
+                    if missing == 0 && source.rest == Rest::Drop {
+                        break;
+                    }
+                }
+                None if source.rest == Rest::Keep => out.copy(&entry),
                 None => {}
             }
         }
@@ -59,29 +70,29 @@ impl Tree {
         &self,
         document: &RawDocument,
         source: &Source<'_>,
-        out: &mut RawDocumentBuf,
+        out: &mut Builder,
     ) -> Result<()> {
         for (name, action) in &self.fields {
             match action {
                 Action::Compute(expression) => {
                     let value = expression.evaluate_raw(source.document, source.variables)?;
                     if let Some(value) = value {
-                        crate::query::append(out, name, value);
+                        out.append(name, value);
                     }
                 }
                 Action::FirstMatch(predicate) if source.rest == Rest::Drop => {
-                    if let Ok(Some(value)) = document.get(&**name)
+                    let value = field::find(document, name.as_bytes());
+                    if let Some(value) = value.and_then(|entry| entry.value())
                         && let Some(found) = first_match(predicate, value)
                     {
-                        crate::query::append(out, name, found);
+                        out.append(name, RawBson::Array(found));
                     }
                 }
                 Action::Below(below)
-                    if below.has_computed()
-                        && document.get(&**name).is_ok_and(|value| value.is_none()) =>
+                    if below.has_computed() && field::find(document, name.as_bytes()).is_none() =>
                 {
-                    let empty = RawDocumentBuf::new();
-                    crate::query::append(out, name, below.apply(&empty, source)?);
+                    let built = below.apply(&RawDocumentBuf::new(), source)?;
+                    out.nest(name.as_bytes(), built);
                 }
                 _ => {}
             }
@@ -93,12 +104,13 @@ impl Tree {
     fn apply_value(&self, value: RawBsonRef<'_>, source: &Source<'_>) -> Result<Option<RawBson>> {
         Ok(match value {
             RawBsonRef::Document(document) => {
-                Some(RawBson::Document(self.apply(document, source)?))
+                Some(RawBson::Document(self.apply(document, source)?.finish()))
             }
             RawBsonRef::Array(array) => Some(RawBson::Array(self.apply_array(array, source)?)),
-            _ if self.has_computed() => Some(RawBson::Document(
-                self.apply(&RawDocumentBuf::new(), source)?,
-            )),
+            _ if self.has_computed() => {
+                let built = self.apply(&RawDocumentBuf::new(), source)?;
+                Some(RawBson::Document(built.finish()))
+            }
             other if source.rest == Rest::Keep => Some(RawBson::from(other)),
             _ => None,
         })
@@ -127,30 +139,87 @@ impl Action {
     /// Appends what becomes of a field that the document has.
     fn apply(
         &self,
-        name: &CStr,
-        value: RawBsonRef<'_>,
+        entry: &field::Field<'_>,
         source: &Source<'_>,
-        out: &mut RawDocumentBuf,
+        out: &mut Builder,
     ) -> Result<()> {
+        if let Self::Keep = self {
+            out.copy(entry);
+            return Ok(());
+        }
+        let Some(value) = entry.value() else {
+            return Ok(());
+        };
         match (self, value) {
-            (Self::Keep, value) => out.append(name, value),
             (Self::Slice(slice), RawBsonRef::Array(array)) if source.slices => {
-                out.append(name, slice.of(array));
+                out.append(&name_of(entry), RawBson::Array(slice.of(array)));
             }
-            (Self::Slice(_), value) => out.append(name, value),
+            (Self::Keep | Self::Slice(_), _) => out.copy(entry),
+            (Self::Below(below), RawBsonRef::Document(inner)) => {
+                out.nest(entry.name(), below.apply(inner, source)?);
+            }
             (Self::Below(below), value) => {
                 if let Some(value) = below.apply_value(value, source)? {
-                    out.append(name, value);
+                    out.append(&name_of(entry), value);
                 }
             }
             (Self::FirstMatch(predicate), value) if source.rest == Rest::Keep => {
                 if let Some(found) = first_match(predicate, value) {
-                    out.append(name, found);
+                    out.append(&name_of(entry), RawBson::Array(found));
                 }
             }
             (Self::Drop | Self::Compute(_) | Self::FirstMatch(_), _) => {}
         }
         Ok(())
+    }
+}
+
+fn name_of(entry: &field::Field<'_>) -> String {
+    String::from_utf8_lossy(entry.name()).into_owned()
+}
+
+/// Builds a document's bytes; fields that are kept are copied as they stand.
+struct Builder {
+    bytes: Vec<u8>,
+}
+
+impl Builder {
+    fn new(capacity_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(capacity_bytes);
+        // The length, known at the end.
+        bytes.extend_from_slice(&[0; 4]);
+        Self { bytes }
+    }
+
+    fn start_field(&mut self, kind: u8, name: &[u8]) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(name);
+        self.bytes.push(0);
+    }
+
+    fn copy(&mut self, entry: &field::Field<'_>) {
+        self.start_field(entry.kind(), entry.name());
+        self.bytes.extend_from_slice(entry.bytes());
+    }
+
+    fn nest(&mut self, name: &[u8], document: Builder) {
+        self.start_field(ElementType::EmbeddedDocument as u8, name);
+        self.bytes.extend_from_slice(document.finish().as_bytes());
+    }
+
+    fn append(&mut self, name: &str, value: RawBson) {
+        let mut one = RawDocumentBuf::new();
+        crate::query::append(&mut one, name, value);
+        let bytes = one.as_bytes();
+        // Between the length and the terminator stands the one field.
+        self.bytes.extend_from_slice(&bytes[4..bytes.len() - 1]);
+    }
+
+    fn finish(mut self) -> RawDocumentBuf {
+        self.bytes.push(0);
+        let length = i32::try_from(self.bytes.len()).unwrap_or(i32::MAX);
+        self.bytes[..4].copy_from_slice(&length.to_le_bytes());
+        RawDocumentBuf::from_bytes(self.bytes).expect("the builder writes length and terminator")
     }
 }
 

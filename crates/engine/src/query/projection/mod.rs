@@ -95,10 +95,10 @@ impl Tree {
         }
     }
 
-    fn get(&self, name: &str) -> Option<&Action> {
+    fn get(&self, name: &[u8]) -> Option<&Action> {
         self.fields
             .iter()
-            .find(|(known, _)| **known == *name)
+            .find(|(known, _)| known.as_bytes() == name)
             .map(|(_, action)| action)
     }
 

@@ -313,7 +313,7 @@ impl Parser<'_> {
             (None, _) if self.has_first_match => Rest::Drop,
             (None, _) => Rest::Keep,
         };
-        if rest == Rest::Drop && self.tree.get("_id").is_none() {
+        if rest == Rest::Drop && self.tree.get(b"_id").is_none() {
             self.tree.fields.push(("_id".into(), Action::Keep));
         }
         Ok(Projection {

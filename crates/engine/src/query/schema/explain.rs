@@ -5,27 +5,19 @@
 
 use super::table::{Property, any_at_path};
 use super::{Additional, Allowed, Check, Demand, Label, Rule, Schema, has_property, unordered};
-use crate::query::types::type_name;
+use crate::query::types::{TypeSet, type_name};
 use bson::raw::{CString, RawBsonRef};
+use bson::spec::ElementType;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::field;
 
 impl Schema {
     /// The details of a document that does not conform: `{ operatorName: "$jsonSchema", .. }`.
     pub fn explain_failure(&self, document: &RawDocument) -> RawDocumentBuf {
-        let mut details = Details::of("$jsonSchema");
         if self.never {
-            let mut specified = RawDocumentBuf::new();
-            push(
-                &mut specified,
-                "$jsonSchema",
-                RawBson::Document(self.source().to_owned()),
-            );
-            return details
-                .with("specifiedAs", specified)
-                .with("reason", "expression always evaluates to false")
-                .build();
+            return self.never_holds();
         }
+        let mut details = Details::of("$jsonSchema");
         details.label(&self.label);
         let mut rules = self.failed_object_rules(document);
         rules.extend(failed(&self.logical, RawBsonRef::Document(document)));
@@ -34,10 +26,48 @@ impl Schema {
             .build()
     }
 
+    fn never_holds(&self) -> RawDocumentBuf {
+        let mut specified = RawDocumentBuf::new();
+        push(
+            &mut specified,
+            "$jsonSchema",
+            RawBson::Document(self.source().to_owned()),
+        );
+        Details::of("$jsonSchema")
+            .with("specifiedAs", specified)
+            .with("reason", "expression always evaluates to false")
+            .build()
+    }
+
+    /// What a report holds under `details` for a value that breaks this schema.
+    fn details(&self, value: RawBsonRef<'_>) -> RawBson {
+        if self.never {
+            self.never_holds().into()
+        } else {
+            array(self.failures(value))
+        }
+    }
+
     /// One entry for every rule the value breaks.
     fn failures(&self, value: RawBsonRef<'_>) -> Vec<RawDocumentBuf> {
-        let mut entries = failed(&self.scalars, value);
-        if let RawBsonRef::Document(document) = value {
+        // MongoDB drops a rule on a type that `type` rules out by naming one other.
+        let stated = self.types.as_ref().map(|rule| rule.types);
+        let stated = stated.filter(|types| types.single().is_some() || *types == TypeSet::NUMBER);
+        let is_dropped = |rule: &Rule| match (stated, rule.applies_to()) {
+            (Some(stated), Some(applies)) => !stated.intersects(applies),
+            _ => false,
+        };
+        let mut entries: Vec<RawDocumentBuf> = self
+            .scalars
+            .iter()
+            .filter(|rule| !is_dropped(rule) && !rule.holds(value))
+            .map(|rule| rule.failure(value))
+            .collect();
+        let may_be_document =
+            stated.is_none_or(|stated| stated.contains(ElementType::EmbeddedDocument));
+        if let RawBsonRef::Document(document) = value
+            && may_be_document
+        {
             entries.extend(self.failed_object_rules(document));
         }
         entries.extend(failed(&self.logical, value));
@@ -109,8 +139,7 @@ impl Schema {
                         entry.set("missingProperties", strings(missing.map(String::as_str)));
                     }
                     Demand::Schema(schema) => {
-                        let failures = schema.failures(RawBsonRef::Document(document));
-                        entry.set("details", array(failures));
+                        entry.set("details", schema.details(RawBsonRef::Document(document)));
                     }
                 }
                 entry.build()
@@ -148,12 +177,13 @@ fn failed_required(specified: &RawDocument, document: &RawDocument) -> Option<Ra
     let Ok(Some(RawBsonRef::Array(names))) = specified.get("required") else {
         return None;
     };
-    let missing: Vec<&str> = names
+    let mut missing: Vec<&str> = names
         .into_iter()
         .flatten()
         .filter_map(RawBsonRef::as_str)
         .filter(|name| !has_property(document, name))
         .collect();
+    missing.sort_unstable();
     (!missing.is_empty()).then(|| {
         Details::of("required")
             .with("specifiedAs", specified.to_owned())
@@ -204,7 +234,7 @@ impl Allowed {
                             "at least one additional property did not match the subschema",
                         )
                         .with("failingProperty", name.as_str())
-                        .with("details", array(schema.failures(value)))
+                        .with("details", schema.details(value))
                         .build(),
                 )
             }
@@ -226,7 +256,7 @@ impl Allowed {
             entry.set("propertyName", name.as_str());
             entry.label(&schema.label);
             entry.set("regexMatched", pattern.source());
-            entries.push(entry.with("details", array(schema.failures(value))).build());
+            entries.push(entry.with("details", schema.details(value)).build());
         }
         (!entries.is_empty()).then(|| {
             Details::of("patternProperties")
@@ -248,6 +278,12 @@ impl Rule {
     /// Why the value breaks this rule.
     fn failure(&self, value: RawBsonRef<'_>) -> RawDocumentBuf {
         let name = keyword(&self.specified);
+        if let Check::Never = self.check {
+            return Details::of(name)
+                .with("specifiedAs", self.specified.clone())
+                .with("reason", "expression always evaluates to false")
+                .build();
+        }
         match &self.check {
             Check::Items(schema) => {
                 let (index, item) = first_failing(value, 0, schema);
@@ -272,7 +308,7 @@ impl Rule {
                     .map(|(index, (item, schema))| {
                         Details::default()
                             .with("itemIndex", index as i64)
-                            .with("details", array(schema.failures(item)))
+                            .with("details", schema.details(item))
                             .build()
                     });
                 Details::of(name)
@@ -358,7 +394,7 @@ fn failed_item(
     entry
         .with("reason", reason)
         .with("itemIndex", index as i32)
-        .with("details", array(schema.failures(item)))
+        .with("details", schema.details(item))
         .build()
 }
 
@@ -382,8 +418,10 @@ fn unsatisfied(schemas: &[Schema], value: RawBsonRef<'_>) -> RawBson {
         .map(|(index, schema)| {
             let mut entry = Details::default();
             entry.set("index", index as i32);
-            entry.label(&schema.label);
-            entry.with("details", array(schema.failures(value))).build()
+            if !schema.never {
+                entry.label(&schema.label);
+            }
+            entry.with("details", schema.details(value)).build()
         });
     array(entries.collect())
 }

@@ -14,6 +14,7 @@ use super::filter::Comparison;
 use super::pattern::Pattern;
 use super::types::TypeSet;
 use bson::raw::RawBsonRef;
+use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::field;
 use meridian_value::number::Number;
@@ -23,9 +24,9 @@ use table::Table;
 #[derive(Debug, Clone)]
 pub struct Schema {
     label: Label,
-    /// The operand as the client gave it; kept at the top level only.
+    /// The schema as the client gave it; kept where it describes whole documents.
     source: Option<RawDocumentBuf>,
-    /// The top-level `type` excludes documents: nothing can conform.
+    /// The schema describes whole documents and its `type` excludes them.
     never: bool,
     types: Option<TypeRule>,
     /// Rules on strings, numbers and arrays, in the order MongoDB reports them.
@@ -77,6 +78,8 @@ enum Check {
     OneOf(Vec<Schema>),
     Not(Box<Schema>),
     Enum(Vec<RawBson>),
+    /// An `enum` without documents, asked of a whole document.
+    Never,
 }
 
 /// `additionalItems` and `additionalProperties`.
@@ -326,7 +329,25 @@ impl Rule {
             (Check::Enum(values), value) => values
                 .iter()
                 .any(|candidate| unordered::equal(candidate.as_raw_bson_ref(), value)),
+            (Check::Never, _) => false,
             _ => true,
+        }
+    }
+
+    /// The types that the rule says something about; `None` for those that concern every type.
+    fn applies_to(&self) -> Option<TypeSet> {
+        match self.check {
+            Check::Pattern(_) | Check::MaxLength(_) | Check::MinLength(_) => {
+                Some(TypeSet::of(ElementType::String))
+            }
+            Check::MultipleOf(_) | Check::Bound(..) => Some(TypeSet::NUMBER),
+            Check::MinItems(_)
+            | Check::MaxItems(_)
+            | Check::UniqueItems
+            | Check::Items(_)
+            | Check::ItemList(_)
+            | Check::AdditionalItems(..) => Some(TypeSet::of(ElementType::Array)),
+            _ => None,
         }
     }
 }

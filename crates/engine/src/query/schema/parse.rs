@@ -61,13 +61,7 @@ impl Schema {
     /// `FailedToParse`, `TypeMismatch` and `BadValue` with MongoDB's messages; `NotImplemented`
     /// for `encrypt` and `encryptMetadata`.
     pub fn parse(schema: &RawDocument) -> Result<Self> {
-        let mut parsed = parse(schema, Level::Document)?;
-        parsed.source = Some(schema.to_owned());
-        parsed.never = parsed
-            .types
-            .as_ref()
-            .is_some_and(|rule| !rule.types.contains(ElementType::EmbeddedDocument));
-        Ok(parsed)
+        parse(schema, Level::Document)
     }
 }
 
@@ -164,12 +158,15 @@ fn parse(schema: &RawDocument, level: Level) -> Result<Schema> {
             )));
         }
     }
-    let object = object(&keywords)?;
-    let logical = logical(&keywords)?;
+    let object = object(&keywords, level)?;
+    let logical = logical(&keywords, level)?;
+    let is_never = |rule: &TypeRule| !rule.types.contains(ElementType::EmbeddedDocument);
+    let never = level == Level::Document && types.as_ref().is_some_and(is_never);
+    let source = (level == Level::Document).then(|| schema.to_owned());
     Ok(Schema {
         label,
-        source: None,
-        never: false,
+        source,
+        never,
         types,
         scalars,
         object,
@@ -178,8 +175,12 @@ fn parse(schema: &RawDocument, level: Level) -> Result<Schema> {
 }
 
 fn nested(value: RawBsonRef<'_>, error: impl FnOnce() -> Error) -> Result<Schema> {
+    nested_at(Level::Value, value, error)
+}
+
+fn nested_at(level: Level, value: RawBsonRef<'_>, error: impl FnOnce() -> Error) -> Result<Schema> {
     match value {
-        RawBsonRef::Document(schema) => parse(schema, Level::Value),
+        RawBsonRef::Document(schema) => parse(schema, level),
         _ => Err(error()),
     }
 }
@@ -433,7 +434,7 @@ fn additional(operand: RawBsonRef<'_>, error: impl FnOnce() -> Error) -> Result<
     })
 }
 
-fn object(keywords: &Keywords<'_>) -> Result<ObjectRules> {
+fn object(keywords: &Keywords<'_>, level: Level) -> Result<ObjectRules> {
     let required_operand = keywords.get("required");
     let required = required_operand
         .map(required_names)
@@ -462,7 +463,7 @@ fn object(keywords: &Keywords<'_>) -> Result<ObjectRules> {
     }
     let dependencies = keywords
         .get("dependencies")
-        .map(dependencies)
+        .map(|operand| dependencies(operand, level))
         .transpose()?
         .unwrap_or_default();
     Ok(ObjectRules {
@@ -558,14 +559,14 @@ fn allowed(keywords: &Keywords<'_>) -> Result<Option<Allowed>> {
     }))
 }
 
-fn dependencies(operand: RawBsonRef<'_>) -> Result<Vec<Dependency>> {
+fn dependencies(operand: RawBsonRef<'_>, level: Level) -> Result<Vec<Dependency>> {
     let RawBsonRef::Document(document) = operand else {
         return Err(mismatch("dependencies", "must be an object"));
     };
     let mut dependencies = Vec::new();
     for (property, value) in elements(document)? {
         let demand = match value {
-            RawBsonRef::Document(schema) => Demand::Schema(Box::new(parse(schema, Level::Value)?)),
+            RawBsonRef::Document(schema) => Demand::Schema(Box::new(parse(schema, level)?)),
             RawBsonRef::Array(array) => Demand::Properties(dependent_names(property, array)?),
             _ => {
                 return Err(Error::type_mismatch(format!(
@@ -608,7 +609,7 @@ fn dependent_names(property: &str, array: &RawArray) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn logical(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
+fn logical(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
     let mut rules = Vec::new();
     for (keyword, check) in [
         ("allOf", Check::AllOf as fn(Vec<Schema>) -> Check),
@@ -616,7 +617,7 @@ fn logical(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
         ("oneOf", Check::OneOf),
     ] {
         if let Some(operand) = keywords.get(keyword) {
-            let check = check(branches(keyword, operand)?);
+            let check = check(branches(keyword, operand, level)?);
             rules.push(Rule {
                 specified: specified(keyword, operand),
                 check,
@@ -624,7 +625,7 @@ fn logical(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
         }
     }
     if let Some(operand) = keywords.get("not") {
-        let schema = nested(operand, || {
+        let schema = nested_at(level, operand, || {
             let rest = format!(
                 "must be an object, but found an element of type {}",
                 kind(operand)
@@ -638,7 +639,14 @@ fn logical(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
         });
     }
     if let Some(operand) = keywords.get("enum") {
-        let check = Check::Enum(enumeration(operand)?);
+        let values = enumeration(operand)?;
+        let has_document = values
+            .iter()
+            .any(|value| matches!(value, RawBson::Document(_)));
+        let check = match level {
+            Level::Document if !has_document => Check::Never,
+            _ => Check::Enum(values),
+        };
         rules.push(Rule {
             specified: specified("enum", operand),
             check,
@@ -647,7 +655,7 @@ fn logical(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
     Ok(rules)
 }
 
-fn branches(keyword: &str, operand: RawBsonRef<'_>) -> Result<Vec<Schema>> {
+fn branches(keyword: &str, operand: RawBsonRef<'_>, level: Level) -> Result<Vec<Schema>> {
     let RawBsonRef::Array(array) = operand else {
         return Err(mismatch(keyword, "must be an array"));
     };
@@ -659,7 +667,7 @@ fn branches(keyword: &str, operand: RawBsonRef<'_>) -> Result<Vec<Schema>> {
     let mut schemas = Vec::new();
     for entry in array {
         let entry = entry.map_err(crate::query::malformed)?;
-        schemas.push(nested(entry, || {
+        schemas.push(nested_at(level, entry, || {
             let rest = format!(
                 "must be an array of objects, but found an element of type {}",
                 kind(entry)
