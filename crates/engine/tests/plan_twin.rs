@@ -228,6 +228,7 @@ fn change_some(engine: &Engine, random: &mut ChaCha8Rng) {
             array_filters: Vec::new(),
             hint: None,
             variables: None,
+            constants: None,
             bypass_validation: false,
             durability: Durability::Buffered,
         };

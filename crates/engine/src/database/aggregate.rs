@@ -3,7 +3,9 @@
 
 use super::Engine;
 use super::read::everything;
-use super::requests::{AggregateRequest, AggregateTarget, CountRequest, FindRequest};
+use super::requests::{
+    AggregateRequest, AggregateTarget, CountRequest, FindRequest, parse_context,
+};
 use crate::aggregate::{
     Executor, Limits, Merge, Out, Pipeline, Stage, VariableScope, Variables, WhenMatched,
     WhenNotMatched,
@@ -384,8 +386,9 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
     let mut stages: std::collections::VecDeque<Stage> = pipeline.stages.into();
     let output = stages.pop_back_if(|stage| stage.is_output());
     let filter_source = leading_match(&mut stages, &request.pipeline)?;
+    let context = parse_context(request.variables)?;
     let mut spec = QuerySpec {
-        filter: Arc::new(Filter::parse(&filter_source)?.simplify()),
+        filter: Arc::new(Filter::parse_with(&filter_source, &context)?.simplify()),
         filter_source,
         sort: None,
         skip: 0,

@@ -68,6 +68,7 @@ impl Engine {
             ExplainRequest::Update(update) => {
                 let find = FindRequest {
                     hint: update.hint,
+                    variables: update.variables,
                     ..FindRequest::new(update.filter)
                 };
                 self.explain_one(
@@ -81,6 +82,7 @@ impl Engine {
             ExplainRequest::Delete(delete) => {
                 let find = FindRequest {
                     hint: delete.hint,
+                    variables: delete.variables,
                     ..FindRequest::new(delete.filter)
                 };
                 self.explain_one(
@@ -94,6 +96,7 @@ impl Engine {
             ExplainRequest::FindAndModify(modify) => {
                 let find = FindRequest {
                     hint: modify.hint,
+                    variables: modify.variables,
                     sort: modify.sort,
                     limit: Some(1),
                     ..FindRequest::new(modify.filter)

@@ -1,15 +1,18 @@
 //! `update`, `delete` and `findAndModify`: which documents, and what becomes of them.
 
-use super::requests::refuse_variables;
+use super::requests::parse_context;
 use super::{
     Action, DeleteStatement, Engine, FindAndModifyOutcome, FindAndModifyRequest, FindRequest,
     UpdateOutcome, UpdateStatement,
 };
+use crate::aggregate::{Value, VariableScope};
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
 use crate::namespace::Namespace;
-use crate::query::{Filter, Projection};
-use crate::update::{Applied as UpdateResult, ApplyMode, Update, upsert_document};
+use crate::query::{Filter, Projection, malformed};
+use crate::update::{
+    Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
+};
 use crate::write::{Applied, Change, Durability, InsertOptions, Target};
 use bson::Bson;
 use bson::cstr;
@@ -32,19 +35,25 @@ impl Engine {
         namespace: &Namespace,
         statement: &UpdateStatement<'_>,
     ) -> Result<UpdateOutcome> {
-        refuse_variables(statement.variables)?;
         let change = Modification::parse(
             statement.filter,
             statement.update,
             &statement.array_filters,
-            statement.variables,
+            Names {
+                variables: statement.variables,
+                constants: statement.constants,
+            },
         )?;
         if statement.multi {
             change.update.check_multi()?;
         }
+        if statement.upsert {
+            check_upsert_filter(&change.filter)?;
+        }
         let mut outcome = UpdateOutcome::default();
         let find = FindRequest {
             hint: statement.hint,
+            variables: statement.variables,
             ..FindRequest::new(statement.filter)
         };
         let decide = |document: &RawDocument| change.decide(document);
@@ -83,12 +92,13 @@ impl Engine {
     /// # Errors
     /// What the filter refuses; storage failures.
     pub fn delete(&self, namespace: &Namespace, statement: &DeleteStatement<'_>) -> Result<i64> {
-        refuse_variables(statement.variables)?;
-        let filter = Filter::parse(statement.filter)?;
+        let context = parse_context(statement.variables)?;
+        let filter = Filter::parse_with(statement.filter, &context)?;
         let decide =
             |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
         let find = FindRequest {
             hint: statement.hint,
+            variables: statement.variables,
             ..FindRequest::new(statement.filter)
         };
         let mut deleted = 0;
@@ -113,28 +123,35 @@ impl Engine {
         namespace: &Namespace,
         request: &FindAndModifyRequest<'_>,
     ) -> Result<FindAndModifyOutcome> {
-        refuse_variables(request.variables)?;
         let find = FindRequest {
             sort: request.sort,
             hint: request.hint,
+            variables: request.variables,
             limit: Some(1),
             ..FindRequest::new(request.filter)
         };
-        let filter = Filter::parse(request.filter)?;
+        let context = parse_context(request.variables)?;
+        let filter = Filter::parse_with(request.filter, &context)?;
         let projection = request
             .fields
-            .map(|fields| Projection::parse(fields, Some(&filter)))
+            .map(|fields| Projection::parse_with(fields, Some(&filter), &context.scope))
             .transpose()?;
         let outcome = match &request.action {
-            Action::Remove => self.find_and_remove(namespace, &find, &filter)?,
+            Action::Remove => self.find_and_remove(namespace, &find, &filter),
             Action::Update {
                 update,
                 array_filters,
                 upsert,
                 return_new,
             } => {
-                let change =
-                    Modification::parse(request.filter, *update, array_filters, request.variables)?;
+                let names = Names {
+                    variables: request.variables,
+                    constants: None,
+                };
+                let change = Modification::parse(request.filter, *update, array_filters, names)?;
+                if *upsert {
+                    check_upsert_filter(&change.filter)?;
+                }
                 self.find_and_update(
                     namespace,
                     &find,
@@ -142,11 +159,13 @@ impl Engine {
                     *upsert,
                     *return_new,
                     request.bypass_validation,
-                )?
+                )
             }
         };
+        let outcome = outcome.and_then(|outcome| project(outcome, projection.as_ref(), &filter));
+        let outcome = outcome.map_err(while_running)?;
         self.writer.settle(request.durability)?;
-        project(outcome, projection.as_ref(), &filter)
+        Ok(outcome)
     }
 
     fn find_and_remove(
@@ -303,6 +322,35 @@ impl Engine {
     }
 }
 
+/// What the expressions of an update may name.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    /// The command's `let`.
+    variables: Option<&'a RawDocument>,
+    /// The statement's `c`.
+    constants: Option<&'a RawDocument>,
+}
+
+fn with_constants(mut scope: VariableScope, constants: &RawDocument) -> Result<VariableScope> {
+    for constant in constants.iter() {
+        let (name, value) = constant.map_err(malformed)?;
+        scope = scope.with(name.as_str(), &Value::from(value))?;
+    }
+    Ok(scope)
+}
+
+/// What MongoDB writes before an error that comes up while `findAndModify` runs. What the planner
+/// refuses has words of its own.
+fn while_running(mut error: Error) -> Error {
+    if !error.message.starts_with("error processing query") {
+        error.message.insert_str(
+            0,
+            "Plan executor error during findAndModify :: caused by :: ",
+        );
+    }
+    error
+}
+
 /// A parsed filter and update.
 struct Modification {
     filter: Filter,
@@ -315,11 +363,24 @@ impl Modification {
         filter: &RawDocument,
         update: RawBsonRef<'_>,
         array_filters: &[&RawDocument],
-        variables: Option<&RawDocument>,
+        names: Names<'_>,
     ) -> Result<Self> {
+        let context = parse_context(names.variables)?;
+        let filter_parsed = Filter::parse_with(filter, &context)?;
+        let is_pipeline = matches!(update, RawBsonRef::Array(_));
+        let scope = match names.constants {
+            None => context.scope,
+            Some(_) if !is_pipeline => {
+                return Err(Error::location(
+                    51198,
+                    "Constant values may only be specified for pipeline updates",
+                ));
+            }
+            Some(constants) => with_constants(context.scope, constants)?,
+        };
         Ok(Self {
-            update: Update::parse(update, array_filters, variables)?,
-            filter: Filter::parse(filter)?,
+            update: Update::parse(update, array_filters, &scope)?,
+            filter: filter_parsed,
             filter_source: filter.to_owned(),
         })
     }

@@ -1,7 +1,7 @@
 //! `find`, `count` and `distinct`: parse, plan, run.
 
 use super::Engine;
-use super::requests::{CountRequest, DistinctRequest, FindRequest};
+use super::requests::{CountRequest, DistinctRequest, FindRequest, parse_context};
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
@@ -202,10 +202,11 @@ impl Engine {
 
 /// What a find asks for, parsed.
 pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
-    let filter = Filter::parse(request.filter)?.simplify();
+    let context = parse_context(request.variables)?;
+    let filter = Filter::parse_with(request.filter, &context)?.simplify();
     let projection = request.projection.filter(|shape| !shape.is_empty());
     let projection = projection
-        .map(|shape| Projection::parse(shape, Some(&filter)))
+        .map(|shape| Projection::parse_with(shape, Some(&filter), &context.scope))
         .transpose()?;
     let sort = request
         .sort

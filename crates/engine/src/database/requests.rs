@@ -1,6 +1,7 @@
 //! The typed requests that commands make of the engine.
 
-use crate::error::Error;
+use crate::aggregate::{VariableScope, Variables};
+use crate::query::ParseContext;
 use crate::write::Durability;
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -23,6 +24,8 @@ pub struct FindRequest<'a> {
     pub hint: Option<RawBsonRef<'a>>,
     /// Whether a sort may use temporary files. Meridian sorts in memory and refuses beyond its limit.
     pub allow_disk_use: bool,
+    /// Variables of the command (`let`).
+    pub variables: Option<&'a RawDocument>,
     /// When the statement must have ended.
     pub deadline: Option<Instant>,
 }
@@ -38,6 +41,7 @@ impl<'a> FindRequest<'a> {
             limit: None,
             hint: None,
             allow_disk_use: false,
+            variables: None,
             deadline: None,
         }
     }
@@ -116,6 +120,8 @@ pub struct UpdateStatement<'a> {
     pub hint: Option<RawBsonRef<'a>>,
     /// Variables of the command (`let`).
     pub variables: Option<&'a RawDocument>,
+    /// Values that a pipeline may name as variables (`c`).
+    pub constants: Option<&'a RawDocument>,
     /// Skip the collection's validator.
     pub bypass_validation: bool,
     /// When the update counts as done.
@@ -230,10 +236,15 @@ pub enum Verbosity {
     AllPlansExecution,
 }
 
-/// Refuses the `let` of a command where it would be ignored.
-pub(crate) fn refuse_variables(variables: Option<&RawDocument>) -> crate::Result<()> {
-    match variables {
-        Some(variables) if !variables.is_empty() => Err(Error::not_implemented("the option 'let'")),
-        _ => Ok(()),
-    }
+/// What the expressions of a command may refer to: the variables of its `let`, and one time for
+/// `$$NOW`.
+///
+/// # Errors
+/// What a variable's expression is refused with.
+pub(crate) fn parse_context(variables: Option<&RawDocument>) -> crate::Result<ParseContext> {
+    let scope = variables.map_or_else(|| Ok(VariableScope::default()), VariableScope::from_let)?;
+    Ok(ParseContext {
+        scope,
+        variables: Some(Variables::default()),
+    })
 }

@@ -27,6 +27,7 @@ pub use pipeline::PipelineUpdate;
 pub use replace::Replacement;
 pub use upsert::{check_upsert_filter, upsert_document};
 
+use crate::aggregate::VariableScope;
 use crate::error::{Code, Error, Result};
 use crate::query::malformed;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -74,14 +75,15 @@ pub enum Applied {
 }
 
 impl Update {
-    /// Parses the `u` of an update with its `arrayFilters` and its variables (`let`, `c`).
+    /// Parses the `u` of an update with its `arrayFilters`; `scope` holds the variables that a
+    /// pipeline may name (`let`, `c`).
     ///
     /// # Errors
     /// MongoDB's, `FailedToParse` (9) and `BadValue` (2) mostly.
     pub fn parse(
         update: RawBsonRef<'_>,
         array_filters: &[&RawDocument],
-        variables: Option<&RawDocument>,
+        scope: &VariableScope,
     ) -> Result<Self> {
         match update {
             RawBsonRef::Document(document) => {
@@ -98,9 +100,22 @@ impl Update {
             RawBsonRef::Array(_) if !array_filters.is_empty() => Err(Error::failed_to_parse(
                 "arrayFilters may not be specified for pipeline-style updates",
             )),
-            RawBsonRef::Array(stages) => {
-                Ok(Self::Pipeline(PipelineUpdate::parse(stages, variables)?))
-            }
+            RawBsonRef::Array(stages) => Ok(Self::Pipeline(PipelineUpdate::parse(stages, scope)?)),
+            _ => Err(Error::failed_to_parse(
+                "Update argument must be either an object or an array",
+            )),
+        }
+    }
+
+    /// Refuses an update whose fault fails the whole command and not only its statement: neither
+    /// document nor pipeline, a stage that is not one document, or an unknown stage.
+    ///
+    /// # Errors
+    /// `FailedToParse`, `TypeMismatch`, 40323 or 40324.
+    pub fn check_shape(update: RawBsonRef<'_>) -> Result<()> {
+        match update {
+            RawBsonRef::Document(_) => Ok(()),
+            RawBsonRef::Array(stages) => pipeline::check_shape(stages),
             _ => Err(Error::failed_to_parse(
                 "Update argument must be either an object or an array",
             )),

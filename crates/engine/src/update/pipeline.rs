@@ -19,8 +19,8 @@ const ALLOWED: [&str; 6] = [
     "$set",
     "$unset",
 ];
-/// MongoDB's code for a stage that it does not know.
-const UNKNOWN_STAGE: Code = Code::Location(40324);
+/// MongoDB's codes for a stage that is not one field, and for one that it does not know.
+const FAULTS_OF_SHAPE: [Code; 2] = [Code::Location(40323), Code::Location(40324)];
 
 /// A parsed pipeline of the stages that an update may have.
 #[derive(Debug)]
@@ -31,27 +31,20 @@ pub struct PipelineUpdate {
 }
 
 impl PipelineUpdate {
-    /// Parses the stages, which may name the command's variables.
+    /// Parses the stages, which may name the variables in scope.
     ///
     /// # Errors
-    /// `TypeMismatch` where a stage is not a document, `InvalidOptions` for a stage that is
-    /// not for updates, and the stages' own.
-    pub(super) fn parse(stages: &RawArray, variables: Option<&RawDocument>) -> Result<Self> {
-        let mut documents = Vec::new();
-        for stage in stages {
-            let RawBsonRef::Document(stage) = stage.map_err(malformed)? else {
-                return Err(Error::type_mismatch(
-                    "Each element of the 'pipeline' array must be an object",
-                ));
-            };
-            documents.push(stage);
+    /// Those of [`check_shape`], `InvalidOptions` for a stage that is not for updates, and the
+    /// stages' own.
+    pub(super) fn parse(stages: &RawArray, scope: &VariableScope) -> Result<Self> {
+        check_shape(stages)?;
+        let documents = documents(stages)?;
+        for stage in &documents {
+            if let Some(name) = stage_name(stage)?.filter(|name| !ALLOWED.contains(name)) {
+                return Err(not_allowed(name));
+            }
         }
-        documents
-            .iter()
-            .try_for_each(|stage| check_allowed(stage))?;
-        let scope =
-            variables.map_or_else(|| Ok(VariableScope::default()), VariableScope::from_let)?;
-        let stages = Pipeline::parse_with(&documents, &scope)?.stages;
+        let stages = Pipeline::parse_with(&documents, scope)?.stages;
         Ok(Self {
             stages,
             variables: Variables::default(),
@@ -75,19 +68,39 @@ impl PipelineUpdate {
     }
 }
 
-/// Refuses a stage that is not for updates; what is wrong in another way is the parser's.
-fn check_allowed(stage: &RawDocument) -> Result<()> {
-    let Some(first) = stage.iter().next() else {
-        return Ok(());
-    };
-    let name = first.map_err(malformed)?.0.as_str();
-    if ALLOWED.contains(&name) {
-        return Ok(());
+/// Refuses what is not a list of stages, whatever they do.
+///
+/// # Errors
+/// `TypeMismatch`, 40323 or 40324.
+pub(super) fn check_shape(stages: &RawArray) -> Result<()> {
+    for stage in documents(stages)? {
+        let is_allowed = stage_name(stage)?.is_some_and(|name| ALLOWED.contains(&name));
+        if is_allowed && stage.iter().nth(1).is_none() {
+            continue;
+        }
+        match Pipeline::parse(&[stage]) {
+            Err(error) if FAULTS_OF_SHAPE.contains(&error.code) => return Err(error),
+            _ => (),
+        }
     }
-    match Pipeline::parse(&[stage]) {
-        Err(error) if error.code == UNKNOWN_STAGE => Err(error),
-        _ => Err(not_allowed(name)),
-    }
+    Ok(())
+}
+
+fn documents(stages: &RawArray) -> Result<Vec<&RawDocument>> {
+    stages
+        .into_iter()
+        .map(|stage| match stage.map_err(malformed)? {
+            RawBsonRef::Document(stage) => Ok(stage),
+            _ => Err(Error::type_mismatch(
+                "Each element of the 'pipeline' array must be an object",
+            )),
+        })
+        .collect()
+}
+
+fn stage_name(stage: &RawDocument) -> Result<Option<&str>> {
+    let first = stage.iter().next().transpose().map_err(malformed)?;
+    Ok(first.map(|(name, _)| name.as_str()))
 }
 
 fn not_allowed(name: &str) -> Error {

@@ -78,7 +78,7 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Fin
         "showRecordId",
     ];
     arguments.refuse_flags(&flags)?;
-    arguments.refuse_documents(&["min", "max", "let"])?;
+    arguments.refuse_documents(&["min", "max"])?;
     Ok(FindRequest {
         filter: document(arguments, "filter")?.unwrap_or(&EMPTY),
         projection: non_empty(document(arguments, "projection")?),
@@ -87,6 +87,7 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Fin
         limit: arguments.natural("limit")?.filter(|limit| *limit > 0),
         hint: hint(arguments),
         allow_disk_use: boolean(arguments, "allowDiskUse")?,
+        variables: arguments.document("let")?,
         deadline: context.generic.deadline,
     })
 }

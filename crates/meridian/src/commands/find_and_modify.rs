@@ -20,10 +20,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         Action::Remove => counters.delete.add(1),
         Action::Update { .. } => counters.update.add(1),
     }
-    let outcome = context
-        .engine()
-        .find_and_modify(&namespace, &request)
-        .map_err(as_executor)?;
+    let outcome = context.engine().find_and_modify(&namespace, &request)?;
     write_outcome(outcome, reply)
 }
 
@@ -87,21 +84,6 @@ fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<Action<'a>> {
             return_new,
         }),
     }
-}
-
-/// MongoDB says in which phase it failed.
-fn as_executor(mut error: Error) -> Error {
-    use meridian_engine::Code::{DocumentValidationFailure, DuplicateKey, ImmutableField};
-    if matches!(
-        error.code,
-        ImmutableField | DocumentValidationFailure | DuplicateKey
-    ) {
-        error.message = format!(
-            "Plan executor error during findAndModify :: caused by :: {}",
-            error.message
-        );
-    }
-    error
 }
 
 fn write_outcome(outcome: FindAndModifyOutcome, reply: &mut DocumentWriter<'_>) -> Result<()> {

@@ -1,10 +1,11 @@
 //! `update`: a list of statements, each a filter and what to change.
 
-use super::arguments::{Arguments, array_values};
+use super::arguments::Arguments;
 use super::context::Context;
 use super::write_reply::{check_batch_count, write_errors};
 use bson::Bson;
 use bson::raw::{RawBson, RawBsonRef, RawDocument};
+use meridian_engine::update::Update;
 use meridian_engine::{Durability, Error, Result, UpdateStatement, WriteError};
 use meridian_wire::DocumentWriter;
 
@@ -101,7 +102,6 @@ fn parse<'a>(
     let arguments = Arguments::parse("update.updates", document, &known)?;
     arguments.refuse_collation()?;
     arguments.refuse_flags(&["upsertSupplied"])?;
-    arguments.refuse_fields(&["c"])?;
     let filter = arguments
         .document("q")?
         .ok_or_else(|| arguments.missing("q"))?;
@@ -114,6 +114,7 @@ fn parse<'a>(
         array_filters: arguments.documents("arrayFilters")?.unwrap_or_default(),
         hint: arguments.get("hint"),
         variables,
+        constants: arguments.document("c")?,
         bypass_validation,
         durability: Durability::Buffered,
     })
@@ -121,16 +122,6 @@ fn parse<'a>(
 
 /// A replacement, operators, or a pipeline of documents.
 pub fn check_update(update: RawBsonRef<'_>) -> Result<RawBsonRef<'_>> {
-    let pipeline_of_documents =
-        |stages| array_values(stages).all(|stage| stage.as_document().is_some());
-    match update {
-        RawBsonRef::Document(_) => Ok(update),
-        RawBsonRef::Array(stages) if pipeline_of_documents(stages) => Ok(update),
-        RawBsonRef::Array(_) => Err(Error::type_mismatch(
-            "Each element of the 'pipeline' array must be an object",
-        )),
-        _ => Err(Error::failed_to_parse(
-            "Update argument must be either an object or an array",
-        )),
-    }
+    Update::check_shape(update)?;
+    Ok(update)
 }

@@ -5,6 +5,7 @@
 //! same counts, the same codes and messages.
 
 use super::{Applied, ApplyMode, Update, check_upsert_filter, upsert_document};
+use crate::aggregate::VariableScope;
 use crate::error::{Error, Result};
 use crate::query::Filter;
 use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
@@ -105,7 +106,11 @@ fn answer(case: &Document) -> Result<Answer> {
             });
     let filters: Vec<&RawDocument> = filters.iter().map(|filter| &**filter).collect();
     let update = RawBson::try_from(case.get("update").unwrap().clone()).unwrap();
-    let update = Update::parse(update.as_raw_bson_ref(), &filters, None)?;
+    let update = Update::parse(
+        update.as_raw_bson_ref(),
+        &filters,
+        &VariableScope::default(),
+    )?;
     if case.get_bool("multi").unwrap_or(false) {
         update.check_multi()?;
     }
