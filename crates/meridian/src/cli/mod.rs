@@ -6,6 +6,7 @@ mod serve;
 mod settings;
 mod size;
 
+pub use log::latest as latest_log_lines;
 pub use settings::Settings;
 
 use clap::{Parser, Subcommand};

@@ -1,9 +1,9 @@
 //! `collMod`: changes a collection's validator, or an index's expiry or visibility.
 
-use super::arguments::{Arguments, integer};
+use super::arguments::{Arguments, elements, integer};
 use super::context::Context;
-use bson::raw::RawBsonRef;
-use meridian_engine::{CollModRequest, Error, Result};
+use bson::raw::{RawBsonRef, RawDocument};
+use meridian_engine::{Code, CollModRequest, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Changes it, and answers with the old and new values.
@@ -45,11 +45,36 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         validation_action: choice(&arguments, "validationAction", &["error", "warn"])?,
         expire_after_seconds: parse_expiry(&arguments)?,
     };
-    let fields = context
+    if let Some(index) = &change.index {
+        check_index_change(index)?;
+    }
+    let changed = context
         .engine()
-        .modify_collection(&context.namespace()?, &change)?;
+        .modify_collection(&context.namespace()?, &change);
+    let fields = changed.map_err(|error| match error.code {
+        Code::NamespaceNotFound => Error::new(Code::NamespaceNotFound, "ns does not exist"),
+        _ => error,
+    })?;
     reply.elements(&fields);
     Ok(())
+}
+
+/// Which index, and that something is to change.
+fn check_index_change(index: &RawDocument) -> Result<()> {
+    let has = |field: &str| elements(index).any(|(name, _)| name == field);
+    let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
+    match (has("name"), has("keyPattern")) {
+        (true, true) => return invalid("Cannot specify both key pattern and name."),
+        (false, false) => return invalid("Must specify either index name or key pattern."),
+        _ => {}
+    }
+    match ["expireAfterSeconds", "hidden", "unique", "prepareUnique"]
+        .into_iter()
+        .any(has)
+    {
+        true => Ok(()),
+        false => invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field"),
+    }
 }
 
 /// A number of seconds, or `"off"`.

@@ -58,6 +58,10 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
             let arguments = find_and_modify::arguments(context)?;
             ExplainRequest::FindAndModify(find_and_modify::parse(&arguments)?)
         }
+        known if super::table::find(known).is_some() => {
+            let message = format!("Cannot explain cmd: {known}");
+            return Err(Error::new(Code::IllegalOperation, message));
+        }
         other => {
             let message = format!("Explain failed due to unknown command: {other}");
             return Err(Error::new(Code::CommandNotFound, message));
