@@ -262,14 +262,14 @@ impl<'a> Slot<'a> {
     }
 }
 
+/// An element that a path names by its position, and the parts of the path behind it.
+type Positioned<'a> = (RawBsonRef<'a>, &'a [Box<str>]);
+
 /// `a.0.b` over an array `a`: the element at that position.
 ///
 /// # Errors
 /// 16746 when a document in the array has a field of that name too.
-fn positional<'a>(
-    array: &'a RawArray,
-    rest: &'a [Box<str>],
-) -> Result<Option<(RawBsonRef<'a>, &'a [Box<str>])>> {
+fn positional<'a>(array: &'a RawArray, rest: &'a [Box<str>]) -> Result<Option<Positioned<'a>>> {
     let Some((first, rest)) = rest.split_first() else {
         return Ok(None);
     };
