@@ -152,7 +152,7 @@ impl<'a> Source<'a> {
     fn document_at(&mut self, level: usize) -> Document {
         let mut document = Document::new();
         for _ in 0..self.byte() % 4 {
-            let name = if self.byte() % 2 == 0 {
+            let name = if self.byte().is_multiple_of(2) {
                 self.choose(OPERATORS)
             } else {
                 self.choose(FIELDS)
@@ -170,7 +170,7 @@ impl<'a> Source<'a> {
     fn value_at(&mut self, level: usize) -> Bson {
         match self.byte() % 24 {
             0 => Bson::Null,
-            1 => Bson::Boolean(self.byte() % 2 == 0),
+            1 => Bson::Boolean(self.byte().is_multiple_of(2)),
             2 => Bson::Int32(i32::from(self.byte()) - 5),
             3 => Bson::Int32(self.number() as i32),
             4 => Bson::Int64(self.number() as i64),
@@ -222,7 +222,7 @@ impl<'a> Source<'a> {
 
     /// Any 128 bits are some decimal; small ones are likelier to meet their equals.
     fn decimal(&mut self) -> Bson {
-        if self.byte() % 2 == 0 {
+        if self.byte().is_multiple_of(2) {
             let text = format!(
                 "{}E{}",
                 i32::from(self.byte()) - 9,

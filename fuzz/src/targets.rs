@@ -175,7 +175,7 @@ fn document_examples() -> Vec<Vec<u8>> {
 /// Keys order as values do, and give the values back exactly.
 fn key(input: &[u8]) {
     let mut source = Source::new(input);
-    let direction = if source.byte() % 2 == 0 {
+    let direction = if source.byte().is_multiple_of(2) {
         Direction::Ascending
     } else {
         Direction::Descending
@@ -183,7 +183,7 @@ fn key(input: &[u8]) {
     let (left, right) = (source.value(), source.value());
     let (left_key, left_types) = encoded(&left, direction);
     let (right_key, right_types) = encoded(&right, direction);
-    let expected = with_both(&left, &right, |a, b| compare(a, b));
+    let expected = with_both(&left, &right, compare);
     let expected = if direction == Direction::Ascending {
         expected
     } else {
