@@ -23,7 +23,7 @@ UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 # Parts of messages that show mongod's inside and that nobody acts on: its parse tree, its index builder.
 MESSAGE_NOISE = re.compile(
-    r"ns=\S*?Tree: .*?(?= planner returned error)"
+    r"ns=\S*?Tree: .*? (?=planner returned error)"
     r"|Index build failed: <uuid>: Collection \S+ \( <uuid> \) :: caused by :: "
     r"|Caught exception during index builder .*? initialization on namespace.*?First index spec: .*? :: caused by :: "
     r"| in element with field name '[^']*'",

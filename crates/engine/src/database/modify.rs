@@ -9,7 +9,7 @@ use crate::aggregate::{Value, VariableScope};
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
 use crate::namespace::Namespace;
-use crate::query::{Filter, Projection, malformed};
+use crate::query::{Filter, Projection, Sort, malformed};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
 };
@@ -136,6 +136,8 @@ impl Engine {
             .fields
             .map(|fields| Projection::parse_with(fields, Some(&filter), &context.scope))
             .transpose()?;
+        // Refused before anything runs, so without the words of a running plan.
+        request.sort.map(Sort::parse).transpose()?;
         let outcome = match &request.action {
             Action::Remove => self.find_and_remove(namespace, &find, &filter),
             Action::Update {
