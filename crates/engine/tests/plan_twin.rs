@@ -1,5 +1,6 @@
 //! Every plan against its plain twin: whatever index the planner picks, a walk over all documents must
 //! find the same ones, and both stores must agree. Seeds are printed on failure.
+#![allow(clippy::unwrap_used)]
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, RawArrayBuf, rawdoc};

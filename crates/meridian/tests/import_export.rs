@@ -1,4 +1,5 @@
 //! `meridian import` and `export` against a served directory, as a user runs them.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::{Command, Output};

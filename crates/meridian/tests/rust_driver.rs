@@ -1,5 +1,6 @@
 //! The official Rust driver does a day's work on the built server: what a strict driver
 //! (integer widths, cursor ids, error shapes) accepts. Starts the program on a temporary directory.
+#![allow(clippy::unwrap_used)]
 
 use bson::{Bson, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};

@@ -1,4 +1,5 @@
 //! The server from the outside, over plain sockets: what a driver never sends.
+#![allow(clippy::unwrap_used)]
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use meridian_wire::{DocumentWriter, Header, ReplyFrame};

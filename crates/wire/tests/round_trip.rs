@@ -1,4 +1,5 @@
 //! Frames from the outside: what was written is what is read, and noise is refused.
+#![allow(clippy::unwrap_used)]
 
 use bson::raw::cstr;
 use bson::{RawDocumentBuf, rawdoc};

@@ -150,6 +150,7 @@ impl Walk<'_> {
     }
 
     /// The children of a node by name, with the one under `$` at the matched index.
+    #[allow(clippy::type_complexity)]
     fn children<'n>(&self, node: &'n FieldsNode) -> Result<Cow<'n, [(Box<str>, Node)]>> {
         let Some(matched) = &node.matched else {
             return Ok(Cow::Borrowed(&node.children));

@@ -345,10 +345,14 @@ impl<'a> Prepared<'a> {
 
     fn entries_by_document(&self, indexes: usize) -> Vec<Vec<Vec<Entry>>> {
         let mut by_document = vec![vec![Vec::new(); indexes]; self.documents.len()];
-        for position in 0..indexes {
-            for entry in self.entries.list(position) {
-                by_document[entry.document as usize][position].push(*entry);
-            }
+        let all = (0..indexes).flat_map(|position| {
+            self.entries
+                .list(position)
+                .iter()
+                .map(move |entry| (position, entry))
+        });
+        for (position, entry) in all {
+            by_document[entry.document as usize][position].push(*entry);
         }
         by_document
     }

@@ -63,6 +63,7 @@ fn division_and_remainder() {
 }
 
 #[test]
+#[allow(clippy::excessive_precision)]
 fn doubles_become_decimals_of_fifteen_digits() {
     for (double, text) in [
         (0.1, "0.100000000000000"),
