@@ -224,28 +224,18 @@ fn errors_are_typed() {
 }
 
 #[test]
-fn unacknowledged_and_journaled_writes() {
+fn journaled_writes() {
+    // The driver refuses w: 0 itself; unacknowledged writes are tested over a plain socket.
     with_server(|database| async move {
         let collection: Collection<Document> = database.collection("c");
-        let quiet = WriteConcern::builder().w(Some(0.into())).build();
-        for number in 0..50 {
+        let journaled = WriteConcern::builder().journal(true).build();
+        for number in 0..5 {
             collection
                 .insert_one(doc! {"_id": number})
-                .write_concern(quiet.clone())
+                .write_concern(journaled.clone())
                 .await?;
         }
-        let journaled = WriteConcern::builder().journal(true).build();
-        collection
-            .insert_one(doc! {"_id": "last"})
-            .write_concern(journaled)
-            .await?;
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while collection.count_documents(doc! {}).await? < 51 {
-            assert!(
-                Instant::now() < deadline,
-                "unacknowledged writes are missing"
-            );
-        }
+        assert_eq!(collection.count_documents(doc! {}).await?, 5);
         Ok(())
     });
 }

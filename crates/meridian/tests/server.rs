@@ -147,6 +147,24 @@ fn requests_sent_ahead_are_answered_in_order() {
 }
 
 #[test]
+fn an_unacknowledged_write_is_done_and_not_answered() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    for number in 0..20 {
+        let mut frame = Vec::new();
+        let message = ReplyFrame::begin_message(&mut frame);
+        DocumentWriter::new(&mut frame).elements(&rawdoc! {
+            "insert": "c", "$db": "d", "documents": [{ "_id": number }], "writeConcern": { "w": 0 },
+        });
+        frame[16] |= 2; // more to come
+        message.finish(&mut frame, 1, 0, None).expect("a frame");
+        client.socket.write_all(&frame).expect("sent");
+    }
+    let reply = client.command(&rawdoc! { "count": "c", "$db": "d" });
+    assert_eq!(reply, doc! { "n": 20, "ok": 1.0 });
+}
+
+#[test]
 fn connections_past_the_limit_are_told_why() {
     let server = Server::start(&["--max-connections", "2"]);
     let (mut first, mut second) = (server.connect(), server.connect());
