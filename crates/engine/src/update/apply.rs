@@ -11,7 +11,7 @@ use super::raw::{
     ARRAY, DOCUMENT, Edit, Field, NULL, Value, as_document, fields, splice, write_document,
     write_element, write_indexed,
 };
-use super::tree::{Conflict, ElementsNode, FieldsNode, Node, merge_child, push_part};
+use super::tree::{Child, Conflict, ElementsNode, FieldsNode, Node, merge_child, push_part};
 use super::{ApplyMode, DEPTH_MAX};
 use crate::error::{Code, Error, Result};
 use crate::query::text;
@@ -151,7 +151,7 @@ impl Walk<'_> {
 
     /// The children of a node by name, with the one under `$` at the matched index.
     #[allow(clippy::type_complexity)]
-    fn children<'n>(&self, node: &'n FieldsNode) -> Result<Cow<'n, [(Box<str>, Node)]>> {
+    fn children<'n>(&self, node: &'n FieldsNode) -> Result<Cow<'n, [Child]>> {
         let Some(matched) = &node.matched else {
             return Ok(Cow::Borrowed(&node.children));
         };
@@ -462,7 +462,7 @@ impl Walk<'_> {
 
 /// The field of each child, in the children's order.
 fn find_fields<'d>(
-    children: &[(Box<str>, Node)],
+    children: &[Child],
     document: &'d RawDocument,
 ) -> Result<SmallVec<[Option<Field<'d>>; 4]>> {
     let mut found: SmallVec<[Option<Field<'d>>; 4]> = SmallVec::new();

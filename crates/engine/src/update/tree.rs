@@ -10,6 +10,9 @@ use crate::error::{Code, Error, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// A node under its name, or under its identifier.
+pub(super) type Child = (Box<str>, Node);
+
 /// A step of the tree.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
@@ -25,7 +28,7 @@ pub(super) enum Node {
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldsNode {
     /// Children in the order of [`compare_names`].
-    pub children: Vec<(Box<str>, Node)>,
+    pub children: Vec<Child>,
     /// The child under `$`.
     pub matched: Option<Box<Node>>,
 }
@@ -34,7 +37,7 @@ pub(super) struct FieldsNode {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ElementsNode {
     /// Children by identifier; the empty identifier is `$[]`.
-    pub children: Vec<(Box<str>, Node)>,
+    pub children: Vec<Child>,
 }
 
 /// MongoDB's order of new fields: names that begin with a digit go by their length without
@@ -113,7 +116,7 @@ impl Node {
 
 /// Puts a child among its siblings, or merges it into the one of its name.
 pub(super) fn merge_child(
-    children: &mut Vec<(Box<str>, Node)>,
+    children: &mut Vec<Child>,
     name: Box<str>,
     child: Node,
     path: &mut String,
