@@ -21,7 +21,7 @@ import pytest
 from harness.servers import MERIDIAN, Meridian
 
 SEED = int(os.environ.get("MERIDIAN_CRASH_SEED", time.time_ns() % 1_000_000))
-KILLS = int(os.environ.get("MERIDIAN_CRASH_KILLS", "40"))
+KILLS = int(os.environ.get("MERIDIAN_CRASH_KILLS", "30"))
 WRITER = pathlib.Path(__file__).parent / "writer.py"
 DATABASE, COLLECTION = "crash", "c"
 

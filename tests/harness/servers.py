@@ -166,7 +166,7 @@ class Meridian(Server):
     def command_line(self):
         return [
             str(MERIDIAN), "serve", "--data", str(self.data), "--listen", f"127.0.0.1:{self.port}",
-            "--cache-size", "256MiB", *self.arguments,
+            "--cache-size", "256MiB", "--ttl-sweep-seconds", "1", *self.arguments,
         ]  # fmt: skip
 
 
