@@ -127,7 +127,8 @@ pub fn entries_up_to(
 
 /// The tree and a few key ranges that an access path lies within: enough to compare sizes.
 pub fn coarse_ranges(access: &Access) -> Option<(Tree, KeyRanges)> {
-    const CELLS: usize = 16;
+    // Fewer, and border cells would make a small area look large.
+    const CELLS: usize = 64;
     match access {
         Access::Geo(access) if access.prefixes.len() == 1 => {
             let limits = CoverLimits {
