@@ -2,8 +2,9 @@
 
 use super::dependencies::FieldSet;
 use super::expression::{Expression, VariableScope, Variables, display};
-use super::value::{Value, corrupt, type_name};
+use super::value::{Value, corrupt};
 use crate::error::{Error, Result};
+use crate::query::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A `$replaceRoot` or `$replaceWith`.

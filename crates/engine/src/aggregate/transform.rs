@@ -7,8 +7,9 @@
 
 use super::dependencies::FieldSet;
 use super::expression::{Context, Expression, Node, VariableScope, Variables};
-use super::value::{Value, corrupt, type_name};
+use super::value::{Value, corrupt};
 use crate::error::{Code, Error, Result};
+use crate::query::type_name;
 use bson::raw::CStr;
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 

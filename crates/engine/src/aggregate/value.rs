@@ -6,8 +6,8 @@
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
 use crate::error::{Error, Result};
+use crate::query::type_name;
 use bson::raw::CStr;
-use bson::spec::ElementType;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -425,31 +425,4 @@ pub fn corrupt(error: impl std::fmt::Display) -> Error {
         crate::error::Code::InvalidBSON,
         format!("corrupt BSON: {error}"),
     )
-}
-
-/// MongoDB's name of a BSON type.
-pub fn type_name(kind: ElementType) -> &'static str {
-    match kind {
-        ElementType::Double => "double",
-        ElementType::String => "string",
-        ElementType::EmbeddedDocument => "object",
-        ElementType::Array => "array",
-        ElementType::Binary => "binData",
-        ElementType::Undefined => "undefined",
-        ElementType::ObjectId => "objectId",
-        ElementType::Boolean => "bool",
-        ElementType::DateTime => "date",
-        ElementType::Null => "null",
-        ElementType::RegularExpression => "regex",
-        ElementType::DbPointer => "dbPointer",
-        ElementType::JavaScriptCode => "javascript",
-        ElementType::Symbol => "symbol",
-        ElementType::JavaScriptCodeWithScope => "javascriptWithScope",
-        ElementType::Int32 => "int",
-        ElementType::Timestamp => "timestamp",
-        ElementType::Int64 => "long",
-        ElementType::Decimal128 => "decimal",
-        ElementType::MinKey => "minKey",
-        ElementType::MaxKey => "maxKey",
-    }
 }

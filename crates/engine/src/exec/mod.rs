@@ -191,7 +191,7 @@ impl Drop for Pacer {
 }
 
 /// What was read from the store is not BSON: a damaged file, never the client's fault.
-fn corrupt_document(error: bson::error::Error) -> Error {
+pub(crate) fn corrupt_document(error: bson::error::Error) -> Error {
     Error::new(
         Code::InternalError,
         format!("a stored document cannot be read: {error}"),

@@ -20,16 +20,6 @@ pub(super) enum Operation {
     DeleteRange(Family, Vec<u8>, Vec<u8>),
 }
 
-impl Operation {
-    pub(super) fn size_bytes(&self) -> usize {
-        match self {
-            Operation::Put(_, key, value) => key.len() + value.len(),
-            Operation::Delete(_, key) => key.len(),
-            Operation::DeleteRange(_, start, end) => start.len() + end.len(),
-        }
-    }
-}
-
 impl MemoryStore {
     pub(super) fn write(&self, operations: Vec<Operation>) {
         let mut trees = self.trees.write();

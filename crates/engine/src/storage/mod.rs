@@ -176,13 +176,6 @@ impl Store {
         }
     }
 
-    /// Merges and compresses everything in `[start, end)` into the bottom level.
-    pub fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
-        if let Backend::Rocks(store) = &self.0 {
-            store.compact(family, start, end);
-        }
-    }
-
     /// Figures about memory and background work, by name, for `serverStatus`.
     pub fn statistics(&self) -> Vec<(&'static str, u64)> {
         match &self.0 {
@@ -251,16 +244,6 @@ impl Batch {
         match &self.0 {
             BatchBackend::Rocks(batch) => batch.is_empty(),
             BatchBackend::Memory(operations) => operations.is_empty(),
-        }
-    }
-
-    /// Bytes the batch occupies.
-    pub fn size_bytes(&self) -> usize {
-        match &self.0 {
-            BatchBackend::Rocks(batch) => batch.size_bytes(),
-            BatchBackend::Memory(operations) => {
-                operations.iter().map(memory::Operation::size_bytes).sum()
-            }
         }
     }
 }

@@ -12,10 +12,9 @@
 use super::group_sync::GroupSync;
 use super::{Family, Order, StoreError};
 use rocksdb::{
-    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
-    CompactOptions, DB, DBCompressionType, DBPinnableSlice, DBRawIterator, DataBlockIndexType,
-    FlushOptions, Options, Range, ReadOptions, SnapshotWithThreadMode, WaitForCompactOptions,
-    WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DBPinnableSlice, DBRawIterator, DataBlockIndexType, FlushOptions, Options, Range, ReadOptions,
+    SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -162,13 +161,6 @@ impl RocksStore {
         self.database
             .flush_cfs_opt(&families, &options)
             .map_err(failed)
-    }
-
-    pub(super) fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
-        let mut options = CompactOptions::default();
-        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
-        self.database
-            .compact_range_cf_opt(self.family(family), Some(start), Some(end), &options);
     }
 
     pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
@@ -331,10 +323,6 @@ impl RocksBatch {
 
     pub(super) fn is_empty(&self) -> bool {
         self.operations.is_empty()
-    }
-
-    pub(super) fn size_bytes(&self) -> usize {
-        self.operations.size_in_bytes()
     }
 }
 

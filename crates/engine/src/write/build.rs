@@ -166,7 +166,7 @@ impl Writer {
                 continue_at = Some(key.to_vec());
                 break;
             }
-            let document = RawDocument::from_bytes(value).map_err(super::corrupt_document)?;
+            let document = RawDocument::from_bytes(value).map_err(crate::exec::corrupt_document)?;
             let number = u32::try_from(documents).expect("a page holds few documents");
             for position in &positions {
                 entries.add_for_index(&current, *position, number, document, &key[4..])?;

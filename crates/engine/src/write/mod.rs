@@ -20,7 +20,7 @@ pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
 
 use crate::catalog::{Catalog, Collection, WriteState, statistics_entry};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::storage::{Batch, Family, Store};
 use entries::EntrySet;
 use std::sync::Arc;
@@ -105,12 +105,4 @@ impl Writer {
             self.catalog.put_entry(batch, collection);
         }
     }
-}
-
-/// What was read from the store is not BSON: a damaged file, never the client's fault.
-fn corrupt_document(error: bson::error::Error) -> Error {
-    Error::new(
-        Code::InternalError,
-        format!("a stored document cannot be read: {error}"),
-    )
 }

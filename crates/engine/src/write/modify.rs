@@ -138,7 +138,7 @@ impl Writer {
             Some(None) => Ok(Some(work)),
             Some(Some(bytes)) => {
                 let document =
-                    RawDocumentBuf::from_bytes(bytes).map_err(super::corrupt_document)?;
+                    RawDocumentBuf::from_bytes(bytes).map_err(crate::exec::corrupt_document)?;
                 Work::prepare(collection, work.id_key, document, bypass_validation, decide)
             }
         }

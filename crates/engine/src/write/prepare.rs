@@ -1,13 +1,13 @@
 //! Makes a client's document ready to be stored: identifier first, limits checked, timestamps filled in.
 
 use crate::error::{Code, Error, Result};
+use crate::query::malformed;
+use crate::update::next_timestamp;
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Timestamp, cstr};
 use meridian_value::key::{self, Direction, TypeBits};
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The largest document, in bytes of BSON: MongoDB's limit.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -18,11 +18,11 @@ pub(super) fn normalise(document: &RawDocument) -> Result<Cow<'_, RawDocument>> 
     let mut position_of_id = None;
     let mut empty_timestamp = false;
     for (position, element) in document.iter_elements().enumerate() {
-        let element = element.map_err(invalid_bson)?;
+        let element = element.map_err(malformed)?;
         if position_of_id.is_none() && element.key().as_str() == "_id" {
             position_of_id = Some(position);
         } else if element.element_type() == bson::spec::ElementType::Timestamp {
-            empty_timestamp |= is_empty_timestamp(element.value().map_err(invalid_bson)?);
+            empty_timestamp |= is_empty_timestamp(element.value().map_err(malformed)?);
         }
     }
     let stored = if position_of_id == Some(0) && !empty_timestamp {
@@ -48,19 +48,15 @@ pub(super) fn check_size(document: &RawDocument) -> Result<()> {
     Ok(())
 }
 
-fn invalid_bson(error: bson::error::Error) -> Error {
-    Error::new(Code::InvalidBSON, error.to_string())
-}
-
 fn rebuild(document: &RawDocument) -> Result<RawDocumentBuf> {
     let mut stored = RawDocumentBuf::new();
-    match document.get("_id").map_err(invalid_bson)? {
+    match document.get("_id").map_err(malformed)? {
         Some(id) => stored.append(cstr!("_id"), id),
         None => stored.append(cstr!("_id"), ObjectId::new()),
     }
     let mut seen_id = false;
     for element in document {
-        let (key, value) = element.map_err(invalid_bson)?;
+        let (key, value) = element.map_err(malformed)?;
         if key.as_str() == "_id" && !seen_id {
             seen_id = true;
         } else if is_empty_timestamp(value) {
@@ -82,24 +78,12 @@ fn is_empty_timestamp(value: RawBsonRef<'_>) -> bool {
     )
 }
 
-/// A timestamp that no other call of this process returns.
-fn next_timestamp() -> Timestamp {
-    static COUNTER: AtomicU32 = AtomicU32::new(1);
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs());
-    Timestamp {
-        time: u32::try_from(seconds).unwrap_or(u32::MAX),
-        increment: COUNTER.fetch_add(1, Ordering::Relaxed),
-    }
-}
-
 /// Appends the order-preserving encoding of a document's `_id`.
 ///
 /// # Errors
 /// `InvalidIdField` (53) for arrays, regular expressions, undefined, and documents with `$` names.
 pub fn encode_id(document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
-    let id = document.get("_id").map_err(invalid_bson)?;
+    let id = document.get("_id").map_err(malformed)?;
     let id = id.ok_or_else(|| Error::new(Code::InternalError, "a stored document has no _id"))?;
     check_id(id)?;
     key::encode(id, Direction::Ascending, out, &mut TypeBits::default());
@@ -122,7 +106,7 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
 
 fn check_id_document(id: &RawDocument) -> Result<()> {
     for element in id {
-        let (key, _) = element.map_err(invalid_bson)?;
+        let (key, _) = element.map_err(malformed)?;
         if key.as_str().starts_with('$') {
             return Err(Error::new(
                 Code::DollarPrefixedFieldName,

@@ -1,7 +1,6 @@
 //! A command's own fields: found in one pass, then taken out by type, with MongoDB's messages.
 
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
-use bson::spec::ElementType;
 use meridian_engine::{Code, Error, Result};
 
 /// The known fields that a document has.
@@ -269,29 +268,7 @@ pub fn integer(value: RawBsonRef<'_>) -> Option<i64> {
 
 /// MongoDB's name of a value's type.
 pub fn type_name(value: RawBsonRef<'_>) -> &'static str {
-    match value.element_type() {
-        ElementType::Double => "double",
-        ElementType::String => "string",
-        ElementType::EmbeddedDocument => "object",
-        ElementType::Array => "array",
-        ElementType::Binary => "binData",
-        ElementType::Undefined => "undefined",
-        ElementType::ObjectId => "objectId",
-        ElementType::Boolean => "bool",
-        ElementType::DateTime => "date",
-        ElementType::Null => "null",
-        ElementType::RegularExpression => "regex",
-        ElementType::DbPointer => "dbPointer",
-        ElementType::JavaScriptCode => "javascript",
-        ElementType::Symbol => "symbol",
-        ElementType::JavaScriptCodeWithScope => "javascriptWithScope",
-        ElementType::Int32 => "int",
-        ElementType::Timestamp => "timestamp",
-        ElementType::Int64 => "long",
-        ElementType::Decimal128 => "decimal",
-        ElementType::MinKey => "minKey",
-        ElementType::MaxKey => "maxKey",
-    }
+    meridian_engine::query::type_name(value.element_type())
 }
 
 /// The code that goes with MongoDB's "collection name has invalid type" message; it differs

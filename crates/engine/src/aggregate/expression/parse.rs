@@ -3,8 +3,9 @@
 use super::node::{Constant, Context, Node};
 use super::table::{self, Arity, Entry, Named, Operator};
 use super::{Value, Variables, date_math, folding_error, regex};
-use crate::aggregate::value::{corrupt, type_name};
+use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
+use crate::query::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// The variables an expression may name besides the built-in ones: those of the
