@@ -1,9 +1,11 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::CollectionOptions;
+use super::{CollectionOptions, Counted};
 use crate::error::Result;
+use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
+use crate::storage::Family;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -122,6 +124,10 @@ impl Collection {
         documents: Tree,
         options: CollectionOptions,
     ) -> Self {
+        let state = CollectionState::default();
+        state
+            .counted
+            .insert(Family::Documents, documents, Summary::empty());
         Self {
             namespace,
             uuid: random_uuid(),
@@ -129,7 +135,7 @@ impl Collection {
             options: Arc::new(options),
             indexes: Vec::new(),
             keys: CollectionKeys::default(),
-            state: Arc::default(),
+            state: Arc::new(state),
         }
     }
 
@@ -169,6 +175,7 @@ pub struct CollectionState {
     writing: Mutex<WriteState>,
     documents: AtomicI64,
     bytes: AtomicI64,
+    counted: Counted,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -186,12 +193,18 @@ impl CollectionState {
             writing: Mutex::default(),
             documents: documents.into(),
             bytes: bytes.into(),
+            counted: Counted::default(),
         }
     }
 
     /// Enters the commit critical section of the collection.
     pub fn lock(&self) -> MutexGuard<'_, WriteState> {
         self.writing.lock()
+    }
+
+    /// The summaries of its trees.
+    pub fn counted(&self) -> &Counted {
+        &self.counted
     }
 
     /// Number of documents, exact.

@@ -8,19 +8,22 @@
 //!
 //! ```text
 //! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}]}
-//! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
+//! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE), whether the commit's documents
+//!                                     are new (0) or replace others (1); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
 //! ```
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
 mod collection;
+mod counted;
 mod options;
 mod persist;
 
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
+pub use counted::{Counted, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
-pub use persist::statistics_entry;
+pub use persist::{DocumentPuts, statistics_entry};
 
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;

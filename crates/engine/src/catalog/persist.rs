@@ -2,6 +2,7 @@
 
 use super::{Collection, CollectionOptions, CollectionState, Index, Tree, delete_tree};
 use crate::error::{Code, Error, Result};
+use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
 use crate::namespace::Namespace;
 use crate::storage::{Batch, Family, Order, Store};
@@ -76,11 +77,27 @@ pub(super) fn delete_collection(batch: &mut Batch, collection: &Collection) {
     }
 }
 
+/// Whether the documents that a commit puts are new. Index entries need no such mark: an entry is
+/// put once and deleted before it is put again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentPuts {
+    /// None of them was there.
+    New = 0,
+    /// Each replaces one with the same `_id`.
+    Replacing = 1,
+}
+
 /// The key and value that hold a collection's totals; they are part of every commit.
-pub fn statistics_entry(tree: Tree, documents: i64, bytes: i64) -> ([u8; 5], [u8; 16]) {
-    let mut value = [0; 16];
+pub fn statistics_entry(
+    tree: Tree,
+    documents: i64,
+    bytes: i64,
+    puts: DocumentPuts,
+) -> ([u8; 5], [u8; 17]) {
+    let mut value = [0; 17];
     value[..8].copy_from_slice(&documents.to_le_bytes());
-    value[8..].copy_from_slice(&bytes.to_le_bytes());
+    value[8..16].copy_from_slice(&bytes.to_le_bytes());
+    value[16] = puts as u8;
     (statistics_key(tree), value)
 }
 
@@ -150,6 +167,11 @@ fn decode_collection(
         .unwrap_or(Some((0, 0)))
         .ok_or_else(|| corrupt(&name))?;
     let state = Arc::new(CollectionState::with_totals(count, bytes));
+    let ready = indexes.iter().filter(|index| index.ready);
+    let trees = ready.map(|index| (Family::Indexes, index.tree));
+    for (family, tree) in trees.chain([(Family::Documents, documents)]) {
+        state.counted().insert(family, tree, Summary::unknown());
+    }
     let (options, keys) = (Arc::new(options), CollectionKeys::default());
     Ok(Collection {
         namespace,

@@ -1,4 +1,5 @@
-//! The thread that sweeps TTL indexes and closes idle cursors. It ends with the engine.
+//! The threads that sweep TTL indexes and close idle cursors, and that keep summaries fine. They end
+//! with the engine.
 
 use super::Engine;
 use crate::catalog::Collection;
@@ -14,8 +15,37 @@ use std::time::{Duration, Instant};
 /// How soon a changed interval, a shutdown or an idle cursor is noticed.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Starts the thread.
+/// Starts the threads.
 pub(super) fn start(engine: &Arc<Engine>) {
+    start_sweeping(engine);
+    start_learning(engine);
+}
+
+fn start_learning(engine: &Arc<Engine>) {
+    let queue = engine.writer.summary_queue();
+    engine.writer.queue_unlearnt();
+    let engine = Arc::downgrade(engine);
+    let work = move || {
+        loop {
+            queue.wait(TICK);
+            let Some(engine) = engine.upgrade() else {
+                return;
+            };
+            if engine.is_stopped() {
+                return;
+            }
+            if let Err(error) = engine.writer.learn_queued() {
+                tracing::error!(%error, "a summary could not be learnt; counts walk entries meanwhile");
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("summaries".into())
+        .spawn(work)
+        .expect("a thread can be started when the engine is opened");
+}
+
+fn start_sweeping(engine: &Arc<Engine>) {
     let engine = Arc::downgrade(engine);
     let work = move || {
         let mut last = Instant::now();

@@ -27,6 +27,7 @@ const SHARE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// A plan together with what it runs on.
 pub(crate) struct Prepared {
     pub collection: Arc<Collection>,
+    pub store: Store,
     pub snapshot: Snapshot,
     pub plan: Plan,
     pub context: Context,
@@ -38,7 +39,13 @@ impl Prepared {
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
-        exec::count(&self.plan, &self.collection, &self.snapshot, &self.context)
+        exec::count(
+            &self.plan,
+            &self.collection,
+            &self.store,
+            &self.snapshot,
+            &self.context,
+        )
     }
 }
 
@@ -180,6 +187,7 @@ impl Engine {
         };
         Ok(Some(Prepared {
             collection,
+            store: self.store.clone(),
             snapshot,
             plan,
             context,

@@ -1,5 +1,7 @@
 //! From a plan to the nodes that run it.
 
+use super::counted::TreeRanges;
+use super::counted_area;
 use super::{
     CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
     LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
@@ -10,7 +12,7 @@ use crate::geo::{CoverLimits, CoveredRange, cover};
 use crate::index::bounds::{ByteRange, FieldBounds, byte_ranges};
 use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
 use crate::query::Filter;
-use crate::storage::{Order, Snapshot};
+use crate::storage::{Order, Snapshot, Store};
 use meridian_value::key::{Direction, TypeBits, encode, encode_cell};
 use meridian_value::with_raw;
 use std::sync::Arc;
@@ -59,9 +61,15 @@ pub fn rows(
 pub fn count(
     plan: &Plan,
     collection: &Collection,
+    store: &Store,
     snapshot: &Snapshot,
     context: &Context,
 ) -> Result<u64> {
+    if plan.counts_by_entries()
+        && let Some(counted) = count_by_summary(&plan.access, collection, store, context)?
+    {
+        return Ok(counted);
+    }
     let builder = Builder {
         collection,
         snapshot,
@@ -83,6 +91,26 @@ pub fn count(
         found += 1;
     }
     Ok(found)
+}
+
+/// The number of documents of an access path whose entries prove the match, from a summary; `None`
+/// when it cannot tell.
+///
+/// # Errors
+/// Storage failures, time limits.
+pub fn count_by_summary(
+    access: &Access,
+    collection: &Collection,
+    store: &Store,
+    context: &Context,
+) -> Result<Option<u64>> {
+    if let Access::Geo(access) = access {
+        return counted_area::count(access, collection, store, context);
+    }
+    match TreeRanges::of(access, collection) {
+        Some(ranges) => ranges.count(collection, store, context),
+        None => Ok(None),
+    }
 }
 
 /// The number of entries of an access path, counted up to `at_most`.

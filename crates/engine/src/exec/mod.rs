@@ -6,6 +6,8 @@
 
 mod build;
 mod collection;
+mod counted;
+mod counted_area;
 mod fetch;
 mod filter;
 mod geo;
@@ -16,7 +18,7 @@ mod project;
 mod sort;
 mod union;
 
-pub use build::{coarse_ranges, count, entries_up_to, nothing, rows};
+pub use build::{coarse_ranges, count, count_by_summary, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
 pub use fetch::FetchRows;
 pub use filter::FilterRows;

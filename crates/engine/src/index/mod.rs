@@ -16,6 +16,7 @@ mod hash;
 mod sink;
 pub mod spec;
 mod sphere;
+pub mod summary;
 
 pub use collection::CollectionKeys;
 pub use entry::EntryLayout;

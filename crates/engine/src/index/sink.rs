@@ -12,6 +12,9 @@ impl Multikey {
     pub const NONE: Multikey = Multikey(0);
     /// Set when a geometry has several cells: several entries without any array.
     const CELLS: u64 = 1 << 63;
+    /// Set when a geometry is no point: its entries may lie in coarse cells. Says nothing about how
+    /// many entries there are.
+    const SHAPES: u64 = 1 << 62;
 
     /// Every field may have several values: what is assumed where nothing is known.
     pub const ALL: Multikey = Multikey(u64::MAX);
@@ -24,9 +27,18 @@ impl Multikey {
         self.0 |= Self::CELLS;
     }
 
+    pub(super) fn set_shapes(&mut self) {
+        self.0 |= Self::SHAPES;
+    }
+
     /// True when documents may have several entries.
     pub fn is_multikey(self) -> bool {
-        self.0 != 0
+        self.0 & !Self::SHAPES != 0
+    }
+
+    /// True when some geometry may be no point.
+    pub fn holds_shapes(self) -> bool {
+        self.0 & Self::SHAPES != 0
     }
 
     /// True when the values of this field (by position in the key pattern) may come from an array.

@@ -171,7 +171,10 @@ fn cells<'a>(
                 lon: position.lon,
                 lat: position.lat,
             },
-            None => Located::InDocument,
+            None => {
+                multikey.set_shapes();
+                Located::InDocument
+            }
         };
         choices.extend(cells.iter().map(|cell| Choice::Cell(cell.id(), located)));
     }

@@ -10,6 +10,7 @@ use super::unique::UniqueChecker;
 use crate::catalog::{Collection, delete_tree};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
+use crate::index::summary::Summary;
 use crate::namespace::Namespace;
 use crate::storage::{Family, Order};
 use bson::raw::RawDocument;
@@ -48,7 +49,9 @@ impl Writer {
         }
         let built = self.backfill(namespace, &names, progress);
         let published = match built {
-            Ok(()) => self.publish_ready(namespace, &names),
+            Ok(()) => self
+                .publish_ready(namespace, &names)
+                .and_then(|()| self.learn_all(&*self.catalog.require(namespace)?.state)),
             Err(error) => {
                 self.withdraw(namespace, &names)?;
                 Err(error)
@@ -70,6 +73,10 @@ impl Writer {
             for spec in specs {
                 let mut index = self.catalog.new_index(spec, batch)?;
                 index.ready = empty;
+                if empty {
+                    let counted = collection.state.counted();
+                    counted.insert(Family::Indexes, index.tree, Summary::empty());
+                }
                 collection.indexes.push(Arc::new(index));
             }
             Ok(empty)
@@ -81,6 +88,8 @@ impl Writer {
             for index in &mut collection.indexes {
                 if names.contains(&index.spec.name) {
                     *index = Arc::new(index.built());
+                    let counted = collection.state.counted();
+                    counted.insert(Family::Indexes, index.tree, Summary::unknown());
                 }
             }
             Ok(())
@@ -97,6 +106,7 @@ impl Writer {
                 let doomed = names.contains(&index.spec.name);
                 if doomed {
                     delete_tree(batch, Family::Indexes, index.tree);
+                    collection.state.counted().remove(index.tree);
                 }
                 !doomed
             });

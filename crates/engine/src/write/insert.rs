@@ -3,8 +3,10 @@
 use super::entries::{Entry, EntrySet};
 use super::prepare::{encode_id, normalise};
 use super::unique::{UniqueChecker, duplicate_id};
-use super::{Durability, WriteError, Writer};
-use crate::catalog::{Collection, ValidationAction, ValidationLevel, WriteState};
+use super::{Durability, Totals, WriteError, Writer};
+use crate::catalog::{
+    Collection, DocumentPuts, Summaries, ValidationAction, ValidationLevel, WriteState,
+};
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
 use crate::query::validation_failure;
@@ -169,7 +171,14 @@ impl Writer {
             &mut batch,
         );
         self.note_multikey(collection, &prepared.entries, &mut batch);
-        self.commit(collection, batch, inserted as i64, bytes as i64)?;
+        let totals = Totals {
+            documents_added: inserted as i64,
+            bytes_added: bytes as i64,
+            puts: DocumentPuts::New,
+        };
+        self.commit(collection, batch, &totals, |summaries| {
+            prepared.summarise(collection, &refused, summaries);
+        })?;
         prepared.remember_largest_id(writing);
         Ok(inserted)
     }
@@ -332,6 +341,22 @@ impl<'a> Prepared<'a> {
             key: start..self.ids.len(),
         });
         Ok(())
+    }
+
+    /// Tells the summaries what was inserted.
+    fn summarise(&self, collection: &Collection, refused: &Refused, summaries: &mut Summaries) {
+        let documents = self.documents.iter().enumerate();
+        let ids = documents
+            .filter(|(number, _)| !refused.contains(*number))
+            .map(|(_, document)| &self.ids[document.key.clone()][4..]);
+        summaries.add(collection.documents, ids);
+        for (position, index) in collection.indexes.iter().enumerate() {
+            let entries = self.entries.list(position).iter();
+            let keys = entries
+                .filter(|entry| !refused.contains(entry.document as usize))
+                .map(|entry| &self.entries.key(entry)[4..]);
+            summaries.add(index.tree, keys);
+        }
     }
 
     fn ids_ascend(&self) -> bool {

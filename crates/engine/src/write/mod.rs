@@ -12,14 +12,16 @@ mod entries;
 mod insert;
 mod modify;
 mod prepare;
+mod summaries;
 mod unique;
 
 pub use build::BuildProgress;
 pub use insert::{InsertOptions, InsertOutcome};
 pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
+pub use summaries::SummaryQueue;
 
-use crate::catalog::{Catalog, Collection, WriteState, statistics_entry};
+use crate::catalog::{Catalog, Collection, DocumentPuts, Summaries, WriteState, statistics_entry};
 use crate::error::{Error, Result};
 use crate::storage::{Batch, Family, Store};
 use entries::EntrySet;
@@ -44,17 +46,29 @@ pub struct WriteError {
     pub error: Error,
 }
 
+/// What a commit does to the collection's totals.
+struct Totals {
+    documents_added: i64,
+    bytes_added: i64,
+    puts: DocumentPuts,
+}
+
 /// Commits changes to collections of one store.
 #[derive(Clone)]
 pub struct Writer {
     store: Store,
     catalog: Arc<Catalog>,
+    queue: Arc<SummaryQueue>,
 }
 
 impl Writer {
     /// A writer for the store and its catalogue.
     pub fn new(store: Store, catalog: Arc<Catalog>) -> Self {
-        Self { store, catalog }
+        Self {
+            store,
+            catalog,
+            queue: Arc::default(),
+        }
     }
 
     /// Waits until what was written is as durable as asked for.
@@ -77,21 +91,34 @@ impl Writer {
                 .is_some_and(|now| Arc::ptr_eq(&now, collection))
     }
 
-    /// Writes the batch with the collection's new totals. The caller holds the write lock.
+    /// Writes the batch with the collection's new totals, and brings its summaries up to date. The
+    /// caller holds the write lock.
     fn commit(
         &self,
         collection: &Collection,
         mut batch: Batch,
-        documents_added: i64,
-        bytes_added: i64,
+        change: &Totals,
+        summarise: impl FnOnce(&mut Summaries),
     ) -> Result<()> {
-        let documents = collection.state.documents() + documents_added;
-        let bytes = collection.state.bytes() + bytes_added;
-        let (key, value) = statistics_entry(collection.documents, documents, bytes);
+        let state = &collection.state;
+        let documents = state.documents() + change.documents_added;
+        let bytes = state.bytes() + change.bytes_added;
+        let (key, value) = statistics_entry(collection.documents, documents, bytes, change.puts);
         batch.put(Family::Catalog, &key, &value);
-        self.store.write(batch)?;
-        collection.state.set_totals(documents, bytes);
-        Ok(())
+        state.counted().begin_commit(&self.store);
+        let written = self.store.write(batch);
+        let mut wants_walk = false;
+        state.counted().end_commit(|summaries| {
+            if written.is_ok() {
+                summarise(summaries);
+                state.set_totals(documents, bytes);
+                wants_walk = summaries.wants_walk();
+            }
+        });
+        if wants_walk {
+            self.queue.push(&collection.state);
+        }
+        Ok(written?)
     }
 
     /// Remembers, in the same commit, which indexes this batch makes multikey.

@@ -3,11 +3,11 @@
 //! The query ran on a snapshot without locks. The change is worked out on what it saw; under the write
 //! lock each document is compared with its newest state, and worked out again where it has changed.
 
-use super::Writer;
 use super::entries::{Entry, EntrySet};
 use super::insert::validate;
 use super::unique::UniqueChecker;
-use crate::catalog::Collection;
+use super::{Totals, Writer};
+use crate::catalog::{Collection, DocumentPuts, Summaries};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::{Batch, Family};
@@ -169,7 +169,16 @@ impl Writer {
             }
         }
         if !batch.is_empty() {
-            self.commit(collection, batch, documents_added, bytes_added)?;
+            let totals = Totals {
+                documents_added,
+                bytes_added,
+                puts: DocumentPuts::Replacing,
+            };
+            self.commit(collection, batch, &totals, |summaries| {
+                works
+                    .iter()
+                    .for_each(|work| work.summarise(collection, summaries));
+            })?;
         }
         Ok(works
             .into_iter()
@@ -264,11 +273,29 @@ impl Work {
         }
         for position in 0..collection.indexes.len() {
             self.compare_entries(position, &mut |old, new| {
-                if let Some(new) = new {
-                    batch.put(Family::Indexes, self.new.key(new), self.new.value(new));
-                } else if let Some(old) = old {
+                // An entry with a new value goes and comes too: in the log every put is a new entry.
+                if let Some(old) = old {
                     batch.delete(Family::Indexes, self.old.key(old));
                 }
+                if let Some(new) = new {
+                    batch.put(Family::Indexes, self.new.key(new), self.new.value(new));
+                }
+            });
+        }
+    }
+
+    /// Tells the summaries what was changed.
+    fn summarise(&self, collection: &Collection, summaries: &mut Summaries) {
+        match &self.change {
+            Change::Keep => return,
+            Change::Replace(_) => {}
+            Change::Remove => summaries.remove(collection.documents, [&self.id_key[4..]]),
+        }
+        for (position, index) in collection.indexes.iter().enumerate() {
+            self.compare_entries(position, &mut |old, new| match (old, new) {
+                (Some(old), None) => summaries.remove(index.tree, [&self.old.key(old)[4..]]),
+                (None, Some(new)) => summaries.add(index.tree, [&self.new.key(new)[4..]]),
+                _ => {}
             });
         }
     }

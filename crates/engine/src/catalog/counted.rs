@@ -1,0 +1,224 @@
+//! The summaries of a collection's trees, kept in step with what is committed.
+//!
+//! A writer tells [`Counted`] before it writes a batch and, after it, what came and went. In between a
+//! reader is given the snapshot from before, so that the summaries and the snapshot of a [`Moment`]
+//! always agree: a count is exact at a point in time. Nobody waits for a write to the storage.
+
+use super::Tree;
+use crate::index::summary::{Span, Summary, Walked};
+use crate::storage::{Family, Snapshot, Store};
+use parking_lot::{RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The summaries of one collection.
+#[derive(Default)]
+pub struct Counted {
+    state: RwLock<Summaries>,
+    /// Whether the collection waits for its summaries to be worked on.
+    queued: AtomicBool,
+}
+
+/// The summaries, and the snapshot to read with while a commit is under way.
+#[derive(Default)]
+pub struct Summaries {
+    before: Option<Snapshot>,
+    trees: Vec<TreeSummary>,
+}
+
+struct TreeSummary {
+    family: Family,
+    tree: Tree,
+    summary: Summary,
+}
+
+/// A point in time: a snapshot, and summaries that count exactly what is in it. Writers cannot finish
+/// a commit while it is held: let go of it before anything long.
+pub struct Moment<'c> {
+    /// What is committed.
+    pub snapshot: Snapshot,
+    summaries: RwLockReadGuard<'c, Summaries>,
+}
+
+impl Moment<'_> {
+    /// The summary of a tree; `None` for a tree that has none yet, or is gone.
+    pub fn summary(&self, tree: Tree) -> Option<&Summary> {
+        let found = self.summaries.trees.iter().find(|one| one.tree == tree);
+        found.map(|one| &one.summary)
+    }
+}
+
+/// A part of a tree to be walked on a snapshot, see [`Counted::begin_walk`].
+pub struct Walk {
+    /// The family of the tree.
+    pub family: Family,
+    /// The tree.
+    pub tree: Tree,
+    /// Which part.
+    pub span: Span,
+    /// What to walk it on.
+    pub snapshot: Snapshot,
+}
+
+/// What is known about the summaries of a collection.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SummaryFigures {
+    /// Trees with a summary.
+    pub trees: u64,
+    /// Of these, trees that are still being learnt: counts walk entries meanwhile.
+    pub incomplete: u64,
+    /// Entries that are counted.
+    pub entries: u64,
+    /// Bytes of memory, about.
+    pub bytes: u64,
+}
+
+impl Counted {
+    /// The present.
+    pub fn moment(&self, store: &Store) -> Moment<'_> {
+        let summaries = self.state.read();
+        Moment {
+            snapshot: summaries.present(store),
+            summaries,
+        }
+    }
+
+    /// To be called, under the collection's write lock, before a batch is written.
+    pub fn begin_commit(&self, store: &Store) {
+        let before = store.snapshot();
+        self.state.write().before = Some(before);
+    }
+
+    /// To be called when the batch is written, or could not be, with what it changes.
+    pub fn end_commit(&self, change: impl FnOnce(&mut Summaries)) {
+        let mut state = self.state.write();
+        change(&mut state);
+        // Released after the lock: giving a snapshot back takes a lock of the storage.
+        let before = state.before.take();
+        drop(state);
+        drop(before);
+    }
+
+    /// Adds the summary of a tree; it replaces one the tree had.
+    pub fn insert(&self, family: Family, tree: Tree, summary: Summary) {
+        let mut state = self.state.write();
+        state.trees.retain(|one| one.tree != tree);
+        state.trees.push(TreeSummary {
+            family,
+            tree,
+            summary,
+        });
+    }
+
+    /// Takes the summary of a tree away.
+    pub fn remove(&self, tree: Tree) {
+        self.state.write().trees.retain(|one| one.tree != tree);
+    }
+
+    /// The next part of a tree to walk, if there is one. The caller walks it and calls
+    /// [`Self::end_walk`].
+    pub fn begin_walk(&self, store: &Store) -> Option<Walk> {
+        let mut state = self.state.write();
+        let snapshot = state.present(store);
+        let (one, span) = state
+            .trees
+            .iter_mut()
+            .find_map(|one| one.summary.begin_recount().map(|span| (one, span)))?;
+        Some(Walk {
+            family: one.family,
+            tree: one.tree,
+            span,
+            snapshot,
+        })
+    }
+
+    /// Installs what a walk found; `None` gives the walk up.
+    pub fn end_walk(&self, tree: Tree, walked: Option<Walked>) {
+        let mut state = self.state.write();
+        let Some(one) = state.trees.iter_mut().find(|one| one.tree == tree) else {
+            return;
+        };
+        match walked {
+            None => one.summary.abandon_recount(),
+            Some(walked) => {
+                if !one.summary.finish_recount(walked) {
+                    report_disagreement(tree);
+                }
+            }
+        }
+    }
+
+    /// Whether some summary has something to learn or to cut.
+    pub fn wants_walk(&self) -> bool {
+        let state = self.state.read();
+        state.trees.iter().any(|one| one.summary.wants_recount())
+    }
+
+    /// Notes that the collection is queued; true when it was not.
+    pub fn queue(&self) -> bool {
+        !self.queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that the collection is queued no longer.
+    pub fn unqueue(&self) {
+        self.queued.store(false, Ordering::Release);
+    }
+
+    /// Hands every complete summary out, for saving.
+    pub fn each_complete(&self, visit: &mut dyn FnMut(Tree, &Summary)) {
+        for one in &self.state.read().trees {
+            if one.summary.is_complete() {
+                visit(one.tree, &one.summary);
+            }
+        }
+    }
+
+    /// What is known about the summaries.
+    pub fn figures(&self) -> SummaryFigures {
+        let mut figures = SummaryFigures::default();
+        for one in &self.state.read().trees {
+            figures.trees += 1;
+            figures.incomplete += u64::from(!one.summary.is_complete());
+            figures.entries += one.summary.entries();
+            figures.bytes += one.summary.bytes() as u64;
+        }
+        figures
+    }
+}
+
+impl Summaries {
+    /// Keys of a tree that came, each of them new; with or without the tree's prefix they would sort
+    /// alike, they are given without it.
+    pub fn add<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
+            one.summary.add(keys);
+        }
+    }
+
+    /// Keys of a tree that went, each of which was there.
+    pub fn remove<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree)
+            && !one.summary.remove(keys)
+        {
+            report_disagreement(tree);
+        }
+    }
+
+    /// Whether some summary has something to learn or to cut.
+    pub fn wants_walk(&self) -> bool {
+        self.trees.iter().any(|one| one.summary.wants_recount())
+    }
+
+    fn present(&self, store: &Store) -> Snapshot {
+        match &self.before {
+            Some(before) => before.clone(),
+            None => store.snapshot(),
+        }
+    }
+}
+
+fn report_disagreement(tree: Tree) {
+    tracing::error!(
+        tree = tree.0,
+        "a summary disagreed with its tree and is learnt anew; please report this"
+    );
+}

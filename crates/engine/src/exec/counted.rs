@@ -1,0 +1,284 @@
+//! Counts ranges of keys from summaries: only the pieces at their ends are walked.
+//!
+//! In: an access path whose entries alone prove the match. Out: the exact number, or `None` where the
+//! summary cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
+//! then the entries are walked.
+
+use super::index::settled_ranges;
+use super::{Context, Pacer, parallel};
+use crate::catalog::{Collection, Moment, Tree};
+use crate::error::Result;
+use crate::index::bounds::ByteRange;
+use crate::index::summary::{Hint, Piece};
+use crate::plan::{Access, Branch};
+use crate::storage::{Family, Order, Snapshot, Store};
+use meridian_value::key::Direction;
+
+/// Entries in all pieces from which on they are worth a second core.
+const ENTRIES_ALONE: u64 = 8_192;
+
+/// Entries that a span is taken to have where nobody knows.
+const ENTRIES_OF_A_SPAN: u64 = 8;
+
+/// Ranges of one tree, ascending and disjoint, whose every entry counts.
+pub(super) struct TreeRanges {
+    pub family: Family,
+    pub tree: Tree,
+    pub ranges: Vec<ByteRange>,
+}
+
+impl TreeRanges {
+    /// The ranges of an access path; `None` when its entries must be tested or de-duplicated.
+    pub fn of(access: &Access, collection: &Collection) -> Option<Self> {
+        match access {
+            Access::Index(access) => {
+                let ranges = settled_ranges(access)?;
+                let counts_once = !access.index.multikey().is_multikey()
+                    || (access.bounds.len() == 1 && access.bounds[0].is_single_point());
+                counts_once.then_some(Self {
+                    family: Family::Indexes,
+                    tree: access.index.tree,
+                    ranges,
+                })
+            }
+            Access::Primary(access) => Some(Self {
+                family: Family::Documents,
+                tree: collection.documents,
+                ranges: access.bounds.ranges(Direction::Ascending),
+            }),
+            Access::Collection(_) => Some(Self {
+                family: Family::Documents,
+                tree: collection.documents,
+                ranges: vec![ByteRange::prefixed(Vec::new())],
+            }),
+            Access::Union(branches) => Self::union(branches, collection),
+            Access::Nothing | Access::Geo(_) => None,
+        }
+    }
+
+    /// The ranges of all branches together, when they are ranges of the same tree.
+    fn union(branches: &[Branch], collection: &Collection) -> Option<Self> {
+        let is_proven = branches.iter().all(|branch| branch.residual.is_none());
+        let mut parts = branches
+            .iter()
+            .map(|branch| Self::of(&branch.access, collection));
+        let mut all = parts.next().filter(|_| is_proven)??;
+        for part in parts {
+            let part = part.filter(|part| part.tree == all.tree)?;
+            all.ranges.extend(part.ranges);
+        }
+        all.ranges = merged(all.ranges);
+        Some(all)
+    }
+
+    /// The exact number of entries; `None` when the summary does not know.
+    pub fn count(
+        &self,
+        collection: &Collection,
+        store: &Store,
+        context: &Context,
+    ) -> Result<Option<u64>> {
+        let moment = collection.state.counted().moment(store);
+        let Some((whole, pieces)) = self.take(&moment) else {
+            return Ok(None);
+        };
+        let snapshot = moment.snapshot.clone();
+        // Writers go on while the pieces are walked on the snapshot.
+        drop(moment);
+        Ok(Some(whole + pieces.count(&snapshot, context)?))
+    }
+
+    /// What whole ranges of the summary give, and the pieces that are left.
+    pub fn take(&self, moment: &Moment<'_>) -> Option<(u64, Pieces)> {
+        let summary = moment.summary(self.tree)?;
+        let mut pieces = Pieces::new(self.family, self.tree);
+        let (mut whole, mut hint) = (0, Hint::default());
+        for range in &self.ranges {
+            whole +=
+                summary.count_from(&mut hint, &range.start, Some(&range.end), &mut |piece| {
+                    pieces.push(&piece, ());
+                })?;
+        }
+        Some((whole, pieces))
+    }
+}
+
+/// Sorted, with overlapping ranges joined.
+fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+    ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
+    let mut joined: Vec<ByteRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => {
+                if range.end > last.end {
+                    last.end = range.end;
+                }
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Pieces of ranges that have to be walked, ascending, each with a mark of the caller's.
+pub(super) struct Pieces<M = ()> {
+    family: Family,
+    tree: Tree,
+    /// `tree ++ start` and `tree ++ end` of all pieces, one behind the other.
+    keys: Vec<u8>,
+    pieces: Vec<Bounds<M>>,
+    entries_max: u64,
+}
+
+struct Bounds<M> {
+    start_at: usize,
+    end_at: usize,
+    mark: M,
+}
+
+impl<M: Copy + Sync> Pieces<M> {
+    pub fn new(family: Family, tree: Tree) -> Self {
+        Self {
+            family,
+            tree,
+            keys: Vec::new(),
+            pieces: Vec::new(),
+            entries_max: 0,
+        }
+    }
+
+    /// Adds a piece behind the others.
+    pub fn push(&mut self, piece: &Piece<'_>, mark: M) {
+        self.push_span(piece.start, piece.end, mark);
+        self.entries_max += u64::from(piece.entries_max);
+    }
+
+    /// Adds the keys from `start` up to `end` (`None`: to the end of the tree) behind the others.
+    pub fn push_span(&mut self, start: &[u8], end: Option<&[u8]>, mark: M) {
+        let start_at = self.keys.len();
+        self.keys.extend_from_slice(&self.tree.prefix());
+        self.keys.extend_from_slice(start);
+        let end_at = self.keys.len();
+        match end {
+            Some(end) => {
+                self.keys.extend_from_slice(&self.tree.prefix());
+                self.keys.extend_from_slice(end);
+            }
+            None => self.keys.extend_from_slice(&self.tree.range().1),
+        }
+        self.pieces.push(Bounds {
+            start_at,
+            end_at,
+            mark,
+        });
+        self.entries_max += ENTRIES_OF_A_SPAN;
+    }
+
+    /// The number of entries in all pieces.
+    pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
+        self.count_where(snapshot, context, &|_, _, _| true)
+    }
+
+    /// The number of entries that pass `test`, which gets a piece's mark, key and value; many pieces
+    /// are walked as two halves.
+    pub fn count_where(
+        &self,
+        snapshot: &Snapshot,
+        context: &Context,
+        test: &(dyn Fn(M, &[u8], &[u8]) -> bool + Sync),
+    ) -> Result<u64> {
+        let count = |pieces: std::ops::Range<usize>| {
+            let mut found = 0;
+            self.walk(pieces, snapshot, context, &mut |mark, key, value| {
+                found += u64::from(test(mark, key, value));
+            })?;
+            Ok(found)
+        };
+        let all = 0..self.pieces.len();
+        if self.entries_max < ENTRIES_ALONE || all.len() < 2 {
+            return count(all);
+        }
+        let middle = all.len() / 2;
+        let (a, b): (Result<u64>, Result<u64>) =
+            parallel::join(|| count(0..middle), || count(middle..all.end));
+        Ok(a? + b?)
+    }
+
+    /// Hands every entry of all pieces to `visit`, in order.
+    pub fn each(
+        &self,
+        snapshot: &Snapshot,
+        context: &Context,
+        visit: &mut dyn FnMut(M, &[u8], &[u8]),
+    ) -> Result<()> {
+        self.walk(0..self.pieces.len(), snapshot, context, visit)
+    }
+
+    fn walk(
+        &self,
+        pieces: std::ops::Range<usize>,
+        snapshot: &Snapshot,
+        context: &Context,
+        visit: &mut dyn FnMut(M, &[u8], &[u8]),
+    ) -> Result<()> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let (first, last) = (self.start(pieces.start), self.end(pieces.end - 1));
+        let mut scan = snapshot.scan(self.family, first, last, Order::Forward);
+        let mut pacer = Pacer::new(context.clone());
+        let mut is_on_entry = false;
+        for piece in pieces {
+            let (start, end, mark) = (self.start(piece), self.end(piece), self.pieces[piece].mark);
+            // Neighbouring pieces are stepped over; only a gap is worth a search.
+            if !is_on_entry || scan.entry().0 < start {
+                scan.seek(start);
+                is_on_entry = scan.advance()?;
+            }
+            while is_on_entry {
+                let (key, value) = scan.entry();
+                if key >= end {
+                    break;
+                }
+                pacer.step_key()?;
+                visit(mark, key, value);
+                is_on_entry = scan.advance()?;
+            }
+            if !is_on_entry {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, piece: usize) -> &[u8] {
+        let bounds = &self.pieces[piece];
+        &self.keys[bounds.start_at..bounds.end_at]
+    }
+
+    fn end(&self, piece: usize) -> &[u8] {
+        let next = self.pieces.get(piece + 1);
+        let end = next.map_or(self.keys.len(), |next| next.start_at);
+        &self.keys[self.pieces[piece].end_at..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_and_touching_ranges_are_joined() {
+        let range = |start: &[u8], end: &[u8]| ByteRange {
+            start: start.to_vec(),
+            end: end.to_vec(),
+        };
+        let all = vec![
+            range(b"e", b"f"),
+            range(b"a", b"c"),
+            range(b"b", b"b\xff"),
+            range(b"c", b"d"),
+        ];
+        assert_eq!(merged(all), [range(b"a", b"d"), range(b"e", b"f")]);
+    }
+}

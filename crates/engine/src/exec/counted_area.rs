@@ -1,0 +1,106 @@
+//! Counts an area from the summary of a 2dsphere index that holds only points.
+//!
+//! The area is covered as finely as its entries lie: a border cell is split until few entries are left
+//! in it. Cells wholly inside are counted as whole ranges of the summary; what they cut off at the ends
+//! of ranges is walked without a test, and the entries of border cells are tested on their exact
+//! coordinates.
+
+use super::Context;
+use super::counted::Pieces;
+use crate::catalog::{Collection, Moment};
+use crate::error::Result;
+use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
+use crate::index::entry::Located;
+use crate::index::summary::{Hint, Summary};
+use crate::plan::GeoAccess;
+use crate::storage::{Family, Store};
+use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
+
+/// A border cell with about as many entries is not split: testing them costs as much as splitting.
+const BORDER_ENTRIES: f64 = 12.0;
+/// Cells of one area at most.
+const CELLS_MAX: usize = 1 << 16;
+
+/// The exact number of points in the area; `None` when the summary cannot tell.
+pub(super) fn count(
+    access: &GeoAccess,
+    collection: &Collection,
+    store: &Store,
+    context: &Context,
+) -> Result<Option<u64>> {
+    let multikey = access.index.multikey();
+    if multikey.is_multikey() || multikey.holds_shapes() {
+        return Ok(None);
+    }
+    let moment = collection.state.counted().moment(store);
+    let Some((whole, pieces)) = take(access, &moment) else {
+        return Ok(None);
+    };
+    let snapshot = moment.snapshot.clone();
+    drop(moment);
+    let layout = &access.index.layout;
+    let matches = |relation: CellRelation, _: &[u8], value: &[u8]| {
+        relation == CellRelation::Inside
+            || matches!(layout.located(value), Some(Located::Point { lon, lat })
+                if access.region.matches_point(lon, lat))
+    };
+    let walked = pieces.count_where(&snapshot, context, &matches)?;
+    Ok(Some(whole + walked))
+}
+
+/// What whole ranges of the summary inside the area give, and the pieces that have to be walked.
+fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<(u64, Pieces<CellRelation>)> {
+    let summary = moment.summary(access.index.tree)?;
+    let mut pieces = Pieces::new(Family::Indexes, access.index.tree);
+    let mut whole = 0;
+    let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();
+    prefixes.sort_unstable();
+    for prefix in prefixes {
+        let mut hint = Hint::default();
+        for range in covering(access, prefix, summary) {
+            let (start, end) = keys(prefix, range.first, range.last);
+            let inside = range.relation == CellRelation::Inside;
+            let counted = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
+                if inside {
+                    pieces.push(&piece, range.relation);
+                }
+            })?;
+            if inside {
+                whole += counted;
+            } else {
+                pieces.push_span(&start, Some(&end), CellRelation::Border);
+            }
+        }
+    }
+    Some((whole, pieces))
+}
+
+/// The area's cells, the finer the more entries lie along its border.
+fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
+    let mut hint = Hint::default();
+    let mut holds_few = |first: u64, last: u64| {
+        let (start, end) = keys(prefix, first, last);
+        let mut in_pieces = 0.0;
+        let whole = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
+            in_pieces += piece.estimate();
+        });
+        #[allow(clippy::cast_precision_loss)]
+        whole.is_none_or(|whole| whole as f64 + in_pieces <= BORDER_ENTRIES)
+    };
+    let limits = CoverLimits {
+        cells_max: CELLS_MAX,
+        stop: Some(&mut holds_few),
+        ..CoverLimits::default()
+    };
+    cover(&access.region, limits)
+}
+
+/// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
+fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut start = prefix.to_vec();
+    encode_cell(first, Direction::Ascending, &mut start);
+    let mut end = prefix.to_vec();
+    encode_cell(last, Direction::Ascending, &mut end);
+    end.push(ABOVE_ALL);
+    (start, end)
+}

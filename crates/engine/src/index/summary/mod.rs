@@ -1,0 +1,520 @@
+//! How many entries lie in any range of keys of one tree, and which one is the k-th.
+//!
+//! A tree is cut into ranges of about fifty entries, and the exact number in each is kept. A count
+//! of `[a, b)` is the sum of the ranges wholly inside and of what a short walk finds in the two ranges
+//! at the ends; the k-th entry is found by adding up ranges and a short walk in one. Writers tell every
+//! key that comes or goes. A range that grows crowded is cut again by walking it ([`recount`]), and so
+//! is learnt a tree that was there before; until then what lies behind `unknown_from` is not known.
+//! Where keys are appended, new ranges begin at them without a walk.
+//!
+//! Memory: about 20 bytes a range, half a byte an entry. Keys are those of the tree without its
+//! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
+
+mod block;
+mod codec;
+mod recount;
+#[cfg(test)]
+mod tests;
+
+pub use recount::{Span, Walked};
+
+use block::Block;
+use recount::Recount;
+use std::ops::Range;
+
+/// A range with more entries than this is cut.
+const ENTRIES_MAX: u32 = 96;
+/// Entries of a range that was just made; growing from here to [`ENTRIES_MAX`] pays for the walk.
+const ENTRIES_FRESH: u32 = 24;
+/// Where keys are appended a range is closed with this many, since it will hardly grow.
+const ENTRIES_APPENDED: u32 = 64;
+/// Neighbours are joined up to this many entries.
+const ENTRIES_JOINED: u32 = 32;
+/// A block with fewer entries a range than this is compacted.
+const ENTRIES_SPARSE: u64 = 6;
+/// Ranges of a block: a cut moves at most this many.
+const BLOCK_RANGES_MAX: usize = 128;
+
+/// The counted ranges of one tree.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Never empty; the first range begins at the empty key.
+    blocks: Vec<Block>,
+    /// Entries of each block.
+    totals: Vec<u64>,
+    /// No entry is greater.
+    greatest: Vec<u8>,
+    /// What lies from this key on has not been learnt yet.
+    unknown_from: Option<Vec<u8>>,
+    /// First keys of ranges to be cut.
+    crowded: Vec<Vec<u8>>,
+    recount: Option<Recount>,
+}
+
+/// A range: which block, and which in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    block: usize,
+    range: usize,
+}
+
+impl Place {
+    const FIRST: Self = Self { block: 0, range: 0 };
+}
+
+/// Where the last range was, see [`Summary::count_from`].
+#[derive(Debug, Clone, Copy)]
+pub struct Hint(Place);
+
+impl Default for Hint {
+    fn default() -> Self {
+        Self(Place::FIRST)
+    }
+}
+
+/// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
+/// walked to be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The first key asked for.
+    pub start: &'a [u8],
+    /// The first key not asked for.
+    pub end: Option<&'a [u8]>,
+    /// Entries of the whole range: there are not more in the piece.
+    pub entries_max: u32,
+    /// First key of the whole range.
+    range_start: &'a [u8],
+    /// First key behind it.
+    range_end: Option<&'a [u8]>,
+}
+
+impl Piece<'_> {
+    /// About how many entries it has, if they lie evenly in their range.
+    pub fn estimate(&self) -> f64 {
+        f64::from(self.entries_max) * self.share().unwrap_or(0.5)
+    }
+
+    /// Which part of its range the piece is, told from the bytes behind those that the range's ends
+    /// have in common.
+    fn share(&self) -> Option<f64> {
+        let (low, high) = (self.range_start, self.range_end?);
+        let shared = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+        let number = |key: &[u8]| {
+            let mut word = [0; 8];
+            let rest = key.get(shared..).unwrap_or_default();
+            let length = rest.len().min(8);
+            word[..length].copy_from_slice(&rest[..length]);
+            #[allow(clippy::cast_precision_loss)]
+            let number = u64::from_be_bytes(word) as f64;
+            number
+        };
+        let whole = number(high) - number(low);
+        let part = number(self.end?) - number(self.start);
+        (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0))
+    }
+}
+
+/// Where the entry of some rank is: that many entries behind the first of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selected<'a> {
+    /// The range's first key.
+    pub start: &'a [u8],
+    /// The first key behind the range; `None` at the end of the tree.
+    pub end: Option<&'a [u8]>,
+    /// Entries of the range before it.
+    pub offset: u32,
+    /// Entries of the range.
+    pub entries: u32,
+}
+
+impl Summary {
+    /// The summary of a tree without entries.
+    pub fn empty() -> Self {
+        let mut block = Block::default();
+        block.insert(0, b"", 0);
+        Self {
+            blocks: vec![block],
+            totals: vec![0],
+            greatest: Vec::new(),
+            unknown_from: None,
+            crowded: Vec::new(),
+            recount: None,
+        }
+    }
+
+    /// The summary of a tree that has to be learnt.
+    pub fn unknown() -> Self {
+        Self {
+            unknown_from: Some(Vec::new()),
+            ..Self::empty()
+        }
+    }
+
+    /// Whether the whole tree is known, so that every count is answered.
+    pub fn is_complete(&self) -> bool {
+        self.unknown_from.is_none()
+    }
+
+    /// Whether there is something to learn or to cut.
+    pub fn wants_recount(&self) -> bool {
+        self.recount.is_none() && (self.unknown_from.is_some() || !self.crowded.is_empty())
+    }
+
+    /// Entries that are known.
+    pub fn entries(&self) -> u64 {
+        self.totals.iter().sum()
+    }
+
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        let keys = self.crowded.iter().map(Vec::len).sum::<usize>() + self.greatest.len();
+        let blocks: usize = self.blocks.iter().map(Block::bytes).sum();
+        size_of::<Self>() + blocks + 8 * self.totals.capacity() + keys
+    }
+
+    /// Notes keys that came, each of them new; ascending ones are placed fastest.
+    pub fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) {
+        let mut place = Place::FIRST;
+        for key in keys {
+            if let Some(recount) = &mut self.recount {
+                recount.note(key, true);
+            }
+            if self.is_unknown(key) {
+                continue;
+            }
+            place = self.find(place, key);
+            if key > self.greatest.as_slice() {
+                place = self.append_key(place, key);
+            }
+            self.change(place, 1);
+            if self.count_at(place) == ENTRIES_MAX + 1 {
+                self.crowded.push(self.start(place).to_vec());
+            }
+        }
+    }
+
+    /// Notes keys that went, each of which was there. False when that cannot be: the summary then
+    /// forgets everything and is to be learnt anew.
+    pub fn remove<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
+        let mut place = Place::FIRST;
+        for key in keys {
+            if let Some(recount) = &mut self.recount {
+                recount.note(key, false);
+            }
+            if self.is_unknown(key) {
+                continue;
+            }
+            place = self.find(place, key);
+            if self.count_at(place) == 0 {
+                self.forget();
+                return false;
+            }
+            self.change(place, -1);
+            if self.is_sparse(place.block) {
+                self.compact(place.block);
+                place = Place::FIRST;
+            }
+        }
+        true
+    }
+
+    /// The number of entries in `[start, end)` (`None`: to the end of the tree) as far as whole ranges
+    /// go; what is left, at most two pieces, is handed to `piece`. `None` when part of it is unknown.
+    pub fn count(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) -> Option<u64> {
+        self.count_from(&mut Hint::default(), start, end, piece)
+    }
+
+    /// [`Self::count`] where ranges are asked for in ascending order: each is looked for from where
+    /// the last one began.
+    pub fn count_from(
+        &self,
+        hint: &mut Hint,
+        start: &[u8],
+        end: Option<&[u8]>,
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) -> Option<u64> {
+        if end.is_some_and(|end| end <= start) {
+            return Some(0);
+        }
+        if let Some(unknown) = &self.unknown_from
+            && end.is_none_or(|end| end > unknown.as_slice())
+        {
+            return None;
+        }
+        let first = self.find(hint.0, start);
+        hint.0 = first;
+        let last = end.map(|end| self.find(first, end));
+        if last == Some(first) {
+            self.edge(first, start, end, piece);
+            return Some(0);
+        }
+        let mut from = first;
+        if self.start(first) < start {
+            self.edge(first, start, self.end(first), piece);
+            from = self.next(first);
+        }
+        if let (Some(last), Some(end)) = (last, end)
+            && self.start(last) < end
+        {
+            self.edge(last, self.start(last), Some(end), piece);
+        }
+        Some(self.sum(from, last))
+    }
+
+    /// Hands a piece of a range on, unless the range is empty.
+    fn edge<'s>(
+        &self,
+        place: Place,
+        start: &'s [u8],
+        end: Option<&'s [u8]>,
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) {
+        let entries_max = self.count_at(place);
+        if entries_max > 0 {
+            piece(Piece {
+                start,
+                end,
+                entries_max,
+                range_start: self.start(place),
+                range_end: self.end(place),
+            });
+        }
+    }
+
+    /// Entries in all ranges before the one that holds `key`, and that range's first key.
+    pub fn rank_of_range(&self, key: &[u8]) -> Option<(u64, &[u8])> {
+        if self.is_unknown(key) {
+            return None;
+        }
+        let place = self.find(Place::FIRST, key);
+        Some((self.sum(Place::FIRST, Some(place)), self.start(place)))
+    }
+
+    /// Where the entries of these ranks (0 is the first of the tree) are, in the order given, which
+    /// must be ascending; ranks beyond the last entry are left out.
+    pub fn select(&self, ranks: &[u64], found: &mut dyn FnMut(Selected<'_>)) {
+        let (mut place, mut before) = (Place::FIRST, 0);
+        for rank in ranks {
+            (place, before) = self.walk_to_rank(place, before, *rank);
+            if place.block == self.blocks.len() {
+                return;
+            }
+            let offset = u32::try_from(rank - before);
+            found(Selected {
+                start: self.start(place),
+                end: self.end(place),
+                offset: offset.expect("a range holds fewer than 2^32 entries"),
+                entries: self.count_at(place),
+            });
+        }
+    }
+
+    /// The range that holds `rank`, from `place` on, before which there are `before` entries.
+    fn walk_to_rank(&self, mut place: Place, mut before: u64, rank: u64) -> (Place, u64) {
+        while place.block < self.blocks.len() {
+            let total = self.totals[place.block];
+            let count = u64::from(self.count_at(place));
+            if place.range == 0 && before + total <= rank {
+                before += total;
+                place.block += 1;
+            } else if before + count <= rank {
+                before += count;
+                place = self.next(place);
+            } else {
+                break;
+            }
+        }
+        (place, before)
+    }
+
+    fn is_unknown(&self, key: &[u8]) -> bool {
+        self.unknown_from
+            .as_ref()
+            .is_some_and(|from| from.as_slice() <= key)
+    }
+
+    /// Forgets everything: to be learnt anew.
+    fn forget(&mut self) {
+        *self = Self::unknown();
+    }
+
+    /// The range that holds `key`, looked for from `from` on when it is not before that.
+    fn find(&self, from: Place, key: &[u8]) -> Place {
+        let from = if from.block < self.blocks.len() && self.start(from) <= key {
+            from
+        } else {
+            Place::FIRST
+        };
+        let is_in_later = |block: usize| {
+            self.blocks
+                .get(block)
+                .is_some_and(|block| block.start(0) <= key)
+        };
+        if !is_in_later(from.block + 1) {
+            let range = self.blocks[from.block].find(from.range, key);
+            return Place { range, ..from };
+        }
+        let later = &self.blocks[from.block + 1..];
+        let block = from.block + later.partition_point(|block| block.start(0) <= key);
+        Place {
+            block,
+            range: self.blocks[block].find(0, key),
+        }
+    }
+
+    fn next(&self, place: Place) -> Place {
+        if place.range + 1 < self.blocks[place.block].ranges() {
+            return Place {
+                range: place.range + 1,
+                ..place
+            };
+        }
+        Place {
+            block: place.block + 1,
+            range: 0,
+        }
+    }
+
+    fn start(&self, place: Place) -> &[u8] {
+        self.blocks[place.block].start(place.range)
+    }
+
+    /// The first key behind a range; `None` for the last.
+    fn end(&self, place: Place) -> Option<&[u8]> {
+        let next = self.next(place);
+        (next.block < self.blocks.len()).then(|| self.start(next))
+    }
+
+    fn count_at(&self, place: Place) -> u32 {
+        self.blocks[place.block].count(place.range)
+    }
+
+    /// Entries of the ranges from `from` up to but not including `to` (`None`: to the last).
+    fn sum(&self, from: Place, to: Option<Place>) -> u64 {
+        let end = Place {
+            block: self.blocks.len(),
+            range: 0,
+        };
+        let to = to.unwrap_or(end);
+        if from >= to {
+            return 0;
+        }
+        let within = |block: usize, ranges: Range<usize>| self.blocks[block].sum(ranges);
+        if from.block == to.block {
+            return within(from.block, from.range..to.range);
+        }
+        let first = within(from.block, from.range..self.blocks[from.block].ranges());
+        let between: u64 = self.totals[from.block + 1..to.block].iter().sum();
+        let last = if to.block < self.blocks.len() {
+            within(to.block, 0..to.range)
+        } else {
+            0
+        };
+        first + between + last
+    }
+
+    fn change(&mut self, place: Place, by: i64) {
+        let count = self.blocks[place.block].count_mut(place.range);
+        let changed = i64::from(*count) + by;
+        *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
+        let total = &mut self.totals[place.block];
+        *total = total
+            .checked_add_signed(by)
+            .expect("a block's total is that of its ranges");
+    }
+
+    /// Remembers the greatest key so far; begins a range at it when the last one is long enough.
+    fn append_key(&mut self, place: Place, key: &[u8]) -> Place {
+        let is_long = self.end(place).is_none() && self.count_at(place) >= ENTRIES_APPENDED;
+        let mut place = place;
+        if is_long && self.recount.is_none() {
+            let start = separator(&self.greatest, key).to_vec();
+            self.append_range(&start, 0);
+            place = self.find(place, key);
+        }
+        self.greatest.clear();
+        self.greatest.extend_from_slice(key);
+        place
+    }
+
+    fn append_range(&mut self, start: &[u8], count: u32) {
+        if self
+            .blocks
+            .last()
+            .is_some_and(|last| last.ranges() >= BLOCK_RANGES_MAX)
+        {
+            self.blocks.push(Block::default());
+            self.totals.push(0);
+        }
+        let last = self.blocks.last_mut().expect("there is always a block");
+        last.insert(last.ranges(), start, count);
+        *self.totals.last_mut().expect("there is a total a block") += u64::from(count);
+    }
+
+    /// Puts ranges behind `place`, all before the range that follows it.
+    fn insert_ranges(&mut self, place: Place, ranges: &[(Vec<u8>, u32)]) {
+        let mut place = place;
+        for (start, count) in ranges {
+            if self.blocks[place.block].ranges() >= BLOCK_RANGES_MAX {
+                self.split_block(place.block);
+                place = self.find(Place::FIRST, start);
+            }
+            self.blocks[place.block].insert(place.range + 1, start, *count);
+            self.totals[place.block] += u64::from(*count);
+            place.range += 1;
+        }
+    }
+
+    fn split_block(&mut self, block: usize) {
+        let middle = self.blocks[block].ranges() / 2;
+        let other = self.blocks[block].split_off(middle);
+        let moved = other.sum(0..other.ranges());
+        self.blocks.insert(block + 1, other);
+        self.totals[block] -= moved;
+        self.totals.insert(block + 1, moved);
+    }
+
+    fn is_sparse(&self, block: usize) -> bool {
+        let ranges = self.blocks[block].ranges();
+        let is_lonely = ranges == 1 && self.blocks.len() == 1;
+        self.recount.is_none() && !is_lonely && self.totals[block] < ENTRIES_SPARSE * ranges as u64
+    }
+
+    /// Joins neighbouring ranges of a block that hold few entries, and the block with a short neighbour.
+    fn compact(&mut self, block: usize) {
+        let ranges = &mut self.blocks[block];
+        let mut at = 1;
+        while at < ranges.ranges() {
+            if ranges.count(at - 1) + ranges.count(at) <= ENTRIES_JOINED {
+                ranges.join_with_previous(at);
+            } else {
+                at += 1;
+            }
+        }
+        let fits = |first: usize| {
+            self.blocks.get(first + 1).is_some_and(|second| {
+                self.blocks[first].ranges() + second.ranges() <= BLOCK_RANGES_MAX / 2
+            })
+        };
+        let first = match block.checked_sub(1) {
+            Some(before) if fits(before) => before,
+            _ if fits(block) => block,
+            _ => return,
+        };
+        let second = self.blocks.remove(first + 1);
+        self.blocks[first].append(&second);
+        let total = self.totals.remove(first + 1);
+        self.totals[first] += total;
+    }
+}
+
+/// The shortest key that is greater than `before` and not greater than `key`, which is greater.
+fn separator<'k>(before: &[u8], key: &'k [u8]) -> &'k [u8] {
+    let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
+    &key[..(shared + 1).min(key.len())]
+}

@@ -1,0 +1,244 @@
+//! A summary against an ordered set that it must agree with.
+
+use super::*;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeSet;
+
+type Keys = BTreeSet<Vec<u8>>;
+
+/// A summary and what its tree holds, with one walk possibly under way.
+struct Model {
+    summary: Summary,
+    keys: Keys,
+    walk: Option<(Span, Keys)>,
+    learnt_anew: usize,
+}
+
+impl Model {
+    fn new(summary: Summary, keys: Keys) -> Self {
+        Self {
+            summary,
+            keys,
+            walk: None,
+            learnt_anew: 0,
+        }
+    }
+
+    fn add(&mut self, keys: Keys) {
+        let new: Vec<&[u8]> = keys
+            .iter()
+            .filter(|key| !self.keys.contains(*key))
+            .map(Vec::as_slice)
+            .collect();
+        self.summary.add(new);
+        self.keys.extend(keys);
+    }
+
+    fn remove(&mut self, keys: &[Vec<u8>]) {
+        let kept = self.summary.remove(keys.iter().map(Vec::as_slice));
+        self.learnt_anew += usize::from(!kept);
+        keys.iter().for_each(|key| {
+            self.keys.remove(key);
+        });
+    }
+
+    fn begin(&mut self) {
+        if let Some(span) = self.summary.begin_recount() {
+            self.walk = Some((span, self.keys.clone()));
+        }
+    }
+
+    fn finish(&mut self, entries_max: usize) {
+        let Some((span, keys)) = self.walk.take() else {
+            return;
+        };
+        let mut walked = Walked::new(&span);
+        let inside = keys
+            .range(span.start.clone()..)
+            .take_while(|key| span.end.as_ref().is_none_or(|end| *key < end));
+        for key in inside {
+            if walked.entries() == entries_max {
+                walked.stop_before(key);
+                break;
+            }
+            walked.push(key);
+        }
+        let plausible = self.summary.finish_recount(walked);
+        self.learnt_anew += usize::from(!plausible);
+    }
+
+    fn count(&self, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
+        let mut walked = 0;
+        let whole = self.summary.count(start, end, &mut |piece| {
+            let inside = self
+                .keys
+                .range(piece.start.to_vec()..)
+                .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
+                .count();
+            assert!(inside <= piece.entries_max as usize);
+            walked += inside as u64;
+        });
+        whole.map(|whole| whole + walked)
+    }
+
+    fn check(&self, random: &mut ChaCha8Rng) {
+        for _ in 0..20 {
+            let (start, end) = (key(random), random.random_bool(0.8).then(|| key(random)));
+            let expected = self
+                .keys
+                .range(start.clone()..)
+                .take_while(|key| end.as_ref().is_none_or(|end| *key < end))
+                .count();
+            if let Some(found) = self.count(&start, end.as_deref()) {
+                assert_eq!(found, expected as u64, "[{start:?}, {end:?})");
+            } else {
+                assert!(!self.summary.is_complete());
+            }
+        }
+        if self.summary.is_complete() {
+            self.check_ranks();
+        }
+    }
+
+    fn check_ranks(&self) {
+        let ranks: Vec<u64> = (0..self.keys.len() as u64 + 2).step_by(7).collect();
+        let mut found = Vec::new();
+        self.summary.select(&ranks, &mut |selected| {
+            let key = self
+                .keys
+                .range(selected.start.to_vec()..)
+                .nth(selected.offset as usize);
+            found.push(key.expect("the range holds the entry").clone());
+        });
+        let expected: Vec<Vec<u8>> = self.keys.iter().step_by(7).cloned().collect();
+        assert_eq!(found, expected);
+        for key in expected.iter().step_by(11) {
+            let (rank, start) = self.summary.rank_of_range(key).unwrap();
+            assert_eq!(rank as usize, self.keys.range(..start.to_vec()).count());
+        }
+    }
+}
+
+/// Keys of one to four bytes, many of them prefixes of one another.
+fn key(random: &mut ChaCha8Rng) -> Vec<u8> {
+    let length = random.random_range(1..=4);
+    (0..length).map(|_| random.random_range(0..24)).collect()
+}
+
+fn some_keys(random: &mut ChaCha8Rng, number: usize) -> Keys {
+    (0..number).map(|_| key(random)).collect()
+}
+
+#[test]
+fn counts_and_ranks_are_those_of_an_ordered_set() {
+    for seed in 0..12 {
+        println!("seed {seed}");
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut model = match seed % 3 {
+            0 => Model::new(Summary::empty(), Keys::new()),
+            1 => Model::new(Summary::unknown(), some_keys(&mut random, 5_000)),
+            _ => Model::new(Summary::unknown(), Keys::new()),
+        };
+        for round in 0..400 {
+            match random.random_range(0..10) {
+                0..4 => model.add(some_keys(&mut random, 300)),
+                4..6 => {
+                    let all: Vec<Vec<u8>> = model.keys.iter().cloned().collect();
+                    let number = if round % 50 == 0 { all.len() } else { 200 };
+                    let doomed: Vec<_> =
+                        all.choose_multiple(&mut random, number).cloned().collect();
+                    model.remove(&doomed);
+                }
+                6..8 => model.begin(),
+                _ => model.finish(random.random_range(1..2_000)),
+            }
+            model.check(&mut random);
+        }
+        assert_eq!(model.learnt_anew, 0);
+        while model.walk.is_some() || model.summary.wants_recount() {
+            model.finish(1_000);
+            model.begin();
+        }
+        assert!(model.summary.is_complete());
+        assert_eq!(model.summary.entries(), model.keys.len() as u64);
+        model.check(&mut random);
+    }
+}
+
+#[test]
+fn ascending_keys_need_no_walk() {
+    let mut summary = Summary::empty();
+    for first in (0_u32..100_000).step_by(1_000) {
+        let keys: Vec<[u8; 4]> = (first..first + 1_000).map(u32::to_be_bytes).collect();
+        summary.add(keys.iter().map(|key| &key[..]));
+    }
+    assert!(!summary.wants_recount());
+    let mut pieces = 0;
+    let whole = summary.count(
+        &500_u32.to_be_bytes(),
+        Some(&90_500_u32.to_be_bytes()),
+        &mut |piece| {
+            pieces += 1;
+            assert!(piece.entries_max <= ENTRIES_MAX);
+        },
+    );
+    assert!(whole.unwrap() > 89_500 && pieces <= 2);
+}
+
+#[test]
+fn random_keys_take_a_byte_of_memory_at_most() {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut model = Model::new(Summary::empty(), Keys::new());
+    for _ in 0..60 {
+        let keys = (0..1_000).map(|_| {
+            let mut key = vec![20];
+            key.extend_from_slice(&random.random::<[u8; 24]>());
+            key
+        });
+        model.add(keys.collect());
+        for _ in 0..50 {
+            model.begin();
+            model.finish(usize::MAX);
+        }
+    }
+    let (bytes, entries) = (model.summary.bytes(), model.summary.entries());
+    assert!(
+        bytes as u64 <= entries,
+        "{bytes} bytes for {entries} entries"
+    );
+    let mut longest = 0;
+    model.count(b"\x14\x50", Some(b"\x14\x90")).unwrap();
+    model
+        .summary
+        .count(b"\x14\x50", Some(b"\x14\x90"), &mut |piece| {
+            longest = longest.max(piece.entries_max);
+        });
+    assert!(longest > 0 && longest <= ENTRIES_MAX);
+}
+
+#[test]
+fn removing_what_was_never_there_is_noticed() {
+    let mut summary = Summary::empty();
+    assert!(!summary.remove([&b"a"[..]]));
+    assert!(!summary.is_complete() && summary.wants_recount());
+}
+
+#[test]
+fn summaries_survive_encoding() {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let mut model = Model::new(Summary::unknown(), some_keys(&mut random, 30_000));
+    assert!(model.summary.encode().is_none());
+    model.begin();
+    model.finish(usize::MAX);
+    let (head, blocks) = model.summary.encode().unwrap();
+    assert!(blocks.len() > 1);
+    let slices = || blocks.iter().map(Vec::as_slice);
+    let decoded = Summary::decode(&head, slices()).unwrap();
+    assert_eq!(decoded.entries(), model.summary.entries());
+    model.summary = decoded;
+    model.check(&mut random);
+    assert!(Summary::decode(&head, slices().skip(1)).is_none());
+    assert!(Summary::decode(&head, slices().map(|block| &block[..block.len() - 1])).is_none());
+}
