@@ -9,7 +9,7 @@ use crate::exec::{self, Context, Rows};
 use crate::namespace::Namespace;
 use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
-use crate::storage::{Family, Snapshot, Store};
+use crate::storage::{Snapshot, Store};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument};
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::path::{LeafArrays, Path, visit};
@@ -20,9 +20,6 @@ use std::time::Instant;
 
 /// Bytes that the distinct values of one statement may take: they go out in one document.
 const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// An index with less on disk than this is mostly in memory, where sizes of ranges are not known.
-const SHARE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
 /// A plan together with what it runs on.
 pub(crate) struct Prepared {
@@ -61,19 +58,12 @@ impl Sizes for SnapshotSizes<'_> {
         u64::try_from(self.collection.state.documents()).unwrap_or(0)
     }
 
-    fn entries(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
-        exec::entries_up_to(access, self.collection, self.snapshot, at_most)
+    fn known(&self, access: &plan::Access) -> Result<Option<u64>> {
+        exec::entries_by_summary(access, self.collection, self.store)
     }
 
-    fn share(&self, access: &plan::Access) -> Option<f64> {
-        let (tree, ranges) = exec::coarse_ranges(access)?;
-        let (start, end) = tree.range();
-        let size = |start: &[u8], end: &[u8]| self.store.size_of_range(Family::Indexes, start, end);
-        let whole = size(&start, &end);
-        let walked: u64 = ranges.iter().map(|(start, end)| size(start, end)).sum();
-        #[allow(clippy::cast_precision_loss)]
-        let share = walked as f64 / whole as f64;
-        (whole >= SHARE_BYTES_MIN).then_some(share)
+    fn counted(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
+        exec::entries_up_to(access, self.collection, self.snapshot, at_most)
     }
 }
 

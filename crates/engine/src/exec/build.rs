@@ -6,14 +6,13 @@ use super::{
     CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
     LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
 };
-use crate::catalog::{Collection, Tree};
+use crate::catalog::Collection;
 use crate::error::Result;
-use crate::geo::{CoverLimits, CoveredRange, cover};
-use crate::index::bounds::{ByteRange, FieldBounds, byte_ranges};
+use crate::index::bounds::FieldBounds;
 use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot, Store};
-use meridian_value::key::{Direction, TypeBits, encode, encode_cell};
+use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use std::sync::Arc;
 
@@ -153,47 +152,27 @@ pub fn entries_up_to(
     Ok(found)
 }
 
-/// The tree and a few key ranges that an access path lies within: enough to compare sizes.
-pub fn coarse_ranges(access: &Access) -> Option<(Tree, KeyRanges)> {
-    // Fewer, and border cells would make a small area look large.
-    const CELLS: usize = 64;
+/// The number of entries that an access path walks, by its index's summary: exact, but for an area
+/// about as many as lie in it. `None` when the summary cannot tell.
+///
+/// # Errors
+/// Storage failures.
+pub fn entries_by_summary(
+    access: &Access,
+    collection: &Collection,
+    store: &Store,
+) -> Result<Option<u64>> {
     match access {
-        Access::Geo(access) if access.prefixes.len() == 1 => {
-            let limits = CoverLimits {
-                cells_max: CELLS,
-                ..CoverLimits::default()
-            };
-            let tree = access.index.tree;
-            let key = |cell: u64| {
-                let mut key = tree.key(&access.prefixes[0]);
-                encode_cell(cell, Direction::Ascending, &mut key);
-                key
-            };
-            let range = |range: &CoveredRange| (key(range.first), key(range.last));
-            Some((
-                tree,
-                cover(&access.region, limits).iter().map(range).collect(),
-            ))
-        }
+        Access::Nothing => Ok(Some(0)),
+        Access::Geo(access) => Ok(counted_area::estimate(access, collection, store)),
         Access::Index(access) => {
-            let directions: Vec<Direction> = access
-                .index
-                .spec
-                .key
-                .iter()
-                .map(|(_, field)| field.direction())
-                .collect();
-            let found = byte_ranges(&directions, &access.bounds, CELLS);
-            let tree = access.index.tree;
-            let range = |range: &ByteRange| (tree.key(&range.start), tree.key(&range.end));
-            Some((tree, found.ranges.iter().map(range).collect()))
+            TreeRanges::walked(access).count(collection, store, &Context::default())
         }
-        _ => None,
+        Access::Collection(_) | Access::Primary(_) | Access::Union(_) => {
+            count_by_summary(access, collection, store, &Context::default())
+        }
     }
 }
-
-/// Key ranges, each from its start up to but not including its end.
-pub type KeyRanges = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Rows of a collection that does not exist.
 pub fn nothing() -> Box<dyn Rows> {

@@ -4,19 +4,21 @@
 //! summary cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
 //! then the entries are walked.
 
-use super::index::settled_ranges;
+use super::index::{settled_ranges, walked_ranges};
 use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, Moment, Tree};
 use crate::error::Result;
 use crate::index::bounds::ByteRange;
 use crate::index::summary::{Hint, Piece};
-use crate::plan::{Access, Branch};
+use crate::plan::{Access, Branch, IndexAccess};
 use crate::storage::{Family, Order, Snapshot, Store};
 use meridian_value::key::Direction;
 
 /// Entries in all pieces from which on they are worth a second core.
 const ENTRIES_ALONE: u64 = 8_192;
 
+/// A search costs as much as about this many steps.
+const STEPS_BEFORE_SEEK: u32 = 40;
 /// Entries that a span is taken to have where nobody knows.
 const ENTRIES_OF_A_SPAN: u64 = 8;
 
@@ -53,6 +55,15 @@ impl TreeRanges {
             }),
             Access::Union(branches) => Self::union(branches, collection),
             Access::Nothing | Access::Geo(_) => None,
+        }
+    }
+
+    /// The ranges that an access path on an index walks, whether or not every entry in them matches.
+    pub fn walked(access: &IndexAccess) -> Self {
+        Self {
+            family: Family::Indexes,
+            tree: access.index.tree,
+            ranges: walked_ranges(access).ranges,
         }
     }
 
@@ -230,7 +241,13 @@ impl<M: Copy + Sync> Pieces<M> {
         let mut is_on_entry = false;
         for piece in pieces {
             let (start, end, mark) = (self.start(piece), self.end(piece), self.pieces[piece].mark);
-            // Neighbouring pieces are stepped over; only a gap is worth a search.
+            // A short gap is stepped over; only a longer one is worth a search.
+            let mut steps = 0;
+            while is_on_entry && steps < STEPS_BEFORE_SEEK && scan.entry().0 < start {
+                pacer.step_key()?;
+                steps += 1;
+                is_on_entry = scan.advance()?;
+            }
             if !is_on_entry || scan.entry().0 < start {
                 scan.seek(start);
                 is_on_entry = scan.advance()?;

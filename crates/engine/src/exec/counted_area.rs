@@ -17,7 +17,7 @@ use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
 /// A border cell with about as many entries is not split: testing them costs as much as splitting.
-const BORDER_ENTRIES: f64 = 12.0;
+const BORDER_ENTRIES: f64 = 48.0;
 /// Cells of one area at most.
 const CELLS_MAX: usize = 1 << 16;
 
@@ -46,6 +46,43 @@ pub(super) fn count(
     };
     let walked = pieces.count_where(&snapshot, context, &matches)?;
     Ok(Some(whole + walked))
+}
+
+/// About how many entries lie in the area, from a coarse covering; `None` when the summary cannot tell.
+pub(super) fn estimate(
+    access: &GeoAccess,
+    collection: &Collection,
+    store: &Store,
+) -> Option<u64> {
+    // Fewer, and border cells would make a small area look large.
+    const CELLS: usize = 64;
+    let moment = collection.state.counted().moment(store);
+    let summary = moment.summary(access.index.tree)?;
+    let limits = CoverLimits {
+        cells_max: CELLS,
+        ..CoverLimits::default()
+    };
+    let ranges = cover(&access.region, limits);
+    let mut entries = 0.0;
+    for prefix in &access.prefixes {
+        let mut hint = Hint::default();
+        for range in &ranges {
+            let (start, end) = keys(prefix, range.first, range.last);
+            let mut in_pieces = 0.0;
+            let whole = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
+                in_pieces += piece.estimate();
+            })?;
+            let share = match range.relation {
+                CellRelation::Inside => 1.0,
+                CellRelation::Border => 0.5,
+            };
+            #[allow(clippy::cast_precision_loss)]
+            let in_range = share * (whole as f64 + in_pieces);
+            entries += in_range;
+        }
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Some(entries.ceil() as u64)
 }
 
 /// What whole ranges of the summary inside the area give, and the pieces that have to be walked.

@@ -6,7 +6,7 @@
 use super::{Context, Entries, Entry, Pacer, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
-use crate::index::bounds::{BoundsChecker, ByteRange, Check, FieldBounds, byte_ranges};
+use crate::index::bounds::{BoundsChecker, ByteRange, ByteRanges, Check, FieldBounds, byte_ranges};
 use crate::plan::IndexAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use ahash::AHashSet;
@@ -36,11 +36,16 @@ pub struct IndexEntries {
 /// The byte ranges of an access path when they alone settle its bounds; `None` when keys within them
 /// must be checked one by one.
 pub(super) fn settled_ranges(access: &IndexAccess) -> Option<Vec<ByteRange>> {
-    let directions: Vec<Direction> = access.index.layout.directions().collect();
-    let found = byte_ranges(&directions, &access.bounds, RANGES_MAX);
+    let found = walked_ranges(access);
     let unsettled = &access.bounds[found.settled..];
     let is_settled = unsettled.iter().all(FieldBounds::is_all);
     is_settled.then_some(found.ranges)
+}
+
+/// The byte ranges that an access path walks, and how many leading fields they settle.
+pub(super) fn walked_ranges(access: &IndexAccess) -> ByteRanges {
+    let directions: Vec<Direction> = access.index.layout.directions().collect();
+    byte_ranges(&directions, &access.bounds, RANGES_MAX)
 }
 
 /// What the checker says of the current key.

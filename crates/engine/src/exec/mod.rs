@@ -18,7 +18,7 @@ mod project;
 mod sort;
 mod union;
 
-pub use build::{coarse_ranges, count, count_by_summary, entries_up_to, nothing, rows};
+pub use build::{count, count_by_summary, entries_by_summary, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
 pub use fetch::FetchRows;
 pub use filter::FilterRows;

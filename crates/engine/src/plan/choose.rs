@@ -1,8 +1,8 @@
 //! Picks the cheapest candidate.
 //!
-//! One selective candidate is taken as it is. Several are compared by the number of their entries,
-//! counted up to a bound that grows until one candidate is seen to be smaller. No histograms, no
-//! trial runs, no cache.
+//! One selective candidate is taken as it is. Several are compared by the number of their entries, which
+//! the summaries know. Where one is still being learnt, entries are counted up to a bound that grows
+//! until one candidate is seen to be smaller. No histograms, no trial runs, no cache.
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, for_index, primary_order};
@@ -18,15 +18,17 @@ pub trait Sizes {
     /// Documents in the collection.
     fn documents(&self) -> u64;
 
+    /// Entries of an access path by its index's summary; `None` when that cannot tell.
+    ///
+    /// # Errors
+    /// Storage failures.
+    fn known(&self, access: &Access) -> Result<Option<u64>>;
+
     /// Entries of an access path, counted up to `at_most`.
     ///
     /// # Errors
     /// Storage failures.
-    fn entries(&self, access: &Access, at_most: u64) -> Result<u64>;
-
-    /// About what share of an index an access path walks, from the sizes of its ranges; `None` when
-    /// that cannot be told cheaply.
-    fn share(&self, access: &Access) -> Option<f64>;
+    fn counted(&self, access: &Access, at_most: u64) -> Result<u64>;
 }
 
 /// Entries counted of every candidate in the first, second, ... round.
@@ -36,8 +38,8 @@ const FETCH_COST: f64 = 8.0;
 /// In batches of thousands, sorted and on two cores, it costs only as much as this many steps of a walk
 /// over documents, each tested (measured on the weather evaluation's pages).
 const FETCH_IN_BATCHES_COST: f64 = 2.5;
-/// Fewer rows than this come at once whatever the plan: asking for shares would cost more.
-const SHARE_ROWS_MIN: f64 = 500.0;
+/// Fewer rows than this come at once whatever the plan: asking for amounts would cost more.
+const SCAN_ROWS_MIN: f64 = 500.0;
 /// Holding and sorting a row costs as much as this many entries.
 const SORT_COST: f64 = 4.0;
 
@@ -66,11 +68,9 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
         return Ok(finish(candidate, query, Vec::new()));
     }
     let mut found = candidates(collection, &query);
-    let best = choose(&found, &query, sizes)?
-        .filter(|best| !scan_is_cheaper(&found[*best], &query, sizes));
-    let chosen = match best {
-        Some(position) => found.swap_remove(position),
-        None => collection_scan(&query, scan_order(&query)),
+    let chosen = match choose(&found, &query, sizes)? {
+        Some(best) if !scan_is_cheaper(&found[best], &query, sizes)? => found.swap_remove(best),
+        _ => collection_scan(&query, scan_order(&query)),
     };
     let rejected = found
         .into_iter()
@@ -174,17 +174,7 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
     {
         return Ok(Some(*only));
     }
-    let mut counts = vec![sizes.documents(); found.len()];
-    for (round, at_most) in ROUNDS.into_iter().enumerate() {
-        let mut settled = round + 1 == ROUNDS.len();
-        for at in &selective {
-            counts[*at] = sizes.entries(&found[*at].access, at_most)?;
-            settled |= counts[*at] < at_most;
-        }
-        if settled {
-            break;
-        }
-    }
+    let counts = entries(found, &selective, sizes)?;
     let cost = |at: &usize| cost(&found[*at], counts[*at], query);
     let order = |a: &usize, b: &usize| {
         cost(a)
@@ -194,25 +184,51 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
     Ok((0..found.len()).min_by(order))
 }
 
+/// The number of entries of the selective candidates; of the others, that of all documents.
+fn entries(found: &[Candidate], selective: &[usize], sizes: &dyn Sizes) -> Result<Vec<u64>> {
+    let mut counts = vec![sizes.documents(); found.len()];
+    let mut unknown = Vec::new();
+    for at in selective {
+        match sizes.known(&found[*at].access)? {
+            Some(known) => counts[*at] = known,
+            None => unknown.push(*at),
+        }
+    }
+    let smallest_known = selective
+        .iter()
+        .filter(|at| !unknown.contains(at))
+        .map(|at| counts[*at])
+        .min();
+    for (round, at_most) in ROUNDS.into_iter().enumerate() {
+        let mut settled = round + 1 == ROUNDS.len() || smallest_known.is_some_and(|n| n < at_most);
+        for at in &unknown {
+            counts[*at] = sizes.counted(&found[*at].access, at_most)?;
+            settled |= counts[*at] < at_most;
+        }
+        if settled {
+            break;
+        }
+    }
+    Ok(counts)
+}
+
 /// Whether the first rows come sooner from a walk over all documents: when a large share of them
 /// matches, in any order, reading one after the other beats fetching each by its identifier.
 #[allow(clippy::cast_precision_loss)]
-fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> bool {
+fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Result<bool> {
     let (Some(limit), None) = (query.limit, &query.sort) else {
-        return false;
+        return Ok(false);
     };
     let fetches = matches!(best.access, Access::Index(_) | Access::Geo(_));
     let wanted = limit.saturating_add(query.skip) as f64;
-    if !fetches || wanted < SHARE_ROWS_MIN {
-        return false;
+    if !fetches || wanted < SCAN_ROWS_MIN {
+        return Ok(false);
     }
-    match sizes.share(&best.access) {
-        Some(share) if share > 0.0 => {
-            let scanned = (wanted / share).min(sizes.documents() as f64);
-            scanned < wanted * FETCH_IN_BATCHES_COST
-        }
-        _ => false,
-    }
+    let documents = sizes.documents() as f64;
+    Ok(sizes.known(&best.access)?.is_some_and(|entries| {
+        let scanned = (wanted * documents / entries as f64).min(documents);
+        scanned < wanted * FETCH_IN_BATCHES_COST
+    }))
 }
 
 /// Among walks over whole indexes that give the order, the first: `_id` when it is one.
