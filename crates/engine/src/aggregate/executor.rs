@@ -19,7 +19,8 @@ use super::value::field_name;
 use crate::error::{Code, Error, Result};
 use crate::query::{Filter, Sort};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
-use rand::Rng;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use std::borrow::Cow;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
@@ -339,7 +340,7 @@ impl Step {
             },
             Stage::Group(group) => Step::Group(Box::new(Groups::new(group.clone(), limits))),
             Stage::Sort { order, limit } => Step::Sort(Sorter::new(order.clone(), *limit, limits)),
-            Stage::Sample { size } => Step::Sample(Reservoir::new(*size, limits)),
+            Stage::Sample { size, seed } => Step::Sample(Reservoir::new(*size, *seed, limits)),
             Stage::BucketAuto(bucket) => {
                 Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
             }
@@ -503,17 +504,21 @@ struct Reservoir {
     seen: u64,
     kept: Vec<RawDocumentBuf>,
     bytes: usize,
+    random: StdRng,
     limits: Limits,
 }
 
 impl Reservoir {
-    fn new(size: u64, limits: &Limits) -> Self {
+    fn new(size: u64, seed: Option<i64>, limits: &Limits) -> Self {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         Self {
             size,
             seen: 0,
             kept: Vec::new(),
             bytes: 0,
+            random: seed.map_or_else(StdRng::from_os_rng, |seed| {
+                StdRng::seed_from_u64(seed.cast_unsigned())
+            }),
             limits: limits.clone(),
         }
     }
@@ -524,7 +529,7 @@ impl Reservoir {
             self.bytes += document.as_bytes().len();
             self.kept.push(document.into_owned());
         } else {
-            let place = rand::rng().random_range(0..self.seen);
+            let place = self.random.random_range(0..self.seen);
             let place = usize::try_from(place).unwrap_or(usize::MAX);
             if let Some(old) = self.kept.get_mut(place) {
                 self.bytes = self.bytes + document.as_bytes().len() - old.as_bytes().len();
@@ -542,7 +547,7 @@ impl Reservoir {
 
     fn into_documents(mut self) -> impl Iterator<Item = RawDocumentBuf> + Send {
         use rand::seq::SliceRandom;
-        self.kept.shuffle(&mut rand::rng());
+        self.kept.shuffle(&mut self.random);
         self.kept.into_iter()
     }
 }

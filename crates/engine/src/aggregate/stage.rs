@@ -51,6 +51,8 @@ pub enum Stage {
     Sample {
         /// How many documents.
         size: u64,
+        /// Determines the draw (Meridian's own option).
+        seed: Option<i64>,
     },
     /// `$bucketAuto`.
     BucketAuto(BucketAuto),
@@ -126,9 +128,7 @@ pub(super) fn parse(
         "$bucket" => return parse_bucket(raw, scope, out),
         "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
         "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
-        "$sample" => Stage::Sample {
-            size: parse_sample(raw)?,
-        },
+        "$sample" => parse_sample(raw)?,
         "$facet" => Stage::Facet(parse_facet(raw, scope)?),
         "$out" => Stage::Out(Out::parse(raw)?),
         "$merge" => Stage::Merge(Box::new(Merge::parse(raw)?)),
@@ -315,16 +315,20 @@ fn parse_count(raw: RawBsonRef<'_>) -> Result<String> {
     Err(Error::location(code, reason))
 }
 
-fn parse_sample(raw: RawBsonRef<'_>) -> Result<u64> {
+fn parse_sample(raw: RawBsonRef<'_>) -> Result<Stage> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             28745,
             "the $sample stage specification must be an object",
         ));
     };
-    let mut size = None;
+    let (mut size, mut seed) = (None, None);
     for entry in document.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
+        if key.as_str() == "seed" {
+            seed = Some(parse_sample_seed(raw)?);
+            continue;
+        }
         if key.as_str() != "size" {
             return Err(Error::location(
                 28748,
@@ -338,7 +342,14 @@ fn parse_sample(raw: RawBsonRef<'_>) -> Result<u64> {
             Error::location(28747, "size argument to $sample must not be negative")
         })?);
     }
-    size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))
+    let size = size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))?;
+    Ok(Stage::Sample { size, seed })
+}
+
+fn parse_sample_seed(raw: RawBsonRef<'_>) -> Result<i64> {
+    Number::from_raw(raw)
+        .and_then(|number| number.to_i64_exact())
+        .ok_or_else(|| Error::bad_value("seed argument to $sample must be a whole number"))
 }
 
 /// `$sortByCount` is a `$group` that counts, and a `$sort`.

@@ -12,7 +12,7 @@ use crate::aggregate::{
 };
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
-use crate::exec::Rows;
+use crate::exec::{Rows, SampleSize};
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};
 use crate::query::{Filter, Sort};
@@ -36,6 +36,8 @@ pub(crate) struct Split {
     pub output: Option<Stage>,
     /// The pipeline only counts what the plan finds, and names the result so.
     pub count_as: Option<CountShape>,
+    /// The first stage draws from what the plan finds.
+    pub sample: Option<SampleSize>,
 }
 
 /// How the answer of a counting pipeline looks.
@@ -79,7 +81,14 @@ impl Engine {
             return self.counted(namespace, &split, shape, request);
         }
         let query = match self.prepare(namespace, split.spec, request.deadline)? {
-            Some(prepared) => over_rows(prepared.rows()?, &split.stages, request.allow_disk_use)?,
+            Some(prepared) => {
+                let drawn = prepared.sample(split.sample)?;
+                let (rows, stages) = match drawn {
+                    Some(sample) => (sample.rows, &split.stages[1..]),
+                    None => (prepared.rows()?, &split.stages[..]),
+                };
+                over_rows(rows, stages, request.allow_disk_use)?
+            }
             None => over_rows(
                 crate::exec::nothing(),
                 &split.stages,
@@ -406,7 +415,17 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         spec.limit = Some(*limit);
         stages.pop_front();
     }
+    let sample = match stages.front() {
+        Some(Stage::Sample { size, seed }) if spec.sort.is_none() && spec.limit.is_none() => {
+            Some(SampleSize {
+                size: *size,
+                seed: seed.map(i64::cast_unsigned),
+            })
+        }
+        _ => None,
+    };
     Ok(Split {
+        sample,
         spec,
         stages: stages.into(),
         output,

@@ -164,6 +164,7 @@ impl Engine {
             stages,
             output,
             count_as,
+            sample: _,
         } = split;
         if stages.is_empty() && output.is_none() {
             return self.explain_one(namespace, spec, &Use::Rows, verbosity, answer);

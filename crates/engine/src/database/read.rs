@@ -5,7 +5,7 @@ use super::requests::{CountRequest, DistinctRequest, FindRequest, parse_context}
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
-use crate::exec::{self, Context, Rows};
+use crate::exec::{self, Context, Rows, Sample, SampleSize};
 use crate::namespace::Namespace;
 use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
@@ -33,6 +33,20 @@ pub(crate) struct Prepared {
 impl Prepared {
     pub(crate) fn rows(&self) -> Result<Box<dyn Rows>> {
         exec::rows(&self.plan, &self.collection, &self.snapshot, &self.context)
+    }
+
+    /// Draws from what the plan finds, if a sample is wanted and its entries can be numbered.
+    pub(crate) fn sample(&self, wanted: Option<SampleSize>) -> Result<Option<Sample>> {
+        let Some(wanted) = wanted else {
+            return Ok(None);
+        };
+        exec::sample(
+            &self.plan,
+            wanted,
+            &self.collection,
+            &self.store,
+            &self.context,
+        )
     }
 
     pub(crate) fn count(&self) -> Result<u64> {

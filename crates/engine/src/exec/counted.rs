@@ -187,21 +187,21 @@ impl<M: Copy + Sync> Pieces<M> {
 
     /// The number of entries in all pieces.
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
-        self.count_where(snapshot, context, &|_, _, _| true)
+        self.count_where(snapshot, context, &|_, _| true)
     }
 
-    /// The number of entries that pass `test`, which gets a piece's mark, key and value; many pieces
+    /// The number of entries that pass `test`, which gets a piece's mark and the entry's value; many pieces
     /// are walked as two halves.
     pub fn count_where(
         &self,
         snapshot: &Snapshot,
         context: &Context,
-        test: &(dyn Fn(M, &[u8], &[u8]) -> bool + Sync),
+        test: &(dyn Fn(M, &[u8]) -> bool + Sync),
     ) -> Result<u64> {
         let count = |pieces: std::ops::Range<usize>| {
             let mut found = 0;
-            self.walk(pieces, snapshot, context, &mut |mark, key, value| {
-                found += u64::from(test(mark, key, value));
+            self.walk(pieces, snapshot, context, &mut |mark, _, value| {
+                found += u64::from(test(mark, value));
             })?;
             Ok(found)
         };

@@ -7,6 +7,7 @@
 
 use super::Context;
 use super::counted::Pieces;
+use super::sample::Run;
 use crate::catalog::{Collection, Moment};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
@@ -28,32 +29,38 @@ pub(super) fn count(
     store: &Store,
     context: &Context,
 ) -> Result<Option<u64>> {
-    let multikey = access.index.multikey();
-    if multikey.is_multikey() || multikey.holds_shapes() {
-        return Ok(None);
-    }
     let moment = collection.state.counted().moment(store);
-    let Some((whole, pieces)) = take(access, &moment) else {
+    let Some(taken) = take(access, &moment) else {
         return Ok(None);
     };
     let snapshot = moment.snapshot.clone();
     drop(moment);
-    let layout = &access.index.layout;
-    let matches = |relation: CellRelation, _: &[u8], value: &[u8]| {
-        relation == CellRelation::Inside
-            || matches!(layout.located(value), Some(Located::Point { lon, lat })
-                if access.region.matches_point(lon, lat))
-    };
-    let walked = pieces.count_where(&snapshot, context, &matches)?;
+    let whole: u64 = taken.runs.iter().map(|run| run.entries).sum();
+    let matches = entry_test(access);
+    let walked = taken.pieces.count_where(&snapshot, context, &matches)?;
     Ok(Some(whole + walked))
 }
 
+/// Whether the point of an entry lies in the area, by the cell's relation and the entry's value.
+pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> bool + Sync + '_ {
+    let layout = &access.index.layout;
+    move |relation, value| {
+        relation == CellRelation::Inside
+            || matches!(layout.located(value), Some(Located::Point { lon, lat })
+                if access.region.matches_point(lon, lat))
+    }
+}
+
+/// An area, taken apart.
+pub(super) struct TakenArea {
+    /// Whole ranges of the summary inside.
+    pub runs: Vec<Run>,
+    /// What has to be walked, and on the border tested.
+    pub pieces: Pieces<CellRelation>,
+}
+
 /// About how many entries lie in the area, from a coarse covering; `None` when the summary cannot tell.
-pub(super) fn estimate(
-    access: &GeoAccess,
-    collection: &Collection,
-    store: &Store,
-) -> Option<u64> {
+pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Store) -> Option<u64> {
     // Fewer, and border cells would make a small area look large.
     const CELLS: usize = 64;
     let moment = collection.state.counted().moment(store);
@@ -85,11 +92,15 @@ pub(super) fn estimate(
     Some(entries.ceil() as u64)
 }
 
-/// What whole ranges of the summary inside the area give, and the pieces that have to be walked.
-fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<(u64, Pieces<CellRelation>)> {
+/// Takes an area apart; `None` when entries may be more than one point each, or are not counted yet.
+pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea> {
+    let multikey = access.index.multikey();
+    if multikey.is_multikey() || multikey.holds_shapes() {
+        return None;
+    }
     let summary = moment.summary(access.index.tree)?;
     let mut pieces = Pieces::new(Family::Indexes, access.index.tree);
-    let mut whole = 0;
+    let mut runs = Vec::new();
     let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();
     prefixes.sort_unstable();
     for prefix in prefixes {
@@ -97,19 +108,21 @@ fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<(u64, Pieces<CellRela
         for range in covering(access, prefix, summary) {
             let (start, end) = keys(prefix, range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
-            let counted = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
-                if inside {
-                    pieces.push(&piece, range.relation);
-                }
-            })?;
-            if inside {
-                whole += counted;
-            } else {
+            if !inside {
                 pieces.push_span(&start, Some(&end), CellRelation::Border);
+                continue;
             }
+            let (first_rank, entries) =
+                summary.run_from(&mut hint, &start, Some(&end), &mut |piece| {
+                    pieces.push(&piece, range.relation);
+                })?;
+            runs.push(Run {
+                first_rank,
+                entries,
+            });
         }
     }
-    Some((whole, pieces))
+    Some(TakenArea { runs, pieces })
 }
 
 /// The area's cells, the finer the more entries lie along its border.

@@ -14,7 +14,9 @@ mod geo;
 mod index;
 mod limit;
 mod parallel;
+mod permutation;
 mod project;
+mod sample;
 mod sort;
 mod union;
 
@@ -26,6 +28,7 @@ pub use geo::GeoEntries;
 pub use index::IndexEntries;
 pub use limit::LimitRows;
 pub use project::ProjectRows;
+pub use sample::{Sample, SampleSize, sample};
 pub use sort::SortRows;
 pub use union::UnionRows;
 

@@ -238,8 +238,33 @@ impl Summary {
         end: Option<&[u8]>,
         piece: &mut dyn FnMut(Piece<'_>),
     ) -> Option<u64> {
+        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
+        Some(self.sum(from, to))
+    }
+
+    /// As [`Self::count_from`], with the rank of the first entry that is in a whole range.
+    pub fn run_from(
+        &self,
+        hint: &mut Hint,
+        start: &[u8],
+        end: Option<&[u8]>,
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) -> Option<(u64, u64)> {
+        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
+        Some((self.sum(Place::FIRST, Some(from)), self.sum(from, to)))
+    }
+
+    /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
+    /// those that are not are handed out.
+    fn whole_ranges(
+        &self,
+        hint: &mut Hint,
+        start: &[u8],
+        end: Option<&[u8]>,
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) -> Option<(Place, Option<Place>)> {
         if end.is_some_and(|end| end <= start) {
-            return Some(0);
+            return Some((Place::FIRST, Some(Place::FIRST)));
         }
         if let Some(unknown) = &self.unknown_from
             && end.is_none_or(|end| end > unknown.as_slice())
@@ -251,7 +276,7 @@ impl Summary {
         let last = end.map(|end| self.find(first, end));
         if last == Some(first) {
             self.edge(first, start, end, piece);
-            return Some(0);
+            return Some((first, Some(first)));
         }
         let mut from = first;
         if self.start(first) < start {
@@ -263,7 +288,7 @@ impl Summary {
         {
             self.edge(last, self.start(last), Some(end), piece);
         }
-        Some(self.sum(from, last))
+        Some((from, last))
     }
 
     /// Hands a piece of a range on, unless the range is empty.

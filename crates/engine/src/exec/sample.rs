@@ -1,0 +1,420 @@
+//! Draws documents uniformly at random from what an access path matches, by rank.
+//!
+//! Everything that matches is numbered: first the entries that had to be looked at anyway (pieces of
+//! ranges at the ends, an area's border), then those in whole ranges of the summary, by their rank in
+//! the tree. A pseudo-random order of these numbers gives the sample; the summary says where the entry
+//! of a rank is, and a few steps from the first of its range lead to it. Conditions that entries do
+//! not prove are tested on the documents, and the draw goes on until enough passed: what passes is
+//! still uniform.
+
+use super::counted::{Pieces, TreeRanges};
+use super::permutation::Permutation;
+use super::{
+    Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Pacer, Rows, corrupt_entry,
+};
+use super::{counted_area, parallel};
+use crate::catalog::{Collection, Index, Moment, Tree};
+use crate::error::Result;
+use crate::index::summary::{Hint, Summary};
+use crate::plan::{Access, Plan};
+use crate::storage::{Family, Order, Scan, Snapshot, Store};
+use std::sync::Arc;
+
+/// The next entry is stepped to when it is at most this far; further, it is searched.
+const STEPS_BEFORE_SEEK: u64 = 40;
+/// Entries looked for at once; half of them on another core.
+const BATCH: u64 = 65_536;
+const PARALLEL_TARGETS: usize = 512;
+
+/// What a `$sample` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleSize {
+    /// Documents wanted.
+    pub size: u64,
+    /// Determines the draw; without it every draw differs.
+    pub seed: Option<u64>,
+}
+
+/// A sample that is about to be read.
+pub struct Sample {
+    /// The documents, in random order.
+    pub rows: Box<dyn Rows>,
+    /// How many documents, or entries that are still to be tested, it was drawn from.
+    pub population: u64,
+}
+
+/// Draws from what a plan without sort, skip and limit matches; `None` when its entries cannot be
+/// numbered (no summary yet, entries to be de-duplicated): then everything must be read.
+///
+/// # Errors
+/// Storage failures, time limits.
+pub fn sample(
+    plan: &Plan,
+    wanted: SampleSize,
+    collection: &Collection,
+    store: &Store,
+    context: &Context,
+) -> Result<Option<Sample>> {
+    let moment = collection.state.counted().moment(store);
+    let Some(population) = Population::of(&plan.access, collection, &moment, context)? else {
+        return Ok(None);
+    };
+    let Some(summary) = moment.summary(population.tree) else {
+        return Ok(None);
+    };
+    let count = population.count();
+    let seed = wanted.seed.unwrap_or_else(rand::random);
+    let tests_documents = plan.residual.is_some();
+    let mut entries = SampledEntries {
+        order: Permutation::new(count, seed),
+        drawn: 0,
+        ids: Vec::new(),
+        next: 0,
+        batch: wanted.size.clamp(1, BATCH),
+        summary: None,
+        snapshot: moment.snapshot.clone(),
+        context: context.clone(),
+        population,
+    };
+    if !tests_documents && wanted.size <= BATCH {
+        entries.draw(summary, wanted.size)?;
+        entries.batch = 0;
+    } else {
+        // What else may be drawn later has to be drawn from the same point in time.
+        entries.summary = Some(Box::new(summary.clone()));
+    }
+    let snapshot = moment.snapshot.clone();
+    drop(moment);
+    let state = &collection.state;
+    let mean_bytes = usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0);
+    let mut rows: Box<dyn Rows> = Box::new(FetchRows::new(
+        Box::new(entries),
+        snapshot,
+        collection.documents,
+        None,
+        (!tests_documents).then_some(wanted.size),
+        mean_bytes,
+        context.clone(),
+    ));
+    if let Some(residual) = &plan.residual {
+        rows = Box::new(FilterRows::new(rows, residual.clone()));
+    }
+    Ok(Some(Sample {
+        rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
+        population: count,
+    }))
+}
+
+/// Everything that a sample may be drawn from, numbered.
+struct Population {
+    family: Family,
+    tree: Tree,
+    index: Option<Arc<Index>>,
+    /// Encoded `_id`s that were looked at: numbers from 0 on.
+    listed: Vec<Vec<u8>>,
+    /// First rank of each run of whole ranges, and the number behind its last entry's.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Population {
+    fn of(
+        access: &Access,
+        collection: &Collection,
+        moment: &Moment<'_>,
+        context: &Context,
+    ) -> Result<Option<Self>> {
+        if let Access::Geo(access) = access {
+            let Some(taken) = counted_area::take(access, moment) else {
+                return Ok(None);
+            };
+            let mut population = Self::new(
+                Family::Indexes,
+                access.index.tree,
+                Some(access.index.clone()),
+            );
+            let matches = counted_area::entry_test(access);
+            population.list(&taken.pieces, moment, context, &matches)?;
+            population.add_runs(&taken.runs);
+            return Ok(Some(population));
+        }
+        let Some(ranges) = TreeRanges::of(access, collection) else {
+            return Ok(None);
+        };
+        let Some((runs, pieces)) = ranges.runs(moment) else {
+            return Ok(None);
+        };
+        let mut population = Self::new(ranges.family, ranges.tree, access.index().cloned());
+        population.list(&pieces, moment, context, &|(), _| true)?;
+        population.add_runs(&runs);
+        Ok(Some(population))
+    }
+
+    fn new(family: Family, tree: Tree, index: Option<Arc<Index>>) -> Self {
+        Self {
+            family,
+            tree,
+            index,
+            listed: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    fn list<M: Copy + Sync>(
+        &mut self,
+        pieces: &Pieces<M>,
+        moment: &Moment<'_>,
+        context: &Context,
+        test: &dyn Fn(M, &[u8]) -> bool,
+    ) -> Result<()> {
+        let (mut listed, mut failed) = (Vec::new(), None);
+        pieces.each(&moment.snapshot, context, &mut |mark, key, value| {
+            if test(mark, value) {
+                match self.id_of(key) {
+                    Ok(id) => listed.push(id.to_vec()),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        })?;
+        self.listed = listed;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn add_runs(&mut self, runs: &[Run]) {
+        let mut end = self.listed.len() as u64;
+        for run in runs.iter().filter(|run| run.entries > 0) {
+            end += run.entries;
+            self.runs.push((run.first_rank, end));
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.runs
+            .last()
+            .map_or(self.listed.len() as u64, |run| run.1)
+    }
+
+    /// The rank in the tree of a number; `None` for one of the listed.
+    fn rank(&self, number: u64) -> Option<u64> {
+        if number < self.listed.len() as u64 {
+            return None;
+        }
+        let run = self.runs.partition_point(|run| run.1 <= number);
+        let before = match run {
+            0 => self.listed.len() as u64,
+            _ => self.runs[run - 1].1,
+        };
+        Some(self.runs[run].0 + number - before)
+    }
+
+    /// The encoded `_id` at the end of a key of the tree.
+    fn id_of<'k>(&self, key: &'k [u8]) -> Result<&'k [u8]> {
+        let key = &key[4..];
+        match &self.index {
+            None => Ok(key),
+            Some(index) => {
+                let at = index.layout.fields_length(key);
+                Ok(&key[at.ok_or_else(corrupt_entry)?..])
+            }
+        }
+    }
+}
+
+/// Whole ranges of a summary side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Rank of the first entry in its tree.
+    pub first_rank: u64,
+    /// Number of entries.
+    pub entries: u64,
+}
+
+/// Where a drawn entry is.
+struct Target {
+    /// Which of the batch.
+    slot: usize,
+    rank: u64,
+    /// First key of its range, in a common buffer, and the entries before it there.
+    start: std::ops::Range<usize>,
+    offset: u32,
+}
+
+/// Entries in the order of the draw.
+struct SampledEntries {
+    population: Population,
+    order: Permutation,
+    drawn: u64,
+    ids: Vec<Vec<u8>>,
+    /// Behind the current entry in `ids`.
+    next: usize,
+    /// Size of the next batch; 0 when all is drawn.
+    batch: u64,
+    summary: Option<Box<Summary>>,
+    snapshot: Snapshot,
+    context: Context,
+}
+
+impl SampledEntries {
+    fn draw_more(&mut self) -> Result<()> {
+        let Some(summary) = self.summary.take() else {
+            return Ok(());
+        };
+        let batch = self.batch;
+        self.batch = (batch * 2).min(BATCH);
+        let drawn = self.draw(&summary, batch);
+        self.summary = Some(summary);
+        drawn
+    }
+
+    /// Finds the next `size` entries of the order.
+    fn draw(&mut self, summary: &Summary, size: u64) -> Result<()> {
+        let end = (self.drawn + size).min(self.population.count());
+        let numbers: Vec<u64> = (self.drawn..end)
+            .map(|place| self.order.at(place))
+            .collect();
+        self.drawn = end;
+        let mut ranks = Vec::with_capacity(numbers.len());
+        self.ids = vec![Vec::new(); numbers.len()];
+        self.next = 0;
+        for (slot, number) in numbers.into_iter().enumerate() {
+            match self.population.rank(number) {
+                Some(rank) => ranks.push((rank, slot)),
+                None => self.ids[slot].clone_from(&self.population.listed[number as usize]),
+            }
+        }
+        ranks.sort_unstable();
+        let (keys, targets) = locate(summary, self.population.tree, &ranks);
+        for (slot, id) in self.read(&keys, &targets)? {
+            self.ids[slot] = id;
+        }
+        Ok(())
+    }
+
+    /// The identifiers of targets, many of them as two halves.
+    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Vec<u8>)>> {
+        if targets.len() < PARALLEL_TARGETS {
+            return self.read_part(keys, targets);
+        }
+        let (low, high) = targets.split_at(targets.len() / 2);
+        let (a, b) = parallel::join(|| self.read_part(keys, low), || self.read_part(keys, high));
+        let mut found = a?;
+        found.append(&mut b?);
+        Ok(found)
+    }
+
+    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Vec<u8>)>> {
+        let mut walk = RankWalk::new(self);
+        let mut found = Vec::with_capacity(targets.len());
+        for target in targets {
+            walk.go_to(target, &keys[target.start.clone()])?;
+            let id = self.population.id_of(walk.scan.entry().0)?;
+            found.push((target.slot, id.to_vec()));
+        }
+        Ok(found)
+    }
+}
+
+/// A scan that knows the rank of its entry.
+struct RankWalk {
+    scan: Scan,
+    rank: Option<u64>,
+    pacer: Pacer,
+}
+
+impl RankWalk {
+    fn new(entries: &SampledEntries) -> Self {
+        let population = &entries.population;
+        let (start, end) = population.tree.range();
+        let snapshot = &entries.snapshot;
+        Self {
+            scan: snapshot.scan(population.family, &start, &end, Order::Forward),
+            rank: None,
+            pacer: Pacer::new(entries.context.clone()),
+        }
+    }
+
+    /// Moves to a target behind the current entry.
+    fn go_to(&mut self, target: &Target, range_start: &[u8]) -> Result<()> {
+        let near = self
+            .rank
+            .map(|rank| target.rank - rank)
+            .filter(|steps| *steps <= STEPS_BEFORE_SEEK);
+        let steps = match near {
+            Some(steps) => steps,
+            None => {
+                self.scan.seek(range_start);
+                u64::from(target.offset) + 1
+            }
+        };
+        for _ in 0..steps {
+            self.pacer.step_key()?;
+            if !self.scan.advance()? {
+                return Err(corrupt_entry());
+            }
+        }
+        self.rank = Some(target.rank);
+        Ok(())
+    }
+}
+
+/// Where the entries of ascending ranks are; the keys of their ranges lie in one buffer.
+fn locate(summary: &Summary, tree: Tree, ranks: &[(u64, usize)]) -> (Vec<u8>, Vec<Target>) {
+    let mut keys: Vec<u8> = Vec::new();
+    let mut last = 0..0;
+    let mut targets = Vec::with_capacity(ranks.len());
+    let wanted: Vec<u64> = ranks.iter().map(|rank| rank.0).collect();
+    summary.select(&wanted, &mut |selected| {
+        let is_same = last.len() >= 4 && keys[last.start + 4..last.end] == *selected.start;
+        if !is_same {
+            last = keys.len()..keys.len() + 4 + selected.start.len();
+            keys.extend_from_slice(&tree.prefix());
+            keys.extend_from_slice(selected.start);
+        }
+        let (rank, slot) = ranks[targets.len()];
+        targets.push(Target {
+            slot,
+            rank,
+            start: last.clone(),
+            offset: selected.offset,
+        });
+    });
+    (keys, targets)
+}
+
+impl Entries for SampledEntries {
+    fn advance(&mut self) -> Result<bool> {
+        if self.next == self.ids.len() {
+            self.ids.clear();
+            self.next = 0;
+            self.draw_more()?;
+        }
+        self.next += 1;
+        Ok(self.next <= self.ids.len())
+    }
+
+    fn entry(&self) -> Result<Entry<'_>> {
+        Ok(Entry {
+            key: &self.ids[self.next - 1],
+            id_at: 0,
+            value: &[],
+        })
+    }
+}
+
+impl TreeRanges {
+    /// The runs of whole ranges, and the pieces that are left.
+    fn runs(&self, moment: &Moment<'_>) -> Option<(Vec<Run>, Pieces)> {
+        let summary = moment.summary(self.tree)?;
+        let mut pieces = Pieces::new(self.family, self.tree);
+        let (mut runs, mut hint) = (Vec::new(), Hint::default());
+        for range in &self.ranges {
+            let mut piece = |piece: crate::index::summary::Piece<'_>| pieces.push(&piece, ());
+            let (first_rank, entries) =
+                summary.run_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
+            runs.push(Run {
+                first_rank,
+                entries,
+            });
+        }
+        Some((runs, pieces))
+    }
+}
