@@ -88,6 +88,14 @@ def compare(server, allowed, kill):
     return len(found)
 
 
+def compare_counts(server, kill):
+    """What the summaries count is what a walk over the documents counts."""
+    collection = server.client[DATABASE][COLLECTION]
+    for query in ({"n": {"$gte": 100, "$lt": 700}}, {"n": {"$gte": 0}}, {"_id": {"$gt": 0}}, {"s": {"$exists": True}}):
+        counted, walked = collection.count_documents(query), collection.count_documents(query, hint=[("$natural", 1)])
+        assert counted == walked, f"seed {SEED}, kill {kill}: {query}: {counted} counted, {walked} there"
+
+
 def settle(log, server):
     """What the restarted server holds is now the truth: later kills may not change it."""
     found = {document["_id"]: document["n"] for document in server.client[DATABASE][COLLECTION].find({}, {"n": 1})}
@@ -113,6 +121,7 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
         indexes(server.client)
         for kill in range(KILLS):
             size = log.stat().st_size
+            server.client.admin.command("fsync")
             writer = run_writer(server, log, SEED * 1000 + kill)
             wait_for_acknowledged(log, size, writer)
             time.sleep(choice.uniform(0, 0.8))
@@ -122,7 +131,10 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
             errors = writer.stderr.read().decode()
             assert writer.returncode == 0, errors
             server.start()
+            summaries = server.client.admin.command("serverStatus")["summaries"]
+            assert (summaries["atStart"], summaries["beingLearnt"]) == ("caughtUp", 0), f"seed {SEED}, kill {kill}: {summaries}"
             documents = compare(server, replay(log), kill)
+            compare_counts(server, kill)
             settle(log, server)
             if kill % 10 == 9:
                 server.kill()

@@ -155,6 +155,14 @@ impl Collection {
         self.indexes.iter().find(|index| index.spec.name == name)
     }
 
+    /// The trees that have a summary: that of the documents and those of ready indexes.
+    pub fn counted_trees(&self) -> Vec<(Family, Tree)> {
+        let ready = self.ready_indexes();
+        let mut trees: Vec<_> = ready.map(|index| (Family::Indexes, index.tree)).collect();
+        trees.push((Family::Documents, self.documents));
+        trees
+    }
+
     /// The indexes that queries may use.
     pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.ready)

@@ -16,6 +16,8 @@ pub struct Counted {
     state: RwLock<Summaries>,
     /// Whether the collection waits for its summaries to be worked on.
     queued: AtomicBool,
+    /// Whether something has changed since the summaries were saved.
+    changed: AtomicBool,
 }
 
 /// The summaries, and the snapshot to read with while a commit is under way.
@@ -85,6 +87,8 @@ impl Counted {
     /// To be called, under the collection's write lock, before a batch is written.
     pub fn begin_commit(&self, store: &Store) {
         let before = store.snapshot();
+        // Before the write: who sees its sequence number must see that something has changed.
+        self.note_changed();
         self.state.write().before = Some(before);
     }
 
@@ -101,6 +105,7 @@ impl Counted {
     /// Adds the summary of a tree; it replaces one the tree had.
     pub fn insert(&self, family: Family, tree: Tree, summary: Summary) {
         let mut state = self.state.write();
+        self.note_changed();
         state.trees.retain(|one| one.tree != tree);
         state.trees.push(TreeSummary {
             family,
@@ -140,6 +145,7 @@ impl Counted {
         match walked {
             None => one.summary.abandon_recount(),
             Some(walked) => {
+                self.note_changed();
                 if !one.summary.finish_recount(walked) {
                     report_disagreement(tree);
                 }
@@ -163,12 +169,20 @@ impl Counted {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// Hands every complete summary out, for saving.
-    pub fn each_complete(&self, visit: &mut dyn FnMut(Tree, &Summary)) {
+    /// Notes that the summaries are to be saved again.
+    pub fn note_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether something has changed since this was asked last.
+    pub fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Hands every summary out, for saving.
+    pub fn each(&self, visit: &mut dyn FnMut(Tree, &Summary)) {
         for one in &self.state.read().trees {
-            if one.summary.is_complete() {
-                visit(one.tree, &one.summary);
-            }
+            visit(one.tree, &one.summary);
         }
     }
 

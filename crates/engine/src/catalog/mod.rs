@@ -11,6 +11,7 @@
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE), whether the commit's documents
 //!                                     are new (0) or replace others (1); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
+//! 'n', 'm'                         -> summaries, see `saved`
 //! ```
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
@@ -19,11 +20,13 @@ mod collection;
 mod counted;
 mod options;
 mod persist;
+mod saved;
 
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{DocumentPuts, statistics_entry};
+pub use saved::SummariesAtStart;
 
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
@@ -37,6 +40,7 @@ use std::sync::Arc;
 pub struct Catalog {
     store: Store,
     state: RwLock<State>,
+    summaries_at_start: SummariesAtStart,
     /// Serialises changes; never taken while a collection's write lock is held.
     changes: Mutex<()>,
 }
@@ -53,6 +57,7 @@ impl Catalog {
     /// Storage failures; `InternalError` when an entry cannot be understood.
     pub fn load(store: Store) -> Result<Self> {
         let (collections, next_tree) = persist::load(&store)?;
+        let summaries_at_start = saved::load(&store, collections.values())?;
         let state = RwLock::new(State {
             collections,
             next_tree,
@@ -60,8 +65,23 @@ impl Catalog {
         Ok(Self {
             store,
             state,
+            summaries_at_start,
             changes: Mutex::new(()),
         })
+    }
+
+    /// Where the summaries came from when the store was opened.
+    pub fn summaries_at_start(&self) -> SummariesAtStart {
+        self.summaries_at_start
+    }
+
+    /// Saves the summaries that have changed, so that a start need not read their trees. Called now and
+    /// then, and at the end.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn save_summaries(&self) -> Result<()> {
+        saved::save(&self.store, &self.all())
     }
 
     /// The collection's current version, if it exists.
@@ -260,8 +280,10 @@ impl Catalog {
     }
 }
 
-/// The whole range of a tree in its family.
+/// Deletes the whole range of a tree in its family, and its saved summary.
 pub fn delete_tree(batch: &mut Batch, family: Family, tree: Tree) {
     let (start, end) = tree.range();
     batch.delete_range(family, &start, &end);
+    let (start, end) = saved::saved_range(tree);
+    batch.delete_range(Family::Catalog, &start, &end);
 }

@@ -101,6 +101,15 @@ pub fn statistics_entry(
     (statistics_key(tree), value)
 }
 
+/// What a commit says of the documents it puts, if this is its entry of totals.
+pub(super) fn statistics_puts(family: Family, key: &[u8], value: &[u8]) -> Option<DocumentPuts> {
+    let is_entry = family == Family::Catalog && key.first() == Some(&STATISTICS);
+    match value.get(16).filter(|_| is_entry)? {
+        0 => Some(DocumentPuts::New),
+        _ => Some(DocumentPuts::Replacing),
+    }
+}
+
 fn statistics_key(tree: Tree) -> [u8; 5] {
     let [a, b, c, d] = tree.prefix();
     [STATISTICS, a, b, c, d]
@@ -167,13 +176,9 @@ fn decode_collection(
         .unwrap_or(Some((0, 0)))
         .ok_or_else(|| corrupt(&name))?;
     let state = Arc::new(CollectionState::with_totals(count, bytes));
-    let ready = indexes.iter().filter(|index| index.ready);
-    let trees = ready.map(|index| (Family::Indexes, index.tree));
-    for (family, tree) in trees.chain([(Family::Documents, documents)]) {
-        state.counted().insert(family, tree, Summary::unknown());
-    }
+
     let (options, keys) = (Arc::new(options), CollectionKeys::default());
-    Ok(Collection {
+    let collection = Collection {
         namespace,
         uuid,
         documents,
@@ -181,8 +186,12 @@ fn decode_collection(
         indexes,
         keys,
         state,
+    };
+    for (family, tree) in collection.counted_trees() {
+        let counted = collection.state.counted();
+        counted.insert(family, tree, Summary::unknown());
     }
-    .compiled())
+    Ok(collection.compiled())
 }
 
 fn decode_tree(document: &RawDocument) -> Option<Tree> {

@@ -34,6 +34,9 @@ fn start_learning(engine: &Arc<Engine>) {
             if engine.is_stopped() {
                 return;
             }
+            if let Err(error) = engine.save_summaries_when_due() {
+                tracing::error!(%error, "summaries could not be saved; after a kill they are learnt anew");
+            }
             if let Err(error) = engine.writer.learn_queued() {
                 tracing::error!(%error, "a summary could not be learnt; counts walk entries meanwhile");
             }

@@ -32,6 +32,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Summaries are saved each time this much was written: so much log is read after a kill.
+const SAVE_SUMMARIES_BYTES: u64 = 256 * 1024 * 1024;
+
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -63,6 +66,8 @@ pub struct Engine {
     cursors: CursorRegistry,
     ttl: ttl::Counters,
     ttl_sweep_seconds: AtomicU64,
+    /// Bytes written when the summaries were last saved.
+    saved_at_bytes: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -102,6 +107,7 @@ impl Engine {
             writer,
             cursors: CursorRegistry::default(),
             ttl: ttl::Counters::default(),
+            saved_at_bytes: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
         };
         engine.remove_unfinished_indexes()?;
@@ -136,6 +142,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Saves summaries once enough was written since the last time, so that catching up stays short.
+    fn save_summaries_when_due(&self) -> Result<()> {
+        let written = self.store.written_bytes();
+        if written - self.saved_at_bytes.load(Ordering::Acquire) < SAVE_SUMMARIES_BYTES {
+            return Ok(());
+        }
+        self.saved_at_bytes.store(written, Ordering::Release);
+        self.catalog.save_summaries()
+    }
+
     /// Where the data is.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -155,6 +171,9 @@ impl Engine {
     pub fn shutdown(&self) {
         if self.stopped.swap(true, Ordering::AcqRel) {
             return;
+        }
+        if let Err(error) = self.catalog.save_summaries() {
+            tracing::error!(%error, "summaries could not be saved; they are learnt anew at the next start");
         }
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "the store could not be closed cleanly; the journal is replayed at the next start");
@@ -198,6 +217,7 @@ impl Engine {
     /// # Errors
     /// Storage failures.
     pub fn flush(&self) -> Result<()> {
+        self.catalog.save_summaries()?;
         Ok(self.store.flush()?)
     }
 }

@@ -1,7 +1,7 @@
 //! Figures about collections, databases and the engine.
 
 use super::Engine;
-use crate::catalog::{Collection, Tree};
+use crate::catalog::{Collection, SummaryFigures, Tree};
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
 use crate::storage::Family;
@@ -57,6 +57,10 @@ pub struct EngineStats {
     pub cursors_timed_out: i64,
     /// Figures of the storage by name.
     pub storage: Vec<(&'static str, u64)>,
+    /// Figures of the summaries that count ranges.
+    pub summaries: SummaryFigures,
+    /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
+    pub summaries_at_start: &'static str,
 }
 
 impl Engine {
@@ -118,7 +122,21 @@ impl Engine {
             open_cursors: i64::try_from(self.cursors.open_count()).unwrap_or(i64::MAX),
             cursors_timed_out: self.cursors.timed_out(),
             storage: self.store.statistics(),
+            summaries: self.summary_figures(),
+            summaries_at_start: self.catalog.summaries_at_start().name(),
         }
+    }
+
+    fn summary_figures(&self) -> SummaryFigures {
+        let mut all = SummaryFigures::default();
+        for collection in self.catalog.all() {
+            let one = collection.state.counted().figures();
+            all.trees += one.trees;
+            all.incomplete += one.incomplete;
+            all.entries += one.entries;
+            all.bytes += one.bytes;
+        }
+        all
     }
 
     pub(super) fn storage_bytes(&self, collection: &Collection) -> i64 {

@@ -1,13 +1,15 @@
 //! Compares every document with every index, both ways: `validate` and `meridian check`.
 
 use super::{Engine, EngineOptions};
-use crate::catalog::{Collection, Index};
+use crate::catalog::{Collection, Index, Tree};
 use crate::error::{Error, Result};
 use crate::index::KeySink;
+use crate::index::summary::Summary;
 use crate::namespace::Namespace;
 use crate::storage::{Family, Order, Snapshot};
 use crate::write::encode_id;
 use bson::raw::RawDocument;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Problems that are spelled out; the others are only counted.
@@ -108,6 +110,10 @@ impl Engine {
         let collection = self.catalog.require(namespace)?;
         let snapshot = self.store.snapshot();
         let totals = (collection.state.documents(), collection.state.bytes());
+        let mut summaries = HashMap::new();
+        collection.state.counted().each(&mut |tree, summary| {
+            summaries.insert(tree, summary.clone());
+        });
         drop(writing);
         let mut report = ValidationReport {
             namespace: namespace.to_string(),
@@ -138,6 +144,11 @@ impl Engine {
                 name: index.spec.name.clone(),
                 keys,
             });
+        }
+        for (family, tree) in collection.counted_trees() {
+            if let Some(summary) = summaries.get(&tree) {
+                verify_summary(family, tree, summary, &snapshot, &mut report)?;
+            }
         }
         Ok(report)
     }
@@ -177,6 +188,31 @@ fn verify_documents(
         }
     }
     Ok(expected)
+}
+
+/// Every range of a tree has as many entries as its summary says.
+fn verify_summary(
+    family: Family,
+    tree: Tree,
+    summary: &Summary,
+    snapshot: &Snapshot,
+    report: &mut ValidationReport,
+) -> Result<()> {
+    let (start, end) = tree.range();
+    let mut scan = snapshot.scan(family, &start, &end, Order::Forward);
+    let mut audit = summary.audit();
+    while scan.advance()? {
+        audit.see(&scan.entry().0[4..]);
+    }
+    if let Some(wrong) = audit.finish().filter(|wrong| *wrong > 0) {
+        report.problem(|| {
+            format!(
+                "the summary of tree {} is wrong about {wrong} ranges",
+                tree.0
+            )
+        });
+    }
+    Ok(())
 }
 
 fn verify_keys(

@@ -6,13 +6,14 @@
 
 use super::index::{settled_ranges, walked_ranges};
 use super::{Context, Pacer, parallel};
-use crate::catalog::{Collection, Moment, Tree};
+use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
 use crate::index::bounds::ByteRange;
 use crate::index::summary::{Hint, Piece};
 use crate::plan::{Access, Branch, IndexAccess};
 use crate::storage::{Family, Order, Snapshot, Store};
 use meridian_value::key::Direction;
+use std::sync::Arc;
 
 /// Entries in all pieces from which on they are worth a second core.
 const ENTRIES_ALONE: u64 = 8_192;
@@ -26,6 +27,8 @@ const ENTRIES_OF_A_SPAN: u64 = 8;
 pub(super) struct TreeRanges {
     pub family: Family,
     pub tree: Tree,
+    /// The index that the tree belongs to; `None` for the documents.
+    pub index: Option<Arc<Index>>,
     pub ranges: Vec<ByteRange>,
 }
 
@@ -37,22 +40,16 @@ impl TreeRanges {
                 let ranges = settled_ranges(access)?;
                 let counts_once = !access.index.multikey().is_multikey()
                     || (access.bounds.len() == 1 && access.bounds[0].is_single_point());
-                counts_once.then_some(Self {
-                    family: Family::Indexes,
-                    tree: access.index.tree,
-                    ranges,
-                })
+                counts_once.then(|| Self::in_index(access, ranges))
             }
-            Access::Primary(access) => Some(Self {
-                family: Family::Documents,
-                tree: collection.documents,
-                ranges: access.bounds.ranges(Direction::Ascending),
-            }),
-            Access::Collection(_) => Some(Self {
-                family: Family::Documents,
-                tree: collection.documents,
-                ranges: vec![ByteRange::prefixed(Vec::new())],
-            }),
+            Access::Primary(access) => {
+                let ranges = access.bounds.ranges(Direction::Ascending);
+                Some(Self::in_documents(collection, ranges))
+            }
+            Access::Collection(_) => {
+                let ranges = vec![ByteRange::prefixed(Vec::new())];
+                Some(Self::in_documents(collection, ranges))
+            }
             Access::Union(branches) => Self::union(branches, collection),
             Access::Nothing | Access::Geo(_) => None,
         }
@@ -60,10 +57,24 @@ impl TreeRanges {
 
     /// The ranges that an access path on an index walks, whether or not every entry in them matches.
     pub fn walked(access: &IndexAccess) -> Self {
+        Self::in_index(access, walked_ranges(access).ranges)
+    }
+
+    fn in_index(access: &IndexAccess, ranges: Vec<ByteRange>) -> Self {
         Self {
             family: Family::Indexes,
             tree: access.index.tree,
-            ranges: walked_ranges(access).ranges,
+            index: Some(access.index.clone()),
+            ranges,
+        }
+    }
+
+    fn in_documents(collection: &Collection, ranges: Vec<ByteRange>) -> Self {
+        Self {
+            family: Family::Documents,
+            tree: collection.documents,
+            index: None,
+            ranges,
         }
     }
 

@@ -143,7 +143,7 @@ impl Population {
         let Some((runs, pieces)) = ranges.runs(moment) else {
             return Ok(None);
         };
-        let mut population = Self::new(ranges.family, ranges.tree, access.index().cloned());
+        let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
         population.list(&pieces, moment, context, &|(), _| true)?;
         population.add_runs(&runs);
         Ok(Some(population))

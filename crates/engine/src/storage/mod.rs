@@ -131,6 +131,47 @@ impl Store {
         }
     }
 
+    /// The number of the newest operation: every operation of every batch has one, ascending.
+    pub fn latest_sequence(&self) -> u64 {
+        match &self.0 {
+            Backend::Rocks(store) => store.latest_sequence(),
+            Backend::Memory(_) => 0,
+        }
+    }
+
+    /// Bytes of all batches written since the store was opened.
+    pub fn written_bytes(&self) -> u64 {
+        match &self.0 {
+            Backend::Rocks(store) => store.written_bytes(),
+            Backend::Memory(_) => 0,
+        }
+    }
+
+    /// Reads the batches committed after `sequence` from the log, oldest first: `visit` gets the number
+    /// of a batch's first operation, how many it has, and those that put or delete one key. False when
+    /// there is no log to read; the log may begin later than asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    pub fn replay(
+        &self,
+        sequence: u64,
+        visit: &mut dyn FnMut(u64, u64, &[Logged]),
+    ) -> Result<bool, StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.replay(sequence, visit),
+            Backend::Memory(_) => Ok(false),
+        }
+    }
+
+    /// Gives up old log files that hold nothing after `sequence`; [`Self::replay`] will not be asked
+    /// for them.
+    pub fn forget_log_before(&self, sequence: u64) {
+        if let Backend::Rocks(store) = &self.0 {
+            store.forget_log_before(sequence);
+        }
+    }
+
     /// A consistent view of everything committed so far.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(match &self.0 {
@@ -196,6 +237,17 @@ impl Store {
     }
 }
 
+/// An operation on one key, as the log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Which family the key belongs to.
+    pub family: Family,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value put (empty outside the catalogue, where nobody asks for it); `None` for a delete.
+    pub put: Option<Vec<u8>>,
+}
+
 /// Puts and deletes that are committed together or not at all.
 pub struct Batch(BatchBackend);
 
@@ -236,6 +288,14 @@ impl Batch {
                     end.to_vec(),
                 ));
             }
+        }
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            BatchBackend::Rocks(batch) => batch.len(),
+            BatchBackend::Memory(operations) => operations.len(),
         }
     }
 

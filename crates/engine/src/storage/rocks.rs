@@ -10,21 +10,26 @@
 #![allow(unsafe_code)]
 
 use super::group_sync::GroupSync;
-use super::{Family, Order, StoreError};
+use super::{Family, Logged, Order, StoreError};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
     DBPinnableSlice, DBRawIterator, DataBlockIndexType, FlushOptions, Options, Range, ReadOptions,
-    SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch, WriteBatchIteratorCf,
+    WriteBufferManager, WriteOptions,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MEBIBYTE: usize = 1 << 20;
 
 /// How often buffered writes reach the disk: at most this much is at risk in a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
+/// plays no part.
+const LOG_KEPT_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
 /// Settings of the store.
 #[derive(Debug, Clone)]
@@ -52,6 +57,8 @@ pub(super) struct RocksStore {
     group: GroupSync,
     dirty: AtomicBool,
     closed: Arc<AtomicBool>,
+    written_bytes: AtomicU64,
+    directory: PathBuf,
 }
 
 impl RocksStore {
@@ -83,6 +90,8 @@ impl RocksStore {
             group: GroupSync::default(),
             dirty: AtomicBool::new(false),
             closed: Arc::default(),
+            written_bytes: AtomicU64::new(0),
+            directory: directory.to_owned(),
         })
     }
 
@@ -94,11 +103,63 @@ impl RocksStore {
 
     pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
         self.group.check()?;
+        let bytes = batch.operations.size_in_bytes() as u64;
         self.database
             .write_opt(batch.operations, &self.write_options)
             .map_err(failed)?;
         self.dirty.store(true, Ordering::Release);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(super) fn latest_sequence(&self) -> u64 {
+        self.database.latest_sequence_number()
+    }
+
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn replay(
+        &self,
+        sequence: u64,
+        visit: &mut dyn FnMut(u64, u64, &[Logged]),
+    ) -> Result<bool, StoreError> {
+        // The library refuses numbers whose log is gone; then there is nothing to read.
+        let Ok(batches) = self.database.get_updates_since(sequence) else {
+            return Ok(false);
+        };
+        let mut operations = LoggedOperations(Vec::new());
+        for batch in batches {
+            let (first, batch) = batch.map_err(failed)?;
+            operations.0.clear();
+            batch.iterate_cf(&mut operations);
+            visit(first, batch.len() as u64, &operations.0);
+        }
+        Ok(true)
+    }
+
+    /// Removes archived log files older than the oldest file that is still written or needed, if all
+    /// their operations are: an archived file ends where the next one begins.
+    pub(super) fn forget_log_before(&self, sequence: u64) {
+        let mut logs = log_files(&self.directory.join("archive"));
+        logs.extend(log_files(&self.directory));
+        logs.sort();
+        let begins_by =
+            |path: &Path| first_sequence(path).is_some_and(|first| first <= sequence + 1);
+        for pair in logs.windows(2) {
+            let is_archived = pair[0]
+                .1
+                .parent()
+                .is_some_and(|parent| parent.ends_with("archive"));
+            if !is_archived || !begins_by(&pair[1].1) {
+                return;
+            }
+            if let Err(error) = std::fs::remove_file(&pair[0].1) {
+                tracing::warn!(path = %pair[0].1.display(), %error, "an old log file could not be removed");
+                return;
+            }
+        }
     }
 
     pub(super) fn sync(&self) -> Result<(), StoreError> {
@@ -237,6 +298,7 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     settings.set_bytes_per_sync(MEBIBYTE as u64);
     settings.set_wal_bytes_per_sync(MEBIBYTE as u64);
     settings.set_max_total_wal_size(1 << 30);
+    settings.set_wal_ttl_seconds(LOG_KEPT_SECONDS);
     settings.set_keep_log_file_num(4);
     settings.set_max_log_file_size(16 * MEBIBYTE);
     settings.set_enable_pipelined_write(options.journal);
@@ -321,9 +383,68 @@ impl RocksBatch {
             .delete_range_cf(self.store.family(family), start, end);
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.operations.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
+}
+
+/// Collects the operations of a batch read from the log.
+struct LoggedOperations(Vec<Logged>);
+
+impl LoggedOperations {
+    fn push(&mut self, family_id: u32, key: &[u8], put: Option<&[u8]>) {
+        // The library numbers families in the order of their creation, the default one first.
+        let family = match family_id {
+            0 => Family::Catalog,
+            1 => Family::Documents,
+            2 => Family::Indexes,
+            _ => return,
+        };
+        let kept = |value: &[u8]| match family {
+            Family::Catalog => value.to_vec(),
+            Family::Documents | Family::Indexes => Vec::new(),
+        };
+        self.0.push(Logged {
+            family,
+            key: key.to_vec(),
+            put: put.map(kept),
+        });
+    }
+}
+
+impl WriteBatchIteratorCf for LoggedOperations {
+    fn put_cf(&mut self, family_id: u32, key: &[u8], value: &[u8]) {
+        self.push(family_id, key, Some(value));
+    }
+
+    fn delete_cf(&mut self, family_id: u32, key: &[u8]) {
+        self.push(family_id, key, None);
+    }
+
+    fn merge_cf(&mut self, _: u32, _: &[u8], _: &[u8]) {}
+}
+
+/// The log files in a directory by number.
+fn log_files(directory: &Path) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let logs = paths.filter(|path| path.extension().is_some_and(|end| end == "log"));
+    logs.filter_map(|path| Some((path.file_stem()?.to_str()?.parse().ok()?, path)))
+        .collect()
+}
+
+/// The number of the first operation in a log file, `None` when it holds none yet. A record begins with
+/// checksum (4 bytes), length (2) and kind (1); its payload, a batch, with that number (u64 LE). See the
+/// library's description of its log format.
+fn first_sequence(path: &Path) -> Option<u64> {
+    use std::io::Read;
+    let mut head = [0; 15];
+    std::fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+    head[7..].try_into().ok().map(u64::from_le_bytes)
 }
 
 #[derive(Clone)]

@@ -31,6 +31,7 @@ const SECTIONS: &[Section] = &[
     ("mem", write_memory),
     ("metrics", write_metrics),
     ("storageEngine", write_storage_engine),
+    ("summaries", write_summaries),
 ];
 
 fn write_process(service: &Service, reply: &mut DocumentWriter<'_>) {
@@ -135,6 +136,18 @@ fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
         .document("ttl")
         .int64("deletedDocuments", stats.ttl_deleted)
         .int64("passes", stats.ttl_passes);
+}
+
+/// Meridian's own: the counted ranges of documents and indexes.
+fn write_summaries(service: &Service, section: &mut DocumentWriter<'_>) {
+    let stats = service.engine.server_stats();
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    section
+        .int64("trees", number(stats.summaries.trees))
+        .int64("beingLearnt", number(stats.summaries.incomplete))
+        .int64("entries", number(stats.summaries.entries))
+        .int64("memoryBytes", number(stats.summaries.bytes))
+        .string("atStart", stats.summaries_at_start);
 }
 
 fn write_storage_engine(service: &Service, section: &mut DocumentWriter<'_>) {
