@@ -149,6 +149,14 @@ impl Engine {
             return Ok(());
         }
         self.saved_at_bytes.store(written, Ordering::Release);
+        self.save_summaries()
+    }
+
+    /// Saves the summaries that have changed: after a kill only later commits are read from the log.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn save_summaries(&self) -> Result<()> {
         self.catalog.save_summaries()
     }
 
@@ -172,7 +180,7 @@ impl Engine {
         if self.stopped.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Err(error) = self.catalog.save_summaries() {
+        if let Err(error) = self.save_summaries() {
             tracing::error!(%error, "summaries could not be saved; they are learnt anew at the next start");
         }
         if let Err(error) = self.store.close() {
@@ -217,7 +225,6 @@ impl Engine {
     /// # Errors
     /// Storage failures.
     pub fn flush(&self) -> Result<()> {
-        self.catalog.save_summaries()?;
         Ok(self.store.flush()?)
     }
 }

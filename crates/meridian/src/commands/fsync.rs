@@ -8,6 +8,7 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.arguments("fsync", &["async", "lock"])?;
     arguments.refuse_flags(&["async", "lock"])?;
+    context.engine().save_summaries()?;
     context.engine().sync_journal()?;
     reply.int32("numFiles", 1);
     Ok(())
