@@ -7,16 +7,20 @@
 //! they were taken on: what counts is the ratio between targets of one run.
 //!
 //! [`suites`] say what is asked, [`targets`] start and observe the servers,
-//! [`report`] prints. [`client`] is the plain-socket client, which `meridian
-//! import` uses too.
+//! [`load`] fills them, [`report`] prints. [`client`] is the plain-socket
+//! client, which `meridian import` uses too.
 
+pub mod arguments;
 pub mod client;
+pub mod encode;
+pub mod load;
 pub mod machine;
 pub mod measure;
 pub mod process;
 pub mod progress;
 pub mod report;
 pub mod size;
+pub mod storage;
 pub mod suites;
 pub mod targets;
 

@@ -16,6 +16,8 @@ pub enum Unit {
     Seconds,
     /// Millions of bytes; less is better.
     Megabytes,
+    /// How many times as much; less is better.
+    Times,
     /// A number that is neither better nor worse.
     Count,
 }
@@ -28,6 +30,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::Seconds => "s",
             Self::Megabytes => "MB",
+            Self::Times => "×",
             Self::Count => "",
         }
     }
@@ -36,7 +39,7 @@ impl Unit {
     pub fn advantage(self, ours: f64, theirs: f64) -> Option<f64> {
         match self {
             Self::PerSecond if theirs > 0.0 => Some(ours / theirs),
-            Self::Milliseconds | Self::Seconds | Self::Megabytes if ours > 0.0 => {
+            Self::Milliseconds | Self::Seconds | Self::Megabytes | Self::Times if ours > 0.0 => {
                 Some(theirs / ours)
             }
             _ => None,
@@ -77,6 +80,11 @@ impl Measure {
         }
     }
 
+    /// A row of megabytes.
+    pub fn megabytes(group: &str, name: &str, bytes: u64) -> Self {
+        Self::single(group, name, Unit::Megabytes, bytes as f64 / 1e6)
+    }
+
     /// The same with a note.
     pub fn noted(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
@@ -87,6 +95,19 @@ impl Measure {
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(&self.samples)
     }
+}
+
+/// Figures of one target over something that grows: documents loaded, time passed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// The plot that it belongs to.
+    pub name: String,
+    /// What grows.
+    pub over: String,
+    /// What the figures mean.
+    pub unit: Unit,
+    /// Where and how much, in the order taken.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Least, middle and greatest of some samples.

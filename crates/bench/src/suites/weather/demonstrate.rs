@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bson::{doc, rawdoc};
 
 use super::dataset::Dataset;
-use super::document::{
-    areas, counts, create_with_indexes, memory, pages, record_load, roll_ups, send_messages,
-    storage,
-};
+use super::document::{areas, counts, create_with_indexes, memory, pages, roll_ups};
 use super::encode::Key;
 use super::published;
 use super::queries::EVENTS;
-use super::{Plan, TargetReport};
+use super::{Plan, TITLE};
+use crate::load;
 use crate::machine::Machine;
-use crate::report::{self, Report, grouped};
+use crate::report::{self, Report, TargetReport, grouped};
+use crate::storage;
 use crate::targets::document::DocumentServer;
 
 /// The database that stays.
@@ -52,16 +51,18 @@ pub fn demonstrate(
         grouped(events as f64, 0)
     )?;
     out.flush()?;
-    let load = send_messages(server, &encoded, "loading events")?;
-    record_load(
-        &mut target,
-        "with indexes and validator, best client",
-        &load,
-        encoded.seconds,
-    );
+    let load = load::insert(
+        server,
+        encoded.batches.iter(),
+        events,
+        "loading events",
+        load::unwatched,
+    )?;
+    let name = "with indexes and validator, best client";
+    target.add(load.measure(name, encoded.seconds));
     drop(encoded);
     let steps: [Step; 6] = [
-        |server, database, _, target| storage(server, database, target),
+        |server, database, _, target| storage::of_collection(server, database, EVENTS, target),
         counts,
         areas,
         pages,
@@ -79,15 +80,15 @@ pub fn demonstrate(
     }
     let report = Report {
         suite: "weather",
-        title: "Evaluation 1, weather: an operations centre's map",
+        title: TITLE,
         machine: Machine::read(),
         parameters: vec![
             ("events".into(), grouped(events as f64, 0)),
             ("timed runs".into(), RUNS.to_string()),
         ],
         targets: vec![target],
-        published: published::published,
-        published_legend: published::LEGEND,
+        remarks: Vec::new(),
+        published: published::PUBLISHED,
     };
     report::table::print(&report, out)?;
     Ok(())

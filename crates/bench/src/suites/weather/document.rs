@@ -5,22 +5,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 
-use super::dataset::{BATCH, Between, Encoded, PAGE, Questions, encode_messages};
+use super::dataset::{Between, PAGE, Questions, messages};
 use super::encode::{self, Key};
 use super::generator::Generator;
 use super::queries::{self, DateFilter, EVENTS};
 use super::rectangle::Rectangle;
-use super::{Plan, TargetReport, ageing};
+use super::{Plan, ageing};
 use crate::client::{check_ok, command_message, reply_document};
+use crate::load::{self, BATCH, Encoded, Load};
 use crate::measure::{Measure, Unit, time_runs};
 use crate::process::own_processor_seconds;
 use crate::progress;
-use crate::targets::document::{DocumentServer, number, raw_number};
+use crate::report::TargetReport;
+use crate::storage;
+use crate::targets::document::{DocumentServer, number};
 
 /// The database that a run makes and drops.
 pub const DATABASE: &str = "meridian_bench_weather";
-/// How long a server may take until its sizes stand still.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs everything and fills a report.
 ///
@@ -41,7 +42,7 @@ fn measure(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> a
     load_then_index(server, plan, report)?;
     load_by_driver(server, plan, report)?;
     load_with_indexes(server, plan, report)?;
-    storage(server, DATABASE, report)?;
+    storage::of_collection(server, DATABASE, EVENTS, report)?;
     counts(server, DATABASE, plan, report)?;
     areas(server, DATABASE, plan, report)?;
     pages(server, DATABASE, plan, report)?;
@@ -85,64 +86,9 @@ fn insert_body(collection: &str) -> RawDocumentBuf {
     rawdoc! { "insert": collection, "ordered": true, "$db": DATABASE }
 }
 
-/// What a load took.
-pub struct Load {
-    /// Wall-clock seconds.
-    pub seconds: f64,
-    /// Processor seconds of this client.
-    pub client_seconds: f64,
-    /// Events inserted.
-    pub events: u64,
-}
-
-impl Load {
-    fn rate(&self) -> f64 {
-        self.events as f64 / self.seconds
-    }
-}
-
-/// Sends ready-made messages one after the other on one connection.
-///
-/// # Errors
-/// When a batch is not taken whole.
-pub fn send_messages(
-    server: &DocumentServer,
-    encoded: &Encoded<Vec<u8>>,
-    what: &str,
-) -> anyhow::Result<Load> {
-    let mut client = server.plain_client()?;
-    let events: usize = encoded.batches.iter().map(|(_, count)| count).sum();
-    let bar = progress::bar(events as u64, &format!("{}: {what}", server.name));
-    let processor_before = own_processor_seconds();
-    let started = Instant::now();
-    for (message, count) in &encoded.batches {
-        let reply = client.call(message)?;
-        if raw_number(reply, "n") != Some(*count as u64) {
-            check_ok(reply)?;
-            anyhow::bail!(
-                "the server took {:?} of {count} events",
-                raw_number(reply, "n")
-            );
-        }
-        bar.inc(*count as u64);
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    bar.finish_and_clear();
-    let client_seconds = own_processor_seconds() - processor_before;
-    Ok(Load {
-        seconds,
-        client_seconds,
-        events: events as u64,
-    })
-}
-
-pub(super) fn record_load(report: &mut TargetReport, name: &str, load: &Load, encode_seconds: f64) {
-    let per_event = |seconds: f64| seconds * 1e6 / load.events as f64;
-    report.add(Measure::single("Ingest", name, Unit::PerSecond, load.rate()).noted(format!(
-        "client {:.2} µs of processor an event while it ran; generating and encoding, {:.2} µs an event, was done before",
-        per_event(load.client_seconds),
-        per_event(encode_seconds),
-    )));
+fn send(server: &DocumentServer, encoded: &Encoded, what: &str) -> anyhow::Result<Load> {
+    let batches = encoded.batches.iter();
+    load::insert(server, batches, encoded.count(), what, load::unwatched)
 }
 
 fn load_then_index(
@@ -152,13 +98,8 @@ fn load_then_index(
 ) -> anyhow::Result<()> {
     server.command(DATABASE, queries::create_events(EVENTS, plan.dataset.key))?;
     let encoded = plan.dataset.messages(&insert_body(EVENTS));
-    let load = send_messages(server, &encoded, "load without indexes")?;
-    record_load(
-        report,
-        "without indexes, plain client",
-        &load,
-        encoded.seconds,
-    );
+    let load = send(server, &encoded, "load without indexes")?;
+    report.add(load.measure("without indexes, plain client", encoded.seconds));
     drop(encoded);
     let spinner = progress::spinner(&format!("{}: building the indexes", server.name));
     let started = Instant::now();
@@ -203,15 +144,11 @@ fn load_by_driver(
     let load = Load {
         seconds: started.elapsed().as_secs_f64(),
         client_seconds: own_processor_seconds() - processor_before,
-        events: plan.dataset.events,
+        documents: plan.dataset.events,
     };
     bar.finish_and_clear();
-    record_load(
-        report,
-        "with indexes and validator, driver (insert_many)",
-        &load,
-        encode_seconds,
-    );
+    let name = "with indexes and validator, driver (insert_many)";
+    report.add(load.measure(name, encode_seconds));
     drop_events(server)
 }
 
@@ -223,13 +160,9 @@ fn load_with_indexes(
     create_with_indexes(server, DATABASE, plan.dataset.key)?;
     let encoded = plan.dataset.messages(&insert_body(EVENTS));
     let before = server.observe();
-    let load = send_messages(server, &encoded, "load with indexes")?;
-    record_load(
-        report,
-        "with indexes and validator, plain client",
-        &load,
-        encoded.seconds,
-    );
+    let load = send(server, &encoded, "load with indexes")?;
+    let name = "with indexes and validator, plain client";
+    report.add(load.measure(name, encoded.seconds));
     let mut best = load.rate();
     if let Some(driver) =
         report.median("Ingest", "with indexes and validator, driver (insert_many)")
@@ -244,7 +177,7 @@ fn load_with_indexes(
     ));
     if let (Some(before), Some(after)) = (before, server.observe()) {
         let microseconds =
-            (after.processor_seconds - before.processor_seconds) * 1e6 / load.events as f64;
+            (after.processor_seconds - before.processor_seconds) * 1e6 / load.documents as f64;
         report.add(Measure::single(
             "Ingest",
             "server's processor time for 1,000,000 events",
@@ -262,74 +195,25 @@ fn load_with_indexes(
     Ok(())
 }
 
-/// Flushes and waits until the sizes stand still.
-fn settle(server: &DocumentServer, database: &str) -> anyhow::Result<Document> {
-    let spinner = progress::spinner(&format!("{}: settling", server.name));
-    server.command("admin", doc! { "fsync": 1 })?;
-    let started = Instant::now();
-    let mut last = server.command(database, doc! { "collStats": EVENTS })?;
-    let mut still = 0;
-    while still < 3 && started.elapsed() < SETTLE_TIMEOUT {
-        std::thread::sleep(Duration::from_secs(1));
-        let now = server.command(database, doc! { "collStats": EVENTS })?;
-        still = if sizes(&now) == sizes(&last) {
-            still + 1
-        } else {
-            0
-        };
-        last = now;
-    }
-    spinner.finish_and_clear();
-    Ok(last)
-}
-
-fn sizes(statistics: &Document) -> [Option<u64>; 2] {
-    [
-        number(statistics, "storageSize"),
-        number(statistics, "totalIndexSize"),
-    ]
-}
-
-pub(super) fn storage(
-    server: &DocumentServer,
-    database: &str,
-    report: &mut TargetReport,
-) -> anyhow::Result<()> {
-    let statistics = settle(server, database)?;
-    let data = number(&statistics, "storageSize").context("collStats has no storageSize")?;
-    let index = number(&statistics, "totalIndexSize").context("collStats has no totalIndexSize")?;
-    report.add(megabytes("Storage", "data", data));
-    report.add(megabytes("Storage", "indexes", index));
-    report.add(megabytes("Storage", "data + indexes", data + index));
-    if let Some(seen) = server.observe() {
-        report.add(
-            megabytes("Storage", "data directory (du)", seen.disk_bytes)
-                .noted("with journal and free space in files"),
-        );
-    }
-    Ok(())
-}
-
 pub(super) fn memory(server: &DocumentServer, report: &mut TargetReport) {
     if let Some(cache) = server.cache_bytes() {
-        report.add(megabytes("Storage", "cache in use", cache));
+        report.add(Measure::megabytes("Storage", "cache in use", cache));
     }
     let Some(seen) = server.observe() else { return };
     if let Some(bytes) = seen.memory_bytes {
-        report.add(megabytes("Storage", "memory after the queries", bytes));
+        report.add(Measure::megabytes(
+            "Storage",
+            "memory after the queries",
+            bytes,
+        ));
     }
     if let Some(bytes) = seen.memory_peak_bytes {
-        report.add(megabytes(
+        report.add(Measure::megabytes(
             "Storage",
             "most memory of the main process",
             bytes,
         ));
     }
-}
-
-/// A row of megabytes.
-pub fn megabytes(group: &str, name: &str, bytes: u64) -> Measure {
-    Measure::single(group, name, Unit::Megabytes, bytes as f64 / 1e6)
 }
 
 fn count_command(
@@ -618,13 +502,13 @@ fn age(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> anyho
         let body = insert_body("aged");
         let events = Generator::new(aged.events, plan.dataset.seed).shifted(aged.shift_ms);
         let key = plan.dataset.key;
-        let encoded = encode_messages(events, &body, |event, out| match form {
+        let encoded = Encoded::collect(messages(events, &body, |event, out| match form {
             ageing::Form::LastUpdate => encode::bson(event, key, out),
             ageing::Form::ExpirationDate => {
                 encode::bson_with_expiration(event, key, ageing::LIFETIME_MS, out)
             }
-        });
-        send_messages(server, &encoded, "load of aged events")?;
+        }));
+        send(server, &encoded, "load of aged events")?;
         report.add(wait_for_sweep(server, &aged, form)?);
         let left = count_aged(server, &doc! {})?;
         ensure!(

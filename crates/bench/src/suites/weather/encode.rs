@@ -6,17 +6,12 @@
 use std::io::Write;
 
 use super::generator::Event;
+use crate::encode::{copy_field, document, double, int32, int64, object_id, postgres_time, string};
 
 /// The columns of the CSV file, in order.
 pub const CSV_HEADER: &str = "indexnum,startdatetime,enddatetime,location,name,lastupdatedatetime,timezoneoffset,permitid,reading";
 /// The same with mongoimport's types, for `--columnsHaveTypes`.
 pub const CSV_TYPED_HEADER: &str = "indexnum.int32(),startdatetime.date(2006-01-02 15:04:05),enddatetime.date(2006-01-02 15:04:05),location.point(),name.string(),lastupdatedatetime.date(2006-01-02 15:04:05),timezoneoffset.int32(),permitid.int32(),reading.double()";
-/// What a binary COPY starts with: signature, flags, extension length.
-pub const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// What a binary COPY ends with.
-pub const COPY_TRAILER: &[u8] = &[0xff, 0xff];
-/// 2000-01-01T00:00:00Z in milliseconds since 1970: where PostgreSQL's times start.
-const POSTGRES_EPOCH_MS: i64 = 946_684_800_000;
 /// Little-endian point with a reference system, then 4326 (WGS 84).
 const EWKB_POINT_HEADER: [u8; 9] = [1, 1, 0, 0, 0x20, 0xe6, 0x10, 0, 0];
 
@@ -31,12 +26,22 @@ pub enum Key {
 
 /// Appends the event as a BSON document, `_id` first.
 pub fn bson(event: &Event, key: Key, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
+    document(out, |out| elements(event, key, out));
+}
+
+/// The same with a field `expirationDate`, `lifetime_ms` after the last update.
+pub fn bson_with_expiration(event: &Event, key: Key, lifetime_ms: i64, out: &mut Vec<u8>) {
+    document(out, |out| {
+        elements(event, key, out);
+        let expiration_ms = event.last_update_ms + lifetime_ms;
+        int64(b"\x09expirationDate\0", expiration_ms, out);
+    });
+}
+
+fn elements(event: &Event, key: Key, out: &mut Vec<u8>) {
     match key {
         Key::ObjectId => {
-            out.extend_from_slice(b"\x07_id\0");
-            out.extend_from_slice(&object_id(event));
+            object_id(event.indexnum as u32, out);
             int32(b"\x10indexnum\0", event.indexnum, out);
         }
         Key::Indexnum => int32(b"\x10_id\0", event.indexnum, out),
@@ -48,52 +53,7 @@ pub fn bson(event: &Event, key: Key, out: &mut Vec<u8>) {
     int64(b"\x09lastupdatedatetime\0", event.last_update_ms, out);
     int32(b"\x10timezoneoffset\0", event.timezone_offset, out);
     int32(b"\x10permitid\0", event.permit_id, out);
-    out.extend_from_slice(b"\x01reading\0");
-    out.extend_from_slice(&event.reading.to_le_bytes());
-    out.push(0);
-    let length = (out.len() - start) as i32;
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// The same with a field `expirationDate`, `lifetime_ms` after the last update.
-pub fn bson_with_expiration(event: &Event, key: Key, lifetime_ms: i64, out: &mut Vec<u8>) {
-    let start = out.len();
-    bson(event, key, out);
-    out.pop();
-    int64(
-        b"\x09expirationDate\0",
-        event.last_update_ms + lifetime_ms,
-        out,
-    );
-    out.push(0);
-    let length = (out.len() - start) as i32;
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// As a driver makes it: seconds, five bytes of its process, a counter; ascending.
-fn object_id(event: &Event) -> [u8; 12] {
-    let mut id = [0u8; 12];
-    let seconds = 0x6000_0000u32 + (event.indexnum as u32 >> 15);
-    id[..4].copy_from_slice(&seconds.to_be_bytes());
-    id[4..9].copy_from_slice(b"\x8e\x41\xd0\x37\xba");
-    id[9..].copy_from_slice(&(event.indexnum as u32).to_be_bytes()[1..]);
-    id
-}
-
-fn int32(head: &[u8], value: i32, out: &mut Vec<u8>) {
-    out.extend_from_slice(head);
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn int64(head: &[u8], value: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(head);
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
-fn string(head: &[u8], value: &str, out: &mut Vec<u8>) {
-    int32(head, value.len() as i32 + 1, out);
-    out.extend_from_slice(value.as_bytes());
-    out.push(0);
+    double(b"\x01reading\0", event.reading, out);
 }
 
 /// Appends an embedded GeoJSON point: `{type: "Point", coordinates: [longitude, latitude]}`.
@@ -111,28 +71,17 @@ pub fn point(head: &[u8], longitude: f64, latitude: f64, out: &mut Vec<u8>) {
 
 /// Appends the event as one row of a binary COPY.
 pub fn copy_row(event: &Event, out: &mut Vec<u8>) {
-    out.extend_from_slice(&9u16.to_be_bytes());
-    field(&event.indexnum.to_be_bytes(), out);
-    field(&postgres_time(event.start_ms), out);
-    field(&postgres_time(event.end_ms), out);
-    field(
-        &extended_well_known_binary(event.longitude, event.latitude),
-        out,
-    );
-    field(event.name.as_bytes(), out);
-    field(&postgres_time(event.last_update_ms), out);
-    field(&event.timezone_offset.to_be_bytes(), out);
-    field(&event.permit_id.to_be_bytes(), out);
-    field(&event.reading.to_be_bytes(), out);
-}
-
-fn field(value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-    out.extend_from_slice(value);
-}
-
-fn postgres_time(unix_ms: i64) -> [u8; 8] {
-    ((unix_ms - POSTGRES_EPOCH_MS) * 1000).to_be_bytes()
+    crate::encode::copy_row(9, out);
+    copy_field(&event.indexnum.to_be_bytes(), out);
+    copy_field(&postgres_time(event.start_ms), out);
+    copy_field(&postgres_time(event.end_ms), out);
+    let place = extended_well_known_binary(event.longitude, event.latitude);
+    copy_field(&place, out);
+    copy_field(event.name.as_bytes(), out);
+    copy_field(&postgres_time(event.last_update_ms), out);
+    copy_field(&event.timezone_offset.to_be_bytes(), out);
+    copy_field(&event.permit_id.to_be_bytes(), out);
+    copy_field(&event.reading.to_be_bytes(), out);
 }
 
 /// A position as PostGIS's geometry takes it in binary.

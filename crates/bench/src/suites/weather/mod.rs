@@ -21,20 +21,24 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::Args;
-use serde::Serialize;
 
 use self::dataset::{Answers, Dataset};
 use self::encode::Key;
+use crate::arguments::RunArgs;
+use crate::load::BATCH;
 use crate::machine::Machine;
-use crate::measure::{Measure, Repeats};
+use crate::measure::Repeats;
 use crate::progress;
-use crate::report::{self, Report};
+use crate::report::{self, Report, TargetReport};
 use crate::size::ByteSize;
 use crate::targets::document::DocumentServer;
 use crate::targets::postgres::PostgresServer;
-use crate::targets::{LaunchOptions, TargetName};
+use crate::targets::{Journal, LaunchOptions, TargetName};
+
+/// The suite's full name.
+const TITLE: &str = "Evaluation 1, weather: an operations centre's map";
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "An operations centre's map: 1,692,000 events with a place and times.\n\n\
@@ -43,16 +47,16 @@ ingest, storage, counts by date, number and area (four zoom levels), pages of 5,
 Answers are checked against the generator's own. Published figures of the original evaluation are printed \
 beside ours for orientation; a result is a ratio between targets of one run.";
 
+const CACHE_DEFAULT: ByteSize = ByteSize(4 << 30);
 /// No query is repeated for longer than this, beyond three times.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Arguments of `meridian bench weather`.
 #[derive(Debug, Args)]
 pub struct WeatherArgs {
-    /// Server to measure, repeatable: meridian, mongod and postgres are started for the run on
-    /// temporary directories; mongodb://HOST:PORT and postgres://… are used as they are
-    #[arg(long = "target", value_name = "TARGET", default_value = "meridian")]
-    pub targets: Vec<TargetName>,
+    /// Servers, data and reports
+    #[command(flatten)]
+    pub run: RunArgs,
 
     /// Events in all, spread over 40 days
     #[arg(long, value_name = "N", default_value_t = rectangle::EVENTS_PUBLISHED, value_parser = clap::value_parser!(u64).range(1000..=16_000_000))]
@@ -62,14 +66,6 @@ pub struct WeatherArgs {
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: u16,
 
-    /// Seed of the data
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-
-    /// Cache of each server that is started (PostgreSQL: shared_buffers)
-    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
-    pub cache_size: ByteSize,
-
     /// What a document's `_id` is: `indexnum` saves one index
     #[arg(long, value_enum, default_value_t = Key::ObjectId)]
     pub key: Key,
@@ -77,18 +73,6 @@ pub struct WeatherArgs {
     /// Leave out the ageing tests, which wait for the servers' sweeps
     #[arg(long)]
     pub skip_ageing: bool,
-
-    /// Where temporary data directories go [default: the system's]
-    #[arg(long, value_name = "DIR")]
-    pub directory: Option<PathBuf>,
-
-    /// Also write all samples as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-
-    /// Also write a page with tables and plots that opens offline
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
 
     /// Write the events as CSV (as `meridian import` takes it) and measure nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "html"])]
@@ -130,66 +114,6 @@ impl Plan {
     }
 }
 
-/// What one target did.
-#[derive(Debug, Serialize)]
-pub struct TargetReport {
-    /// How it is called.
-    pub name: String,
-    /// What it is.
-    pub version: String,
-    /// How it was set.
-    pub settings: Vec<(String, String)>,
-    /// What was measured.
-    pub measures: Vec<Measure>,
-    /// How many answers were compared with the generator's and found equal.
-    pub answers_checked: u32,
-}
-
-impl TargetReport {
-    fn new(name: &str, version: String, settings: Vec<(String, String)>) -> Self {
-        Self {
-            name: name.into(),
-            version,
-            settings,
-            measures: Vec::new(),
-            answers_checked: 0,
-        }
-    }
-
-    fn add(&mut self, measure: Measure) {
-        self.measures.push(measure);
-    }
-
-    fn median(&self, group: &str, name: &str) -> Option<f64> {
-        let row = self
-            .measures
-            .iter()
-            .find(|measure| measure.group == group && measure.name == name)?;
-        row.spread().map(|spread| spread.median)
-    }
-
-    /// A wrong answer ends the run: its time would mean nothing.
-    fn answer(&mut self, what: &str, found: u64, expected: u64) -> anyhow::Result<()> {
-        ensure!(
-            found == expected,
-            "{}: {what}: answered {found}, right is {expected}",
-            self.name
-        );
-        self.answers_checked += 1;
-        Ok(())
-    }
-
-    fn peak_during_load(&mut self, bytes: Option<u64>) {
-        if let Some(bytes) = bytes {
-            self.add(document::megabytes(
-                "Storage",
-                "most memory until the load's end",
-                bytes,
-            ));
-        }
-    }
-}
-
 /// Runs the suite on every target and reports.
 ///
 /// # Errors
@@ -197,38 +121,29 @@ impl TargetReport {
 pub fn run(args: WeatherArgs) -> anyhow::Result<()> {
     let dataset = Dataset {
         events: args.events,
-        seed: args.seed,
+        seed: args.run.seed,
         key: args.key,
     };
     if let Some(path) = &args.write_csv {
         return write_csv(&dataset, path, args.typed_header);
     }
     let plan = Plan::new(dataset, args.runs.into(), !args.skip_ageing);
-    let options = LaunchOptions {
-        cache: args.cache_size,
-        directory: args.directory.clone(),
-    };
-    let mut targets = Vec::with_capacity(args.targets.len());
-    for target in &args.targets {
-        targets.push(run_target(target, &options, &plan)?);
+    let options = args.run.launch_options(CACHE_DEFAULT, Journal::On);
+    let mut targets = Vec::with_capacity(args.run.targets.len());
+    for (server, target) in args.run.targets.iter().enumerate() {
+        let mut column = run_target(target, &options, &plan)?;
+        column.server = server;
+        targets.push(column);
     }
-    let report = Report {
+    args.run.publish(&Report {
         suite: "weather",
-        title: "Evaluation 1, weather: an operations centre's map",
+        title: TITLE,
         machine: Machine::read(),
         parameters: parameters(&args, &plan),
         targets,
-        published: published::published,
-        published_legend: published::LEGEND,
-    };
-    report::table::print(&report, &mut std::io::stdout().lock())?;
-    if let Some(path) = &args.json {
-        report::json::write(&report, path)?;
-    }
-    if let Some(path) = &args.html {
-        report::html::write(&report, path)?;
-    }
-    Ok(())
+        remarks: Vec::new(),
+        published: published::PUBLISHED,
+    })
 }
 
 fn run_target(
@@ -255,11 +170,11 @@ fn parameters(args: &WeatherArgs, plan: &Plan) -> Vec<(String, String)> {
     } = plan.answers;
     [
         ("events", report::grouped(args.events as f64, 0)),
-        ("seed", args.seed.to_string()),
+        ("seed", args.run.seed.to_string()),
         ("BSON", format!("{:.1} MB", bson_bytes as f64 / 1e6)),
-        ("batch", format!("{} events, 1 client", dataset::BATCH)),
+        ("batch", format!("{} events, 1 client", BATCH)),
         ("timed runs", format!("{} after one untimed (no new one after 30 s and 3 runs)", args.runs)),
-        ("cache of each server", args.cache_size.to_string()),
+        ("cache of each server", args.run.cache(CACHE_DEFAULT).to_string()),
         ("key", format!("{:?}", args.key).to_lowercase()),
         ("date range matches", report::grouped(date as f64, 0)),
         ("number ranges match", format!("{number} and {}", report::grouped(number_wide as f64, 0))),

@@ -11,14 +11,18 @@ use anyhow::{Context, ensure};
 use postgres::types::{FromSql, ToSql, Type};
 use postgres::{Client, SimpleQueryMessage};
 
-use super::dataset::{BATCH, Between, PAGE, Questions};
-use super::document::{megabytes, number_ranges};
-use super::encode::{COPY_HEADER, COPY_TRAILER, copy_row, extended_well_known_binary};
+use super::dataset::{Between, PAGE, Questions};
+use super::document::number_ranges;
+use super::encode::{copy_row, extended_well_known_binary};
 use super::generator::{Event, Generator};
 use super::rectangle::Rectangle;
-use super::{Plan, TargetReport, ageing};
+use super::{Plan, ageing};
+use crate::encode::{COPY_HEADER, COPY_TRAILER};
+use crate::load::{self, BATCH, copy_at_once, copy_by_batch};
 use crate::measure::{Measure, Spread, Unit, time_runs};
 use crate::progress;
+use crate::report::TargetReport;
+use crate::storage;
 use crate::targets::postgres::PostgresServer;
 
 const CREATE: &str = "CREATE TABLE events (
@@ -50,14 +54,14 @@ pub fn run(server: &mut PostgresServer, plan: &Plan) -> anyhow::Result<TargetRep
     let mut report = TargetReport::new(&server.name, version, server.settings.clone());
     server.client.batch_execute("DROP SCHEMA IF EXISTS meridian_bench CASCADE; CREATE SCHEMA meridian_bench; SET search_path = meridian_bench, public")?;
     loads(server, plan, &mut report)?;
-    storage(server, &mut report)?;
+    storage::of_table(server, "events", &mut report)?;
     counts(&mut server.client, plan, &mut report)?;
     areas(&mut server.client, plan, &mut report)?;
     pages(&mut server.client, plan, &mut report)?;
     roll_ups(&mut server.client, plan, &mut report)?;
     if let Some(bytes) = server.observe().and_then(|seen| seen.memory_bytes) {
         report.add(
-            megabytes("Storage", "memory after the queries", bytes)
+            Measure::megabytes("Storage", "memory after the queries", bytes)
                 .noted("all processes, shared pages once"),
         );
     }
@@ -85,16 +89,12 @@ fn loads(
 ) -> anyhow::Result<()> {
     let name = server.name.clone();
     let encoded = plan.dataset.copy_pieces();
-    let pieces: Vec<&[u8]> = encoded
-        .batches
-        .iter()
-        .map(|(piece, _)| piece.as_slice())
-        .collect();
     let client = &mut server.client;
 
     recreate(client, &[CREATE])?;
-    let seconds = one_copy(client, &pieces, &format!("{name}: COPY without indexes"))?;
-    record(report, "without indexes, one COPY", plan, seconds);
+    let what = format!("{name}: COPY without indexes");
+    let load = copy_at_once(client, COPY, encoded.batches.iter(), encoded.count(), &what)?;
+    record(report, "without indexes, one COPY", plan, load.seconds);
     let spinner = progress::spinner(&format!("{name}: building the indexes"));
     let started = Instant::now();
     client.batch_execute(INDEXES)?;
@@ -116,21 +116,29 @@ fn loads(
     );
 
     recreate(client, &[CREATE, INDEXES])?;
-    let seconds = copies(client, &pieces, &format!("{name}: COPY 1,000 a commit"))?;
+    let load = copy_by_batch(
+        client,
+        COPY,
+        encoded.batches.iter(),
+        encoded.count(),
+        &format!("{name}: COPY 1,000 a commit"),
+        load::unwatched,
+    )?;
     let by_thousand = record(
         report,
         "with indexes and validator, COPY 1,000 a commit",
         plan,
-        seconds,
+        load.seconds,
     );
 
     recreate(client, &[CREATE, INDEXES])?;
-    let seconds = one_copy(client, &pieces, &format!("{name}: one COPY with indexes"))?;
+    let what = format!("{name}: one COPY with indexes");
+    let load = copy_at_once(client, COPY, encoded.batches.iter(), encoded.count(), &what)?;
     let at_once = record(
         report,
         "with indexes and validator, one COPY",
         plan,
-        seconds,
+        load.seconds,
     );
     report.add(Measure::single(
         "Ingest",
@@ -146,37 +154,6 @@ fn record(report: &mut TargetReport, name: &str, plan: &Plan, seconds: f64) -> f
     let rate = plan.dataset.events as f64 / seconds;
     report.add(Measure::single("Ingest", name, Unit::PerSecond, rate));
     rate
-}
-
-fn one_copy(client: &mut Client, pieces: &[&[u8]], what: &str) -> anyhow::Result<f64> {
-    let bar = progress::bar((pieces.len() * BATCH) as u64, what);
-    let started = Instant::now();
-    let mut writer = client.copy_in(COPY)?;
-    writer.write_all(COPY_HEADER)?;
-    for piece in pieces {
-        writer.write_all(piece)?;
-        bar.inc(BATCH as u64);
-    }
-    writer.write_all(COPY_TRAILER)?;
-    writer.finish()?;
-    bar.finish_and_clear();
-    Ok(started.elapsed().as_secs_f64())
-}
-
-fn copies(client: &mut Client, pieces: &[&[u8]], what: &str) -> anyhow::Result<f64> {
-    let bar = progress::bar((pieces.len() * BATCH) as u64, what);
-    let copy = client.prepare(COPY)?;
-    let started = Instant::now();
-    for piece in pieces {
-        let mut writer = client.copy_in(&copy)?;
-        writer.write_all(COPY_HEADER)?;
-        writer.write_all(piece)?;
-        writer.write_all(COPY_TRAILER)?;
-        writer.finish()?;
-        bar.inc(BATCH as u64);
-    }
-    bar.finish_and_clear();
-    Ok(started.elapsed().as_secs_f64())
 }
 
 /// A value whose bytes are the type's binary form already.
@@ -279,32 +256,6 @@ fn prepared_inserts(client: &mut Client, plan: &Plan, what: &str) -> anyhow::Res
     }
     bar.finish_and_clear();
     Ok(seconds)
-}
-
-fn storage(server: &mut PostgresServer, report: &mut TargetReport) -> anyhow::Result<()> {
-    let spinner = progress::spinner(&format!("{}: VACUUM ANALYZE", server.name));
-    server.client.batch_execute("VACUUM ANALYZE events")?;
-    server.client.batch_execute("CHECKPOINT")?;
-    spinner.finish_and_clear();
-    let row = server.client.query_one(
-        "SELECT pg_table_size('events'), pg_indexes_size('events')",
-        &[],
-    )?;
-    let (data, index): (i64, i64) = (row.get(0), row.get(1));
-    report.add(megabytes("Storage", "data", data as u64));
-    report.add(megabytes("Storage", "indexes", index as u64));
-    report.add(megabytes(
-        "Storage",
-        "data + indexes",
-        (data + index) as u64,
-    ));
-    if let Some(seen) = server.observe() {
-        report.add(
-            megabytes("Storage", "data directory (du)", seen.disk_bytes)
-                .noted("with journal and free space in files"),
-        );
-    }
-    Ok(())
 }
 
 fn simple_count(client: &mut Client, sql: &str) -> anyhow::Result<u64> {

@@ -1,0 +1,89 @@
+//! What a collection or table takes on disk once the server has come to rest.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bson::{Document, doc};
+
+use crate::progress;
+use crate::report::TargetReport;
+use crate::targets::document::{DocumentServer, number};
+use crate::targets::postgres::PostgresServer;
+
+/// How long a server may take until its sizes stand still.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Flushes a document server, waits until the collection's sizes stand still, and adds the rows.
+///
+/// # Errors
+/// The server's.
+pub fn of_collection(
+    server: &DocumentServer,
+    database: &str,
+    collection: &str,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
+    let spinner = progress::spinner(&format!("{}: settling", server.name));
+    let [data, indexes] = settle(server, database, collection)?;
+    spinner.finish_and_clear();
+    report.storage(
+        data.context("collStats has no storageSize")?,
+        indexes.context("collStats has no totalIndexSize")?,
+        server.observe(),
+    );
+    Ok(())
+}
+
+/// Flushes and waits until the sizes of data and indexes stand still.
+///
+/// # Errors
+/// The server's.
+pub fn settle(
+    server: &DocumentServer,
+    database: &str,
+    collection: &str,
+) -> anyhow::Result<[Option<u64>; 2]> {
+    server.command("admin", doc! { "fsync": 1 })?;
+    let statistics = || server.command(database, doc! { "collStats": collection });
+    let started = Instant::now();
+    let mut last = sizes(&statistics()?);
+    let mut still = 0;
+    while still < 3 && started.elapsed() < SETTLE_TIMEOUT {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = sizes(&statistics()?);
+        still = if now == last { still + 1 } else { 0 };
+        last = now;
+    }
+    Ok(last)
+}
+
+fn sizes(statistics: &Document) -> [Option<u64>; 2] {
+    [
+        number(statistics, "storageSize"),
+        number(statistics, "totalIndexSize"),
+    ]
+}
+
+/// Lets PostgreSQL do its housekeeping and adds the rows.
+///
+/// # Errors
+/// The server's.
+pub fn of_table(
+    server: &mut PostgresServer,
+    table: &str,
+    report: &mut TargetReport,
+) -> anyhow::Result<()> {
+    let spinner = progress::spinner(&format!("{}: VACUUM ANALYZE", server.name));
+    server
+        .client
+        .batch_execute(&format!("VACUUM ANALYZE {table}"))?;
+    server.client.batch_execute("CHECKPOINT")?;
+    spinner.finish_and_clear();
+    let row = server.client.query_one(
+        "SELECT pg_table_size($1::text::regclass), pg_indexes_size($1::text::regclass)",
+        &[&table],
+    )?;
+    let (data, indexes): (i64, i64) = (row.get(0), row.get(1));
+    report.storage(data as u64, indexes as u64, server.observe());
+    Ok(())
+}
