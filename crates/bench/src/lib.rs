@@ -37,6 +37,9 @@ pub struct BenchArgs {
 /// The evaluations that can be run.
 #[derive(Debug, Subcommand)]
 pub enum Suite {
+    /// Secondary indexes that are written at random places, larger than the cache
+    #[command(long_about = suites::indexing::LONG_ABOUT)]
+    Indexing(suites::indexing::IndexingArgs),
     /// An operations centre's map: 1,692,000 events with a place and times
     #[command(long_about = suites::weather::LONG_ABOUT)]
     Weather(suites::weather::WeatherArgs),
@@ -48,6 +51,7 @@ pub enum Suite {
 /// When a target cannot be started or reached, or answers wrongly.
 pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.suite {
+        Suite::Indexing(args) => suites::indexing::run(args),
         Suite::Weather(args) => suites::weather::run(args),
     }
 }

@@ -298,6 +298,96 @@ pub fn advantage_text(advantage: Option<f64>) -> String {
 mod tests {
     use super::*;
 
+    fn column(name: &str, server: usize, rows: &[(&str, f64)]) -> TargetReport {
+        let mut column = TargetReport::new(name, "1".into(), Vec::new());
+        column.server = server;
+        for (row, milliseconds) in rows {
+            column.add(Measure::single(
+                "group",
+                row,
+                Unit::Milliseconds,
+                *milliseconds,
+            ));
+        }
+        column
+    }
+
+    fn report(targets: Vec<TargetReport>) -> Report {
+        Report {
+            suite: "test",
+            title: "Test",
+            machine: Machine::read(),
+            parameters: Vec::new(),
+            targets,
+            remarks: vec!["a remark".into()],
+            published: Published {
+                legend: "nobody",
+                columns: &["X", "Y"],
+                rows: &[("group", "page", &["1", "2"])],
+            },
+        }
+    }
+
+    #[test]
+    fn columns_of_one_server_are_compared_with_other_servers_only() {
+        let report = report(vec![
+            column("ours clustering", 0, &[("page", 4.0)]),
+            column("ours plain", 0, &[("page", 8.0), ("insert", 1.0)]),
+            column("theirs plain", 1, &[("page", 2.0), ("insert", 3.0)]),
+            column("theirs covering", 1, &[("page", 40.0)]),
+        ]);
+        assert_eq!(report.others(), [2, 3]);
+        let rows = report.rows();
+        assert_eq!(rows[0].advantages(&[2, 3]), [Some(0.5), Some(10.0)]);
+        assert_eq!(rows[1].advantages(&[2, 3]), [Some(3.0), None]);
+        assert_eq!(rows[0].published, ["1", "2"]);
+        assert!(rows[1].published.is_empty());
+        assert_eq!(report.losses(), ["group, page: 0.50 × theirs plain"]);
+        assert_eq!(report.subject(), "ours");
+        assert_eq!(report.notes(), ["a remark"]);
+    }
+
+    #[test]
+    fn a_table_too_wide_to_read_is_broken_into_blocks() {
+        let columns = |servers: usize| {
+            let column = |server| column(&format!("s{server}"), server, &[("page", 1.0)]);
+            (0..servers).map(column).collect()
+        };
+        let print = |targets| {
+            let mut out = Vec::new();
+            table::print(&report(targets), &mut out).expect("prints");
+            String::from_utf8(out).expect("text")
+        };
+        let headers = |text: &str| {
+            text.lines()
+                .filter(|line| line.starts_with("group"))
+                .count()
+        };
+        assert_eq!(headers(&print(columns(2))), 1);
+        assert_eq!(headers(&print(columns(8))), 3);
+    }
+
+    #[test]
+    fn series_of_one_name_share_a_plot() {
+        let with_series = |name: &str, server| {
+            let mut column = column(name, server, &[]);
+            column.series.push(Series {
+                name: "Insert rate".into(),
+                over: "documents".into(),
+                unit: Unit::PerSecond,
+                points: vec![(10.0, 5.0), (20.0, 4.0)],
+            });
+            column
+        };
+        let report = report(vec![with_series("ours", 0), with_series("theirs", 1)]);
+        let plots = report.plots();
+        assert_eq!(plots.len(), 1);
+        assert_eq!(plots[0].series.len(), 2);
+        let page = html::page(&report);
+        assert_eq!(page.matches("<polyline").count(), 2);
+        assert!(page.contains("documents") && page.contains("Insert rate"));
+    }
+
     #[test]
     fn numbers_are_grouped() {
         assert_eq!(grouped(1_692_000.0, 0), "1,692,000");

@@ -1,3 +1,4 @@
 //! The evaluations: each has its data, its questions and its published figures.
 
+pub mod indexing;
 pub mod weather;
