@@ -40,6 +40,9 @@ pub enum Suite {
     /// Secondary indexes that are written at random places, larger than the cache
     #[command(long_about = suites::indexing::LONG_ABOUT)]
     Indexing(suites::indexing::IndexingArgs),
+    /// A year of New York's taxi trips, explored in a browser that shows a random sample
+    #[command(long_about = suites::taxi::LONG_ABOUT)]
+    Taxi(suites::taxi::TaxiArgs),
     /// An operations centre's map: 1,692,000 events with a place and times
     #[command(long_about = suites::weather::LONG_ABOUT)]
     Weather(suites::weather::WeatherArgs),
@@ -52,6 +55,7 @@ pub enum Suite {
 pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.suite {
         Suite::Indexing(args) => suites::indexing::run(args),
+        Suite::Taxi(args) => suites::taxi::run(args),
         Suite::Weather(args) => suites::weather::run(args),
     }
 }

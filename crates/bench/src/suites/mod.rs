@@ -1,4 +1,5 @@
 //! The evaluations: each has its data, its questions and its published figures.
 
 pub mod indexing;
+pub mod taxi;
 pub mod weather;

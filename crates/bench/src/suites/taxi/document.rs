@@ -1,0 +1,271 @@
+//! The evaluation on a server that speaks MongoDB's protocol.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocumentBuf, doc, rawdoc};
+
+use super::layout::{self, Layout};
+use super::questions::{Question, Returned};
+use super::trip::{MEDALLION_ASKED, Trip, medallion_name};
+use super::{Plan, Store};
+use crate::client::{Client, check_ok, command_message};
+use crate::load::{self, Load, ahead, insert_messages};
+use crate::report::TargetReport;
+use crate::storage;
+use crate::targets::Observation;
+use crate::targets::document::{DocumentServer, number};
+
+const DATABASE: &str = "meridian_bench_taxi";
+const COLLECTION: &str = "trips";
+
+impl Store for DocumentServer {
+    /// The first command of a cursor.
+    type Way = RawDocumentBuf;
+
+    fn report(&mut self) -> anyhow::Result<TargetReport> {
+        Ok(TargetReport::new(
+            &self.name,
+            self.version()?,
+            self.settings.clone(),
+        ))
+    }
+
+    fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
+        self.command(DATABASE, doc! { "create": COLLECTION })?;
+        match layout {
+            Layout::A | Layout::B => insert(self, plan, layout, plan.trips.in_time_order()),
+            Layout::C => insert(self, plan, layout, plan.trips.shuffled()),
+        }
+    }
+
+    fn build_indexes(&mut self, layout: Layout) -> anyhow::Result<()> {
+        let indexes: Vec<Document> = index_keys(layout)
+            .into_iter()
+            .map(|key| {
+                let fields: Vec<&str> = key.keys().map(String::as_str).collect();
+                let name = format!("{}_1", fields.join("_1_"));
+                doc! { "key": key, "name": name }
+            })
+            .collect();
+        self.command(
+            DATABASE,
+            doc! { "createIndexes": COLLECTION, "indexes": indexes },
+        )?;
+        Ok(())
+    }
+
+    fn count(&mut self, question: Question, layout: Layout) -> anyhow::Result<u64> {
+        let query = filter(question, layout);
+        let reply = self.command(DATABASE, doc! { "count": COLLECTION, "query": query })?;
+        number(&reply, "n").context("the count has no number")
+    }
+
+    fn ways(&self, question: Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
+        let commands = match layout {
+            Layout::A => vec![("$match and $sample", sample(question, plan.limit))],
+            Layout::B => sorted(question, layout, plan.limit, "random", &by_random(question)),
+            Layout::C => sorted(question, layout, plan.limit, "_id", &by_id(question)),
+        };
+        commands
+            .into_iter()
+            .map(|(name, mut command)| {
+                command.insert("$db", DATABASE);
+                let raw = RawDocumentBuf::try_from(&command);
+                (name.to_owned(), raw.expect("the command is valid BSON"))
+            })
+            .collect()
+    }
+
+    fn fetch(&mut self, way: &Self::Way) -> anyhow::Result<Duration> {
+        let mut client = self.plain_client()?;
+        let started = Instant::now();
+        for_each_batch(&mut client, way, |batch| {
+            std::hint::black_box(batch.as_bytes());
+            Ok(())
+        })?;
+        Ok(started.elapsed())
+    }
+
+    fn look(&mut self, way: &Self::Way, _: Layout) -> anyhow::Result<Vec<Returned>> {
+        let mut returned = Vec::new();
+        for_each_batch(&mut self.plain_client()?, way, |batch| {
+            for document in batch {
+                returned.push(look_at(document?)?);
+            }
+            Ok(())
+        })?;
+        Ok(returned)
+    }
+
+    fn restart(&mut self, between: &mut dyn FnMut()) -> anyhow::Result<bool> {
+        DocumentServer::restart(self, between)
+    }
+
+    fn storage(&mut self, report: &mut TargetReport) -> anyhow::Result<()> {
+        storage::of_collection(self, DATABASE, COLLECTION, report)
+    }
+
+    fn observe(&self) -> Option<Observation> {
+        DocumentServer::observe(self)
+    }
+
+    fn drop_all(&mut self) -> anyhow::Result<()> {
+        self.command(DATABASE, doc! { "dropDatabase": 1 })?;
+        Ok(())
+    }
+}
+
+fn insert(
+    server: &DocumentServer,
+    plan: &Plan,
+    layout: Layout,
+    trips: impl Iterator<Item = Trip> + Send + 'static,
+) -> anyhow::Result<Load> {
+    let body = rawdoc! { "insert": COLLECTION, "ordered": true, "$db": DATABASE };
+    let numbered = (0u32..).zip(trips);
+    let batches = insert_messages(
+        numbered,
+        body,
+        layout::DOCUMENT_BYTES,
+        move |(position, trip), out| layout::bson(trip, *position, layout, out),
+    );
+    let total = plan.trips.total.into();
+    let what = format!("{}: load", layout.letter());
+    load::insert(server, ahead(batches), total, &what, load::unwatched)
+}
+
+/// B's compound index lets a range be sorted by the random number from entries alone.
+fn index_keys(layout: Layout) -> Vec<Document> {
+    match layout {
+        Layout::A | Layout::C => vec![doc! { "pickup_datetime": 1 }, doc! { "medallion": 1 }],
+        Layout::B => vec![
+            doc! { "pickup_datetime": 1, "random": 1 },
+            doc! { "random": 1 },
+            doc! { "medallion": 1 },
+        ],
+    }
+}
+
+fn filter(question: Question, layout: Layout) -> Document {
+    let time = |unix_ms: i64| {
+        if layout.has_dates() {
+            Bson::from(DateTime::from_millis(unix_ms))
+        } else {
+            Bson::from(unix_ms)
+        }
+    };
+    match (question.range(), question) {
+        (Some((low, high)), _) => {
+            doc! { "pickup_datetime": { "$gte": time(low), "$lt": time(high) } }
+        }
+        (None, Question::Medallion) => {
+            let name = medallion_name(MEDALLION_ASKED);
+            doc! { "medallion": String::from_utf8_lossy(&name).into_owned() }
+        }
+        (None, _) => doc! {},
+    }
+}
+
+fn sample(question: Question, limit: u32) -> Document {
+    let filter = filter(question, Layout::A);
+    let mut pipeline = vec![doc! { "$sample": { "size": i64::from(limit) } }];
+    if !filter.is_empty() {
+        pipeline.insert(0, doc! { "$match": filter });
+    }
+    doc! { "aggregate": COLLECTION, "pipeline": pipeline, "cursor": { "batchSize": limit } }
+}
+
+/// Indexes that may lead to trips in the order of their random numbers; none leaves the choice
+/// to the server.
+type Hints = Vec<(&'static str, Option<Document>)>;
+
+fn by_random(question: Question) -> Hints {
+    let own = ("the server's choice", None);
+    let walk = ("walking the index on random", Some(doc! { "random": 1 }));
+    let range = (
+        "sorting the range's entries by random",
+        Some(doc! { "pickup_datetime": 1, "random": 1 }),
+    );
+    match question {
+        Question::Medallion => vec![own],
+        Question::Entire => vec![walk],
+        _ => vec![own, range, walk],
+    }
+}
+
+fn by_id(question: Question) -> Hints {
+    let own = ("the server's choice", None);
+    let walk = ("walking _id", Some(doc! { "_id": 1 }));
+    let range = (
+        "sorting the range by _id",
+        Some(doc! { "pickup_datetime": 1 }),
+    );
+    match question {
+        Question::Medallion => vec![own],
+        Question::Entire => vec![walk],
+        _ => vec![own, range, walk],
+    }
+}
+
+fn sorted(
+    question: Question,
+    layout: Layout,
+    limit: u32,
+    by: &str,
+    hints: &[(&'static str, Option<Document>)],
+) -> Vec<(&'static str, Document)> {
+    let way = |(name, hint): &(&'static str, Option<Document>)| {
+        let mut find = doc! {
+            "find": COLLECTION,
+            "filter": filter(question, layout),
+            "sort": { by: 1 },
+            "limit": i64::from(limit),
+            "batchSize": limit,
+        };
+        if let Some(hint) = hint {
+            find.insert("hint", hint.clone());
+        }
+        (*name, find)
+    };
+    hints.iter().map(way).collect()
+}
+
+/// Runs a cursor to its end.
+fn for_each_batch(
+    client: &mut Client,
+    command: &RawDocumentBuf,
+    mut each: impl FnMut(&RawArray) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut message = command_message(command);
+    let mut field = "firstBatch";
+    loop {
+        let reply = client.call(&message)?;
+        check_ok(reply)?;
+        let cursor = reply.get_document("cursor")?;
+        each(cursor.get_array(field)?)?;
+        let id = cursor.get_i64("id")?;
+        if id == 0 {
+            return Ok(());
+        }
+        message =
+            command_message(&rawdoc! { "getMore": id, "collection": COLLECTION, "$db": DATABASE });
+        field = "nextBatch";
+    }
+}
+
+fn look_at(trip: RawBsonRef<'_>) -> anyhow::Result<Returned> {
+    let trip = trip.as_document().context("a batch holds documents")?;
+    let mut id = [0; 16];
+    id[4..].copy_from_slice(&trip.get_object_id("_id")?.bytes());
+    let pickup_ms = match trip.get("pickup_datetime")? {
+        Some(RawBsonRef::DateTime(time)) => time.timestamp_millis(),
+        Some(RawBsonRef::Int64(unix_ms)) => unix_ms,
+        other => anyhow::bail!("a trip's pick-up time is {other:?}"),
+    };
+    Ok(Returned {
+        id: u128::from_be_bytes(id),
+        pickup_ms,
+        medallion_asked: trip.get_str("medallion")?.as_bytes() == medallion_name(MEDALLION_ASKED),
+    })
+}

@@ -1,0 +1,223 @@
+//! The evaluation on PostgreSQL through its ordinary driver, as an expert there would do it.
+//!
+//! Trips are rows with typed, non-null columns, loaded by one binary COPY. A
+//! shuffled table (C) is random in the order in which it lies on disk, so a
+//! bitmap or sequential scan with a limit is a random sample.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::layout::{self, Layout};
+use super::questions::{Question, Returned};
+use super::trip::{MEDALLION_ASKED, Trip, medallion_name};
+use super::{Plan, Store};
+use crate::load::{self, Load, ahead, copy_pieces};
+use crate::report::TargetReport;
+use crate::storage;
+use crate::targets::Observation;
+use crate::targets::postgres::PostgresServer;
+
+const SCHEMA: &str = "meridian_bench_taxi";
+const TABLE: &str = "meridian_bench_taxi.trips";
+/// A table sample is drawn this much larger than wanted, and cut.
+const OVERSAMPLING: f64 = 1.1;
+
+/// A query and the planner's settings for it.
+pub struct Way {
+    settings: &'static str,
+    select: String,
+}
+
+const OWN: &str = "RESET ALL";
+const PARALLEL_OFF: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0";
+const WALK_RANDOM: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SET enable_seqscan = off; \
+     SET enable_bitmapscan = off; SET enable_sort = off";
+const BITMAP: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SET enable_seqscan = off; \
+     SET enable_indexscan = off";
+const SEQUENTIAL: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SET enable_bitmapscan = off; \
+     SET enable_indexscan = off; SET synchronize_seqscans = off";
+
+impl Store for PostgresServer {
+    type Way = Way;
+
+    fn report(&mut self) -> anyhow::Result<TargetReport> {
+        let version = self.version()?;
+        Ok(TargetReport::new(
+            &self.name,
+            version,
+            self.settings.clone(),
+        ))
+    }
+
+    fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
+        let create = format!(
+            "CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} {}",
+            layout::columns(layout)
+        );
+        self.client.batch_execute(&create)?;
+        match layout {
+            Layout::A | Layout::B => copy(self, plan, layout, plan.trips.in_time_order()),
+            Layout::C => copy(self, plan, layout, plan.trips.shuffled()),
+        }
+    }
+
+    fn build_indexes(&mut self, layout: Layout) -> anyhow::Result<()> {
+        let columns: &[&str] = match layout {
+            Layout::A | Layout::C => &["pickup_datetime", "medallion"],
+            Layout::B => &["pickup_datetime", "medallion", "random"],
+        };
+        for column in columns {
+            let create = format!("CREATE INDEX ON {TABLE} ({column})");
+            self.client.batch_execute(&create)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, question: Question, layout: Layout) -> anyhow::Result<u64> {
+        let sql = format!(
+            "SELECT count(*) FROM {TABLE} {}",
+            condition(question, layout)
+        );
+        let count: i64 = self.client.query_one(&sql, &[])?.get(0);
+        u64::try_from(count).context("a count is not negative")
+    }
+
+    fn ways(&self, question: Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
+        let condition = condition(question, layout);
+        let limit = plan.limit;
+        let select = |rest: &str| format!("SELECT * FROM {TABLE} {rest} LIMIT {limit}");
+        let at_random = select(&format!("{condition} ORDER BY random()"));
+        let by_random = select(&format!("{condition} ORDER BY random"));
+        let as_it_lies = select(&condition);
+        let matches = plan.answers.to(question).matches;
+        let percent = 100.0 * f64::from(limit) * OVERSAMPLING / matches.max(1) as f64;
+        let table_sample = select(&format!(
+            "TABLESAMPLE BERNOULLI ({percent}) ORDER BY random()"
+        ));
+        let ways = match (layout, question) {
+            (Layout::A, Question::Entire) if percent < 50.0 => vec![
+                ("ORDER BY random()", OWN, at_random),
+                ("TABLESAMPLE BERNOULLI", OWN, table_sample),
+            ],
+            (Layout::A, _) => vec![
+                ("ORDER BY random()", OWN, at_random.clone()),
+                (
+                    "ORDER BY random() without parallel workers",
+                    PARALLEL_OFF,
+                    at_random,
+                ),
+            ],
+            (Layout::B, Question::Medallion) => vec![("the planner's choice", OWN, by_random)],
+            (Layout::B, _) => vec![
+                (
+                    "ORDER BY random, the planner's choice",
+                    OWN,
+                    by_random.clone(),
+                ),
+                ("walking the index on random", WALK_RANDOM, by_random),
+            ],
+            (Layout::C, Question::Medallion) => vec![("the planner's choice", OWN, as_it_lies)],
+            (Layout::C, Question::Entire) => {
+                vec![("scanning as the table lies", SEQUENTIAL, as_it_lies)]
+            }
+            (Layout::C, _) => vec![
+                ("bitmap scan as the table lies", BITMAP, as_it_lies.clone()),
+                ("scanning as the table lies", SEQUENTIAL, as_it_lies),
+            ],
+        };
+        ways.into_iter()
+            .map(|(name, settings, select)| (name.to_owned(), Way { settings, select }))
+            .collect()
+    }
+
+    fn fetch(&mut self, way: &Way) -> anyhow::Result<Duration> {
+        self.client.batch_execute(way.settings)?;
+        let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", way.select);
+        let mut rows = Vec::new();
+        let started = Instant::now();
+        self.client.copy_out(&copy)?.read_to_end(&mut rows)?;
+        std::hint::black_box(rows);
+        Ok(started.elapsed())
+    }
+
+    fn look(&mut self, way: &Way, layout: Layout) -> anyhow::Result<Vec<Returned>> {
+        self.client.batch_execute(way.settings)?;
+        let pickup_ms = if layout.has_dates() {
+            "(extract(epoch FROM pickup_datetime) * 1000)::bigint"
+        } else {
+            "pickup_datetime"
+        };
+        let sql = format!(
+            "SELECT id, {pickup_ms}, medallion = '{}' FROM ({}) trips",
+            asked(),
+            way.select
+        );
+        let rows = self.client.query(&sql, &[])?;
+        Ok(rows
+            .iter()
+            .map(|row| Returned {
+                id: u128::from(row.get::<_, i32>(0).unsigned_abs()),
+                pickup_ms: row.get(1),
+                medallion_asked: row.get(2),
+            })
+            .collect())
+    }
+
+    fn restart(&mut self, between: &mut dyn FnMut()) -> anyhow::Result<bool> {
+        PostgresServer::restart(self, between)
+    }
+
+    fn storage(&mut self, report: &mut TargetReport) -> anyhow::Result<()> {
+        storage::of_table(self, TABLE, report)
+    }
+
+    fn observe(&self) -> Option<Observation> {
+        PostgresServer::observe(self)
+    }
+
+    fn drop_all(&mut self) -> anyhow::Result<()> {
+        let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
+        Ok(self.client.batch_execute(&drop)?)
+    }
+}
+
+fn copy(
+    server: &mut PostgresServer,
+    plan: &Plan,
+    layout: Layout,
+    trips: impl Iterator<Item = Trip> + Send + 'static,
+) -> anyhow::Result<Load> {
+    let numbered = (0u32..).zip(trips);
+    let pieces = copy_pieces(numbered, layout::ROW_BYTES, move |(position, trip), out| {
+        layout::row(trip, *position, layout, out)
+    });
+    let statement = format!("COPY {TABLE} FROM STDIN (FORMAT binary)");
+    let what = format!("{}: {}: load", server.name, layout.letter());
+    let total = plan.trips.total.into();
+    load::copy_at_once(&mut server.client, &statement, ahead(pieces), total, &what)
+}
+
+fn asked() -> String {
+    String::from_utf8_lossy(&medallion_name(MEDALLION_ASKED)).into_owned()
+}
+
+fn condition(question: Question, layout: Layout) -> String {
+    let time = |unix_ms: i64| {
+        if layout.has_dates() {
+            format!("to_timestamp({unix_ms} / 1000.0)")
+        } else {
+            unix_ms.to_string()
+        }
+    };
+    match (question.range(), question) {
+        (Some((low, high)), _) => format!(
+            "WHERE pickup_datetime >= {} AND pickup_datetime < {}",
+            time(low),
+            time(high)
+        ),
+        (None, Question::Medallion) => format!("WHERE medallion = '{}'", asked()),
+        (None, _) => String::new(),
+    }
+}

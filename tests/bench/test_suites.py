@@ -1,0 +1,183 @@
+"""`meridian bench` from end to end: small runs on Meridian, a real mongod and PostgreSQL.
+
+The suites check every answer themselves and end at a wrong one; here is checked that they run
+through on all three, and that their reports hold what they promise.
+"""
+
+import json
+import subprocess
+
+import pytest
+from harness.servers import MERIDIAN
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+TARGETS = ["--target", "meridian", "--target", "mongod", "--target", "postgres"]
+RUN_SECONDS_MAX = 600
+
+
+def bench(*arguments):
+    return subprocess.run(
+        [str(MERIDIAN), "bench", *map(str, arguments)], capture_output=True, text=True, timeout=RUN_SECONDS_MAX
+    )
+
+
+class Run:
+    """One finished run: what it printed and wrote."""
+
+    def __init__(self, directory, suite, *arguments):
+        files = {"json": directory / f"{suite}.json", "html": directory / f"{suite}.html"}
+        written = [text for kind, path in files.items() for text in (f"--{kind}", path)]
+        result = bench(suite, *TARGETS, *arguments, *written)
+        assert result.returncode == 0, result.stderr[-4000:]
+        self.table = result.stdout
+        self.report = json.loads(files["json"].read_text(encoding="utf-8"))
+        self.page = files["html"].read_text(encoding="utf-8")
+        self.columns = {target["name"]: target for target in self.report["targets"]}
+
+    def samples(self, column, group, name):
+        """The samples of one row; nothing when the column lacks it."""
+        rows = self.columns[column]["measures"]
+        return next((row["samples"] for row in rows if (row["group"], row["name"]) == (group, name)), None)
+
+    def series(self, column, name):
+        return next(series["points"] for series in self.columns[column]["series"] if series["name"] == name)
+
+    def check_common(self):
+        assert self.table.count("Where meridian loses") == 1
+        assert self.page.startswith("<!doctype html>") and self.page.rstrip().endswith("</html>")
+        assert "http:" not in self.page and "https:" not in self.page and "<script" not in self.page
+        for name in self.columns:
+            assert name in self.table and name in self.page
+            assert min(self.samples(name, "Storage", "data directory (du)")) > 0
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory):
+    return Run(tmp_path_factory.mktemp("weather"), "weather", "--events", 20_000, "--runs", 2, "--skip-ageing")
+
+
+def test_weather_runs_on_all_three(weather):
+    weather.check_common()
+    assert list(weather.columns) == ["meridian", "mongod", "postgres"]
+    for column in weather.columns.values():
+        assert column["answers_checked"] >= 20
+
+
+DOCUMENTS = 60_000
+ALONE = "Part 1: inserts alone"
+ALONE_NO_JOURNAL = "Part 1: inserts alone, no journal"
+WITH_QUERIES = "Parts 2 and 3: inserts with range queries"
+
+
+@pytest.fixture(scope="module")
+def indexing(tmp_path_factory):
+    return Run(
+        tmp_path_factory.mktemp("indexing"), "indexing",
+        "--docs", DOCUMENTS, "--runs", 2, "--query-seconds", 0.05, "--journal", "on,off",
+    )
+
+
+def test_indexing_has_a_column_for_each_index_or_says_why_not(indexing):
+    indexing.check_common()
+    expected = [f"{server} {kind}" for server in ("meridian", "mongod", "postgres") for kind in ("plain", "covering")]
+    assert [name for name in indexing.columns if name != "meridian clustering"] == expected
+    refused = [remark for remark in indexing.report["remarks"] if remark.startswith("meridian clustering is left out")]
+    assert ("meridian clustering" in indexing.columns) != bool(refused)
+    assert all(remark in indexing.table for remark in refused)
+
+
+def test_indexing_counts_every_index_and_the_page_on_each_load(indexing):
+    for name, column in indexing.columns.items():
+        loads = 3 if name.endswith("plain") else 1
+        assert column["answers_checked"] == 6 * loads, name
+
+
+def test_indexing_measures_inserts_with_and_without_journal(indexing):
+    for server in ("meridian", "mongod", "postgres"):
+        for group in (ALONE, ALONE_NO_JOURNAL):
+            assert indexing.samples(f"{server} plain", group, "exit rate (last window)")[0] > 0
+            assert indexing.samples(f"{server} plain", group, "longest wait of an insert")[0] > 0
+            assert indexing.samples(f"{server} covering", group, "whole run") is None
+            assert indexing.samples(f"{server} plain", group, "range query during the load") is None
+
+
+def test_indexing_draws_the_rate_over_the_documents(indexing):
+    for name in indexing.columns:
+        points = indexing.series(name, f"Insert rate, {WITH_QUERIES.lower()}")
+        assert [place for place, _ in points] == [DOCUMENTS / 20 * window for window in range(1, 21)]
+        assert all(rate > 0 for _, rate in points)
+    assert indexing.page.count("<polyline") >= 3 * len(indexing.columns) // 2
+
+
+def test_indexing_asks_while_it_inserts(indexing):
+    for name in indexing.columns:
+        times = indexing.samples(name, WITH_QUERIES, "range query during the load")
+        points = indexing.series(name, "Range query during the load")
+        assert times and times == [time for _, time in points], name
+        places = [place for place, _ in points]
+        assert places == sorted(places) and places[-1] <= DOCUMENTS
+        assert len(indexing.samples(name, WITH_QUERIES, "range query after the load")) == 2
+
+
+TRIPS = 30_000
+SAMPLED = ("week", "February", "entire", "medallion")
+
+
+@pytest.fixture(scope="module")
+def taxi(tmp_path_factory):
+    # Few enough are wanted that week, February and everything must be sampled.
+    return Run(
+        tmp_path_factory.mktemp("taxi"), "taxi", "--trips", TRIPS, "--limit", 300, "--runs", 2, "--cold-runs", 1,
+    )
+
+
+def test_taxi_has_a_column_for_each_layout(taxi):
+    taxi.check_common()
+    assert list(taxi.columns) == [
+        "meridian A", "mongod A", "mongod B", "mongod C", "postgres A", "postgres B", "postgres C",
+    ]
+
+
+def test_taxi_counts_and_samples_are_checked_on_each_layout(taxi):
+    for name, column in taxi.columns.items():
+        assert column["answers_checked"] == 5 + len(SAMPLED), name
+
+
+def test_taxi_samples_are_random_ones(taxi):
+    # mongod draws from a whole collection by walking its B-tree at random, which favours some pages.
+    for name, column in taxi.columns.items():
+        uneven = [row["name"] for row in column["measures"] if "NOT a random sample" in row.get("note", "")]
+        assert set(uneven) <= ({"entire, warm"} if name == "mongod A" else set()), name
+
+
+def test_taxi_is_measured_warm_and_cold(taxi):
+    for name in taxi.columns:
+        for question in SAMPLED:
+            assert len(taxi.samples(name, "Queries", f"{question}, warm")) == 2
+            assert len(taxi.samples(name, "Queries", f"{question}, cold")) == 1
+        load, index, both = (
+            taxi.samples(name, "Load", row)[0] for row in ("load", "index build", "load + indexes")
+        )
+        assert both == pytest.approx(load + index)
+
+
+def test_taxi_prints_each_published_system(taxi):
+    header = next(line for line in taxi.table.splitlines() if line.startswith("Queries") and "M2A" in line)
+    assert header.split()[1:] == ["M2A", "M2B", "M2C", "M3C", "PgC", "PyC", "M2D", "M3D", "PgD", "PyD"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["taxi", "--parquet", "trips.parquet"], "--parquet is not implemented"),
+        (["taxi", "--layout", "D"], "invalid value 'D'"),
+        (["indexing", "--part", "4"], "4 is not in 1..=3"),
+        (["indexing", "--query-seconds", "0"], "a number of seconds"),
+        (["indexing", "--target", "oracle"], "unknown target"),
+    ],
+)
+def test_what_is_not_possible_is_refused_by_name(arguments, words):
+    result = bench(*arguments)
+    assert result.returncode != 0
+    assert words in result.stderr
