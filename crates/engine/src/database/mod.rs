@@ -24,7 +24,7 @@ use crate::catalog::Catalog;
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::storage::{Store, StoreOptions};
+use crate::storage::{Recording, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
 use bson::raw::RawDocument;
@@ -93,6 +93,16 @@ impl Engine {
     /// None in practice; the signature is that of [`Self::open`].
     pub fn in_memory() -> Result<Arc<Self>> {
         Self::over(Store::in_memory(), PathBuf::new(), EngineOptions::default())
+    }
+
+    /// As [`Self::in_memory`], with a record of every batch that is written to the store.
+    ///
+    /// # Errors
+    /// None in practice; the signature is that of [`Self::open`].
+    pub fn in_memory_recorded() -> Result<(Arc<Self>, Recording)> {
+        let (store, recording) = Store::in_memory_recorded();
+        let engine = Self::over(store, PathBuf::new(), EngineOptions::default())?;
+        Ok((engine, recording))
     }
 
     fn over(store: Store, directory: PathBuf, options: EngineOptions) -> Result<Arc<Self>> {

@@ -4,24 +4,52 @@
 
 use super::{Family, Order};
 use imbl::OrdMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
+use std::sync::Arc;
 
 type Tree = OrdMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Default)]
 pub(super) struct MemoryStore {
     trees: RwLock<[Tree; 3]>,
+    recording: Option<Recording>,
 }
 
-pub(super) enum Operation {
+/// One operation of a batch that was committed in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Sets a key to a value.
     Put(Family, Vec<u8>, Vec<u8>),
+    /// Removes a key.
     Delete(Family, Vec<u8>),
+    /// Removes the keys from the first up to, not including, the second.
     DeleteRange(Family, Vec<u8>, Vec<u8>),
 }
 
+/// The batches that a store in memory committed, in order: what golden scripts show.
+#[derive(Debug, Clone, Default)]
+pub struct Recording(Arc<Mutex<Vec<Vec<Operation>>>>);
+
+impl Recording {
+    /// The batches since the last call.
+    pub fn take(&self) -> Vec<Vec<Operation>> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
 impl MemoryStore {
+    pub(super) fn recorded(recording: Recording) -> Self {
+        Self {
+            recording: Some(recording),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn write(&self, operations: Vec<Operation>) {
+        if let Some(recording) = &self.recording {
+            recording.0.lock().push(operations.clone());
+        }
         let mut trees = self.trees.write();
         for operation in operations {
             match operation {

@@ -16,6 +16,7 @@ use crate::error::{Code, Error};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use memory::{Operation, Recording};
 pub use rocks::StoreOptions;
 
 /// Which family of trees a key belongs to; each is a column family with settings of its own.
@@ -89,9 +90,16 @@ impl Store {
         Ok(Store(Backend::Rocks(store)))
     }
 
-    /// A store in memory, for tests and golden scripts.
+    /// A store in memory, for tests.
     pub fn in_memory() -> Self {
         Store(Backend::Memory(Arc::default()))
+    }
+
+    /// A store in memory that keeps what is written to it, for golden scripts.
+    pub fn in_memory_recorded() -> (Self, Recording) {
+        let recording = Recording::default();
+        let store = memory::MemoryStore::recorded(recording.clone());
+        (Store(Backend::Memory(Arc::new(store))), recording)
     }
 
     /// An empty batch for this store.
