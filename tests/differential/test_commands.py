@@ -37,6 +37,21 @@ CASES = [
     Case("create_empty_name", [{"create": ""}]),
     Case("create_number", [{"create": 5}]),
     Case("create_system", [{"create": "system.foo"}]),
+    *(Case(f"create_{name.replace('.', '_')}", [{"create": name}, {"drop": name}]) for name in (
+        "system.version", "system.healthlog", "a.system.b", ".a", "trailing.", "two..dots", "systems",
+    )),
+    *(Case(f"write_{name.replace('.', '_')}", [
+        {"insert": name, "documents": [{"_id": 1}]},
+        {"update": name, "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": True}]},
+        {"delete": name, "deletes": [{"q": {}, "limit": 0}]},
+        {"findAndModify": name, "query": {"_id": 1}, "update": {"$set": {"a": 1}}, "upsert": True},
+        {"createIndexes": name, "indexes": [{"key": {"a": 1}, "name": "a"}]},
+        {"find": name}, {"count": name},
+    ]) for name in ("system.foo", "system.views", "system.profile", "a.system.b", ".a")),
+    *(Case(f"validator_random_{name}", [{"create": "COLL", "validator": validator}]) for name, validator in (
+        ("sample_rate", {"$sampleRate": 0.5}), ("expr", {"$or": [{"a": 1}, {"$expr": {"$lt": [{"$rand": {}}, 0.5]}}]}),
+    )),
+    Case("list_collections_batch", [{"create": "COLL"}, {"listCollections": 1, "filter": {"name": "COLL"}, "cursor": {"batchSize": 0}}]),
     Case("create_long_name", [{"create": "c" * 252}]),
     Case("create_id_index", [{"create": "COLL", "idIndex": {"key": {"_id": 1}, "name": "_id_"}}, {"listIndexes": "COLL"}]),
     Case("create_collation_simple", [{"create": "COLL", "collation": {"locale": "simple"}}, LIST]),
@@ -105,6 +120,11 @@ CASES = [
     Case("admin_only", [{"getParameter": 1, "featureCompatibilityVersion": 1}, {"getLog": "startupWarnings"}]),
     Case("get_parameter", [admin({"getParameter": 1, "featureCompatibilityVersion": 1})]),
     Case("get_parameter_unknown", [admin({"getParameter": 1, "noSuchThing": 1})]),
+    Case("kill_op_nowhere", [admin({"killOp": 1, "op": 99_999_999}), admin({"killOp": 1, "op": -3}), admin({"killOp": 1, "op": 5.0, "other": 1})]),
+    *(Case(f"kill_op_{name}", [admin({"killOp": 1, **fields})]) for name, fields in (
+        ("without", {}), ("text", {"op": "x"}), ("fraction", {"op": 1.5}), ("wide", {"op": 2**40}), ("null", {"op": None}),
+    )),
+    Case("kill_op_and_top_need_admin", [{"killOp": 1, "op": 1}, {"top": 1}]),
     Case("get_log_list", [admin({"getLog": "*"})]),
     Case("get_log_unknown", [admin({"getLog": "foo"})]),
     Case("connection_status", [admin({"connectionStatus": 1}), admin({"connectionStatus": 1, "showPrivileges": True})]),
@@ -260,3 +280,42 @@ def test_cursor_survives_writes(pair):
         assert first + rest == sorted(set(first + rest)), server.name
         assert set(range(400)) <= set(first + rest), server.name
         collection.drop()
+
+
+def test_get_more_takes_no_time_limit_of_its_own(pair):
+    """The limit of the statement that opened the cursor goes on; another one is refused, and the cursor stays."""
+    replies = []
+    for server in (pair.subject, pair.oracle):
+        server.client["diff"]["limited"].drop()
+        server.client["diff"]["limited"].insert_many(MANY)
+        found = server.run("diff", {"find": "limited", "batchSize": 2, "maxTimeMS": 60_000})
+        cursor = Int64(int(found.get("cursor").get("id")[6:-1]))
+        more = {"getMore": cursor, "collection": "limited", "batchSize": 2}
+        refused = server.run("diff", {**more, "maxTimeMS": 1000})
+        nowhere = server.run("diff", {**more, "getMore": Int64(1), "maxTimeMS": 1000})
+        again = server.run("diff", more)
+        replies.append([(reply.get("ok"), reply.get("code"), reply.get("errmsg")) for reply in (refused, nowhere, again)])
+        server.run("diff", {"drop": "limited"})
+    assert replies[0] == replies[1]
+
+
+@pytest.mark.parametrize("command", [
+    {"update": "slow", "updates": [{"q": {}, "u": [{"$set": {"x": {"$sum": {"$range": [0, 500]}}}}], "multi": True}]},
+    {"update": "slow", "updates": [{"q": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 1e9]}}, "u": {"$set": {"x": 1}}}]},
+    {"delete": "slow", "deletes": [{"q": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 0]}}, "limit": 0}]},
+    {"findAndModify": "slow", "query": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 1e9]}}, "update": {"$set": {"x": 1}}},
+    {"count": "slow", "query": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 0]}}},
+    {"distinct": "slow", "key": "v", "query": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 0]}}},
+    {"aggregate": "slow", "pipeline": [{"$match": {"$expr": {"$gt": [{"$sum": {"$range": [0, 500]}}, 0]}}}, {"$out": "slow_out"}], "cursor": {}},
+], ids=lambda command: next(iter(command)))  # fmt: skip
+def test_time_limit(pair, command):
+    """A statement that takes far longer than its limit ends with the same code, and the command with it."""
+    codes = []
+    for server in (pair.subject, pair.oracle):
+        server.client["diff"]["slow"].drop()
+        server.client["diff"]["slow"].insert_many([{"_id": number, "v": number} for number in range(20_000)])
+        reply = server.run("diff", {**command, "maxTimeMS": 1})
+        codes.append((reply.get("ok"), reply.get("code"), reply.get("codeName"), reply.get("errmsg")))
+        server.run("diff", {"drop": "slow"})
+    assert codes[0] == codes[1]
+    assert codes[0][1] == "int32(50)"

@@ -7,6 +7,7 @@
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
 use crate::namespace::Namespace;
+use crate::operation;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -133,6 +134,8 @@ struct OpenCursor {
     session: Option<Vec<u8>>,
     no_timeout: bool,
     last_used: Instant,
+    /// What is left of the time limit of the statement that opened it: waiting for the client is free.
+    time_left: Option<Duration>,
 }
 
 /// What `killCursors` did with one id.
@@ -188,6 +191,7 @@ impl CursorRegistry {
             session,
             no_timeout,
             last_used: Instant::now(),
+            time_left: operation::current().and_then(|operation| operation.time_left()),
         };
         cursors.insert(id, cursor);
         Ok(id)
@@ -206,19 +210,24 @@ impl CursorRegistry {
         bytes_max: usize,
         sink: &mut dyn FnMut(&RawDocument),
     ) -> Result<bool> {
-        let query = self.find(id, namespace)?;
+        let (query, time_left) = self.open_query(id, namespace)?;
         let Some(mut running) = query.try_lock() else {
             return Err(Error::new(
                 Code::Location(292_0100),
                 format!("cursor id {id} is already in use"),
             ));
         };
-        let filled = running.fill(count_max, bytes_max, sink);
+        let operation = operation::current();
+        if let Some(operation) = &operation {
+            operation.limit(time_left);
+        }
+        let filled = operation::check().and_then(|()| running.fill(count_max, bytes_max, sink));
         drop(running);
         let mut cursors = self.cursors.lock();
         if matches!(filled, Ok(false)) {
             if let Some(cursor) = cursors.get_mut(&id) {
                 cursor.last_used = Instant::now();
+                cursor.time_left = operation.and_then(|operation| operation.time_left());
             }
         } else {
             cursors.remove(&id);
@@ -226,7 +235,19 @@ impl CursorRegistry {
         filled
     }
 
-    fn find(&self, id: i64, namespace: &Namespace) -> Result<Arc<Mutex<Query>>> {
+    /// Checks that a cursor is open in a namespace, which counts as using it.
+    ///
+    /// # Errors
+    /// `CursorNotFound` (43), `Unauthorized` for another namespace.
+    pub fn find(&self, id: i64, namespace: &Namespace) -> Result<()> {
+        self.open_query(id, namespace).map(|_| ())
+    }
+
+    fn open_query(
+        &self,
+        id: i64,
+        namespace: &Namespace,
+    ) -> Result<(Arc<Mutex<Query>>, Option<Duration>)> {
         let mut cursors = self.cursors.lock();
         let cursor = cursors
             .get_mut(&id)
@@ -241,7 +262,7 @@ impl CursorRegistry {
             ));
         }
         cursor.last_used = Instant::now();
-        Ok(cursor.query.clone())
+        Ok((cursor.query.clone(), cursor.time_left))
     }
 
     /// Closes a cursor.

@@ -75,6 +75,11 @@ impl Error {
         self
     }
 
+    /// An error that MongoDB answers with a message alone.
+    pub fn without_code(message: impl Into<String>) -> Self {
+        Self::new(Code::Location(0), message)
+    }
+
     /// An error with one of MongoDB's numeric codes that have no name (`Location40353`).
     pub fn location(number: i32, message: impl Into<String>) -> Self {
         Self::new(Code::Location(number), message)
@@ -102,7 +107,7 @@ macro_rules! codes {
         #[allow(missing_docs)]
         pub enum Code {
             $($name,)+
-            /// A code without a name: MongoDB calls it `Location<number>`.
+            /// A code without a name: MongoDB calls it `Location<number>`. 0 stands for no code.
             Location(i32),
         }
 
@@ -212,4 +217,6 @@ codes! {
     Unsatisfiable = 100,
     ExceededMemoryLimit = 146,
     StaleConfig = 13388,
+    DatabaseDifferCase = 13297,
+    MergeStageNoMatchingDocument = 13113,
 }

@@ -25,10 +25,13 @@ impl Namespace {
     pub fn new(database: &str, collection: &str) -> Result<Self> {
         check_database_name(database)?;
         let whole = format!("{database}.{collection}");
-        let bad = collection.is_empty()
-            || collection.starts_with('.')
-            || collection.ends_with('.')
-            || collection.contains('\0');
+        if collection.starts_with('.') {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("Collection names cannot start with '.': {collection}"),
+            ));
+        }
+        let bad = collection.is_empty() || collection.contains('\0');
         if bad {
             return Err(Error::new(
                 Code::InvalidNamespace,
@@ -53,6 +56,56 @@ impl Namespace {
             database: database.to_owned(),
             collection: collection.to_owned(),
         })
+    }
+}
+
+/// What `system.` collections users may create themselves: source is `userAllowedCreateNS` of
+/// MongoDB 6.0, without what only replica sets and shards have.
+const SYSTEM_COLLECTIONS: &[&str] = &[
+    "system.js",
+    "system.profile",
+    "system.users",
+    "system.views",
+];
+
+impl Namespace {
+    /// Checks that users may create this collection.
+    ///
+    /// # Errors
+    /// `InvalidNamespace` for a collection under `system.` that is not theirs.
+    pub fn check_creatable(&self) -> Result<()> {
+        let name = self.collection.as_str();
+        if name.contains(".system.") {
+            return Err(Error::bad_value(format!("Invalid namespace: {self}")));
+        }
+        let theirs = SYSTEM_COLLECTIONS.contains(&name) || name.starts_with("system.buckets.");
+        if self.is_system() && !theirs && !(self.database == "admin" && name == "system.version") {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("Invalid system namespace: {self}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that users may write to this collection.
+    ///
+    /// # Errors
+    /// As [`Self::check_creatable`]; also for what the server itself writes.
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_creatable()?;
+        if matches!(self.collection.as_str(), "system.profile" | "system.views") {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("cannot write to {self}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the collection's name begins with `system.`.
+    pub fn is_system(&self) -> bool {
+        self.collection.starts_with("system.")
     }
 }
 
@@ -91,7 +144,6 @@ mod tests {
             ("a b", "c"),
             ("d", ""),
             ("d", ".c"),
-            ("d", "c."),
             ("d", "$c"),
         ] {
             let error = Namespace::new(database, collection).unwrap_err();
@@ -104,6 +156,23 @@ mod tests {
         let longest = "c".repeat(NAMESPACE_BYTES_MAX - 2);
         assert!(Namespace::new("d", &longest).is_ok());
         assert!(Namespace::new("d", &format!("{longest}c")).is_err());
-        assert!(Namespace::new("d", "system.views.x").is_ok());
+        assert!(Namespace::new("d", "c.").is_ok());
+    }
+
+    #[test]
+    fn system_collections_are_the_servers() {
+        let check = |database, name| {
+            let namespace = Namespace::new(database, name).unwrap();
+            (
+                namespace.check_creatable().is_ok(),
+                namespace.check_writable().is_ok(),
+            )
+        };
+        assert_eq!(check("d", "system.foo"), (false, false));
+        assert_eq!(check("d", "a.system.b"), (false, false));
+        assert_eq!(check("d", "system.views"), (true, false));
+        assert_eq!(check("d", "system.js"), (true, true));
+        assert_eq!(check("admin", "system.version"), (true, true));
+        assert_eq!(check("d", "systems"), (true, true));
     }
 }

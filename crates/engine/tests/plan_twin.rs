@@ -196,7 +196,6 @@ fn check_all(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
             skip: 0,
             limit: None,
             hint: None,
-            deadline: None,
         };
         assert_eq!(
             engine.count(&namespace(), &count).unwrap(),

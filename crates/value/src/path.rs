@@ -176,6 +176,10 @@ impl Steps<'_> {
     fn is_last(self) -> bool {
         self.parts.len() == 1
     }
+
+    fn ends_in_dot(self) -> bool {
+        matches!(self.parts, [_, last] if last.is_empty())
+    }
 }
 
 fn visit_document<'a>(
@@ -188,7 +192,8 @@ fn visit_document<'a>(
     loop {
         let found = find(current, steps.parts[0].as_bytes()).and_then(|field| field.value());
         match found {
-            Some(RawBsonRef::Array(array)) if steps.is_last() => {
+            // (`a.` means what `a` means when it is an array, and nothing otherwise.)
+            Some(RawBsonRef::Array(array)) if steps.is_last() || steps.ends_in_dot() => {
                 return visit_leaf_array(array, leaf, visitor);
             }
             Some(RawBsonRef::Array(array)) => {
@@ -359,6 +364,17 @@ mod tests {
         assert!(traversed(doc! {"a": [1]}, "a.b").is_empty());
         assert!(traversed(doc! {"a": []}, "a.b").is_empty());
         assert!(traversed(doc! {"a": [[{"b": 1}]]}, "a.b").is_empty());
+    }
+
+    #[test]
+    fn a_dot_at_the_end_looks_into_arrays_only() {
+        let array = some(vec![Bson::from(1), 2.into()]);
+        assert_eq!(
+            traversed(doc! {"a": [1, 2]}, "a."),
+            [some(1), some(2), array]
+        );
+        assert_eq!(traversed(doc! {"a": 1}, "a."), [None]);
+        assert!(traversed(doc! {"a": [1, 2]}, "a..").is_empty());
     }
 
     #[test]

@@ -68,15 +68,21 @@ impl Sum {
         if let Some(special) = self.special {
             return special;
         }
-        let doubles = if self.double.is_finite() {
-            self.double + self.error
-        } else {
-            self.double
+        // An integer beyond 2^53 is added as two doubles, so that the sum is rounded once.
+        let high = self.integers as f64;
+        let mut sum = Self {
+            double: self.double,
+            error: self.error,
+            ..Self::default()
         };
-        if self.integers == 0 {
-            doubles
+        if self.integers != 0 {
+            sum.add_double(high);
+            sum.add_double((self.integers - high as i128) as f64);
+        }
+        if sum.double.is_finite() {
+            sum.double + sum.error
         } else {
-            doubles + self.integers as f64
+            sum.double
         }
     }
 

@@ -148,6 +148,7 @@ impl Catalog {
                 format!("Collection {namespace} already exists."),
             ));
         }
+        self.check_case(&namespace.database)?;
         let mut batch = self.store.batch();
         let tree = self.allocate_tree(&mut batch);
         let collection = Arc::new(Collection::create(namespace.clone(), tree, options));
@@ -223,6 +224,7 @@ impl Catalog {
         if target.is_some() && !drop_target {
             return Err(Error::new(Code::NamespaceExists, "target namespace exists"));
         }
+        self.check_case(&to.database)?;
         // One batch: a kill leaves either both collections as they were or the renamed one.
         let mut batch = self.store.batch();
         let _source_writing = source.state.lock();
@@ -269,6 +271,23 @@ impl Catalog {
     pub fn new_index(&self, spec: IndexSpec, batch: &mut Batch) -> Result<Index> {
         let tree = self.allocate_tree(batch);
         Index::new(spec, tree)
+    }
+
+    /// Refuses a database whose name differs from another's only in case, as MongoDB does: on some
+    /// file systems their directories would be one.
+    fn check_case(&self, database: &str) -> Result<()> {
+        let state = self.state.read();
+        let mut names = state.collections.keys().map(|own| own.database.as_str());
+        let other = names.find(|own| *own != database && own.eq_ignore_ascii_case(database));
+        match other {
+            None => Ok(()),
+            Some(other) => Err(Error::new(
+                Code::DatabaseDifferCase,
+                format!(
+                    "db already exists with different case already have: [{other}] trying to create [{database}]"
+                ),
+            )),
+        }
     }
 
     fn allocate_tree(&self, batch: &mut Batch) -> Tree {

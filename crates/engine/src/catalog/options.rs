@@ -91,7 +91,10 @@ impl Parts {
                 self.clustered_index = parse_clustered_index(value)?;
                 return Ok(false);
             }
-            "expireAfterSeconds" => self.expire_after_seconds = Some(number(key, value)?),
+            "expireAfterSeconds" => {
+                self.expire_after_seconds = Some(number(key, value)?);
+                return Ok(false);
+            }
             "capped" if truthy(value) => {
                 return Err(Error::not_implemented("the option 'capped' of create"));
             }
@@ -142,6 +145,9 @@ impl Parts {
                 "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified",
             ));
         }
+        if let Some(seconds) = self.expire_after_seconds {
+            original.append(bson::cstr!("expireAfterSeconds"), seconds);
+        }
         let level = self.level.unwrap_or(ValidationLevel::Strict);
         let action = self.action.unwrap_or(ValidationAction::Error);
         let validator = self
@@ -154,6 +160,12 @@ impl Parts {
                 level,
                 action,
             });
+        if validator.as_ref().is_some_and(|own| own.filter.is_random()) {
+            return Err(Error::location(
+                3_040_500,
+                "$rand not allowed inside collection validators",
+            ));
+        }
         Ok(CollectionOptions {
             validator,
             clustered_index: self.clustered_index,
@@ -168,15 +180,15 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
         RawBsonRef::Boolean(false) => return Ok(None),
         RawBsonRef::Boolean(true) => {
             return Err(Error::new(
-                Code::InvalidOptions,
-                "The 'clusteredIndex' option does not support {clusteredIndex: true}; give {key: {_id: 1}, unique: true}",
+                Code::Location(5_979_703),
+                "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal collections and vice versa",
             ));
         }
         _ => {}
     }
     let spec = document("clusteredIndex", value)?;
     let mut name = "_id_".to_owned();
-    let (mut unique, mut key_is_id) = (false, false);
+    let (mut unique, mut key_is_id) = (None, false);
     for element in spec {
         let (key, value) =
             element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
@@ -187,17 +199,23 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
                 key_is_id = only && pattern.get("_id").ok().flatten().is_some_and(is_one);
             }
             "name" => name = string("create.clusteredIndex.name", value)?.to_owned(),
-            "unique" => unique = truthy(value),
+            "unique" => unique = Some(truthy(value)),
             "v" => {}
             other => {
                 return Err(Error::location(
                     40415,
-                    format!("BSON field 'create.clusteredIndex.{other}' is an unknown field."),
+                    format!("BSON field 'create.{other}' is an unknown field."),
                 ));
             }
         }
     }
-    if !unique {
+    if unique.is_none() {
+        return Err(Error::location(
+            40414,
+            "BSON field 'create.unique' is missing but a required field",
+        ));
+    }
+    if unique == Some(false) {
         return Err(Error::location(
             5_979_700,
             "The clusteredIndex option requires unique: true to be specified",
@@ -206,7 +224,7 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
     if !key_is_id {
         return Err(Error::new(
             Code::InvalidIndexSpecificationOption,
-            "The clusteredIndex option supports only the key {_id: 1}",
+            "The clusteredIndex option is only supported for key: {_id: 1}",
         ));
     }
     Ok(Some(

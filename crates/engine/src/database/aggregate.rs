@@ -80,7 +80,7 @@ impl Engine {
         if let Some(shape) = &split.count_as {
             return self.counted(namespace, &split, shape, request);
         }
-        let query = match self.prepare(namespace, split.spec, request.deadline)? {
+        let query = match self.prepare(namespace, split.spec)? {
             Some(prepared) => {
                 let drawn = prepared.sample(split.sample)?;
                 let (rows, stages) = match drawn {
@@ -97,8 +97,12 @@ impl Engine {
         };
         match split.output {
             None => Ok(query),
-            Some(Stage::Out(out)) => self.write_out(namespace, &out, query, request),
-            Some(Stage::Merge(merge)) => self.write_merge(namespace, &merge, query, request),
+            Some(Stage::Out(out)) => self
+                .write_out(namespace, &out, query, request)
+                .map_err(while_writing),
+            Some(Stage::Merge(merge)) => self
+                .write_merge(namespace, &merge, query, request)
+                .map_err(while_writing),
             Some(other) => Err(Error::not_implemented(format!(
                 "the output stage {}",
                 other.name()
@@ -120,7 +124,6 @@ impl Engine {
                 skip: split.spec.skip,
                 limit: split.spec.limit,
                 hint: request.hint,
-                deadline: request.deadline,
             },
         )?;
         if count == 0 {
@@ -218,15 +221,29 @@ impl Engine {
         self.check_merge_fields(&target, merge)?;
         self.catalog.get_or_create(&target)?;
         let variables = Variables::new(DateTime::now());
+        let mut found = None;
         while let Some(document) = query.next_document()? {
             let document = document.to_owned();
-            self.merge_one(
+            let merged = self.merge_one(
                 &target,
                 merge,
                 &document,
                 &variables,
                 request.bypass_validation,
-            )?;
+            );
+            match merged {
+                // As in MongoDB, the others are inserted all the same.
+                Err(error)
+                    if error.code == Code::DuplicateKey
+                        && matches!(merge.when_matched, WhenMatched::Fail) =>
+                {
+                    found.get_or_insert(error);
+                }
+                merged => merged?,
+            }
+        }
+        if let Some(error) = found {
+            return Err(error);
         }
         self.writer.settle(request.durability)?;
         Ok(Query::from_documents(Vec::new()))
@@ -267,6 +284,9 @@ impl Engine {
         variables: &Variables,
         bypass_validation: bool,
     ) -> Result<()> {
+        if matches!(merge.when_matched, WhenMatched::Fail) {
+            return self.merge_new(target, document, bypass_validation);
+        }
         let filter = merge_filter(merge, document)?;
         let parsed = Filter::parse(&filter)?;
         let find = FindRequest::new(&filter);
@@ -289,8 +309,8 @@ impl Engine {
             match merge.when_not_matched {
                 WhenNotMatched::Discard => return Ok(()),
                 WhenNotMatched::Fail => {
-                    return Err(Error::location(
-                        13113,
+                    return Err(Error::new(
+                        Code::MergeStageNoMatchingDocument,
                         "$merge could not find a matching document in the target collection for at least one document in the source collection",
                     ));
                 }
@@ -311,6 +331,28 @@ impl Engine {
             Code::DuplicateKey,
             "$merge found another document with the same unique key",
         ))
+    }
+
+    /// Inserts a document that must not be there: what `on` names is guarded by a unique index.
+    fn merge_new(
+        &self,
+        target: &Namespace,
+        document: &RawDocument,
+        bypass_validation: bool,
+    ) -> Result<()> {
+        const FOUND: &str = "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields";
+        let options = InsertOptions {
+            bypass_validation,
+            ..InsertOptions::default()
+        };
+        let outcome = self.writer.insert(target, &[document], &options)?;
+        match outcome.errors.into_iter().next() {
+            None => Ok(()),
+            Some(failure) if failure.error.code == Code::DuplicateKey => {
+                Err(failure.error.within(FOUND))
+            }
+            Some(failure) => Err(failure.error),
+        }
     }
 
     fn source_documents(
@@ -563,6 +605,15 @@ impl Iterator for Running {
     }
 }
 
+/// The words MongoDB puts before what `$out` and `$merge` meet while they write.
+fn while_writing(error: Error) -> Error {
+    // Asked before anything runs.
+    if error.code == Code::Location(51183) {
+        return error;
+    }
+    error.within("PlanExecutor error during aggregation")
+}
+
 /// The filter that finds the document to merge into; empty when the new one has no `_id` yet.
 fn merge_filter(merge: &Merge, document: &RawDocument) -> Result<RawDocumentBuf> {
     let by_id = vec!["_id".to_owned()];
@@ -599,12 +650,7 @@ fn merged(
 ) -> Result<Change> {
     let after = match &merge.when_matched {
         WhenMatched::KeepExisting => return Ok(Change::Keep),
-        WhenMatched::Fail => {
-            return Err(Error::new(
-                Code::DuplicateKey,
-                "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields",
-            ));
-        }
+        WhenMatched::Fail => unreachable!("inserted without looking"),
         WhenMatched::Replace => overlay(&with_only_id(existing), new),
         WhenMatched::Merge => overlay(existing, new),
         WhenMatched::Pipeline(stages) => {

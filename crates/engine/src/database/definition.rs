@@ -135,11 +135,6 @@ impl Engine {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<()> {
-        if let Some(existing) = self.catalog.get(namespace)
-            && existing.options.original == options.original
-        {
-            return Ok(());
-        }
         self.catalog.create(namespace, options).map(|_| ())
     }
 
@@ -218,10 +213,11 @@ impl Engine {
                 new.push(spec);
             }
         }
-        if before as usize + new.len() > INDEXES_MAX {
+        if let Some(first_too_many) = new.get(INDEXES_MAX.saturating_sub(before as usize)) {
+            let key = document_text(first_too_many.key_pattern());
             return Err(Error::new(
                 Code::CannotCreateIndex,
-                format!("add index fails, too many indexes for {namespace}: at most {INDEXES_MAX}"),
+                format!("add index fails, too many indexes for {namespace} key:{key}"),
             ));
         }
         let after = before + i32::try_from(new.len()).unwrap_or(i32::MAX);
@@ -316,7 +312,10 @@ fn index_count(collection: &Collection) -> i32 {
 
 fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<String>> {
     let is_id = |name: &str| name == "_id_";
-    let no_id = || Error::new(Code::InvalidOptions, "cannot drop _id index");
+    let no_id = || match collection.options.clustered_index {
+        None => Error::new(Code::InvalidOptions, "cannot drop _id index"),
+        Some(_) => Error::location(5_979_800, "It is illegal to drop the clusteredIndex"),
+    };
     match which {
         DropIndexes::All => Ok(collection
             .indexes
@@ -380,6 +379,9 @@ fn modify_index(
     change: &RawDocument,
     reply: &mut RawDocumentBuf,
 ) -> Result<()> {
+    if is_id_index(change) && matches!(change.get("hidden"), Ok(Some(_))) {
+        return Err(Error::bad_value("can't hide _id index"));
+    }
     let position = find_index(collection, change)?;
     let index = collection.indexes[position].clone();
     let (mut hidden, mut expiry) = (None, None);
@@ -420,9 +422,27 @@ fn modify_index(
             }
         }
     }
-    let spec = index.spec.modified(hidden, expiry)?;
+    let spec = index.spec.modified(hidden, expiry).map_err(not_modified)?;
     collection.indexes[position] = Arc::new(index.with_spec(spec));
     Ok(())
+}
+
+/// Whether a change names the index that every collection has.
+fn is_id_index(change: &RawDocument) -> bool {
+    change.get_str("name").is_ok_and(|name| name == "_id_")
+        || change
+            .get_document("keyPattern")
+            .is_ok_and(|key| document_text(key) == "{ _id: 1 }")
+}
+
+/// `collMod` refuses what `createIndexes` refuses, with another code and without the definition.
+fn not_modified(error: Error) -> Error {
+    match error.message.split_once(". Index spec: ") {
+        Some((reason, _)) if error.code == Code::CannotCreateIndex => {
+            Error::new(Code::InvalidOptions, reason)
+        }
+        _ => error,
+    }
 }
 
 fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
@@ -487,19 +507,19 @@ fn changed_options(
             original = without_field(&original, "validator");
         }
     }
-    if let Some(level) = &request.validation_level {
-        original = with_field(
-            &original,
-            "validationLevel",
-            bson::raw::RawBsonRef::String(level),
-        );
-    }
-    if let Some(action) = &request.validation_action {
-        original = with_field(
-            &original,
-            "validationAction",
-            bson::raw::RawBsonRef::String(action),
-        );
+    let changes_validation = request.validator.is_some()
+        || request.validation_level.is_some()
+        || request.validation_action.is_some();
+    // From the first change on, the listing shows the settings also where they are the default.
+    for (name, wanted, default) in [
+        ("validationLevel", &request.validation_level, "strict"),
+        ("validationAction", &request.validation_action, "error"),
+    ] {
+        let absent = !matches!(original.get(name), Ok(Some(_)));
+        let wanted = wanted.as_deref().or_else(|| absent.then_some(default));
+        if let Some(wanted) = wanted.filter(|_| changes_validation) {
+            original = with_field(&original, name, bson::raw::RawBsonRef::String(wanted));
+        }
     }
     match request.expire_after_seconds {
         Some(Some(seconds)) => {
@@ -511,6 +531,10 @@ fn changed_options(
         }
         Some(None) => original = without_field(&original, "expireAfterSeconds"),
         None => {}
+    }
+    if let Some(validator) = &request.validator {
+        crate::query::Filter::parse(validator)
+            .map_err(|error| error.within("Parsing of collection validator failed"))?;
     }
     CollectionOptions::parse(&original)
 }

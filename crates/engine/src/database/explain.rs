@@ -2,7 +2,8 @@
 
 use super::Engine;
 use super::aggregate::{Split, parse, split};
-use super::read::{Prepared, count_spec, distinct_spec, query_spec};
+use super::distinct::distinct_spec;
+use super::read::{Prepared, count_spec, query_spec};
 use super::requests::{Action, ExplainRequest, FindRequest, Verbosity};
 use crate::aggregate::Stage;
 use crate::error::Result;
@@ -130,7 +131,7 @@ impl Engine {
         let fast_count = matches!(usage, Use::Count)
             && matches!(*spec.filter, Filter::Always)
             && spec.hint.is_none();
-        let prepared = self.prepare(namespace, spec, None)?;
+        let prepared = self.prepare(namespace, spec)?;
         let winning = match &prepared {
             None => rawdoc! { "stage": "EOF" },
             Some(_) if fast_count => above(

@@ -6,6 +6,7 @@
 mod aggregate;
 mod background;
 mod definition;
+mod distinct;
 mod explain;
 mod modify;
 mod read;

@@ -9,6 +9,7 @@ use crate::aggregate::{Value, VariableScope};
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::query::{Filter, Projection, Sort, malformed};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
@@ -251,6 +252,7 @@ impl Engine {
         decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
     ) -> Result<Option<Applied>> {
         for _ in 0..ATTEMPTS_MAX {
+            operation::check()?;
             let mut rows = self.rows_for_write(
                 namespace,
                 &FindRequest {
@@ -286,6 +288,7 @@ impl Engine {
     ) -> Result<()> {
         let mut rows = self.rows_for_write(namespace, find)?;
         loop {
+            operation::check()?;
             let targets = next_targets(rows.as_mut(), BATCH_DOCUMENTS)?;
             if targets.is_empty() {
                 return Ok(());

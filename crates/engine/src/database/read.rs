@@ -1,25 +1,17 @@
-//! `find`, `count` and `distinct`: parse, plan, run.
+//! `find` and `count`: parse, plan, run.
 
 use super::Engine;
-use super::requests::{CountRequest, DistinctRequest, FindRequest, parse_context};
+use super::requests::{CountRequest, FindRequest, parse_context};
 use crate::catalog::Collection;
 use crate::cursor::Query;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::exec::{self, Context, Rows, Sample, SampleSize};
 use crate::namespace::Namespace;
 use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
 use crate::storage::{Snapshot, Store};
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument};
-use meridian_value::key::{Direction, TypeBits, encode};
-use meridian_value::path::{LeafArrays, Path, visit};
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use bson::raw::RawDocument;
 use std::sync::Arc;
-use std::time::Instant;
-
-/// Bytes that the distinct values of one statement may take: they go out in one document.
-const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A plan together with what it runs on.
 pub(crate) struct Prepared {
@@ -88,7 +80,7 @@ impl Engine {
     /// What the filter, projection, sort and hint refuse.
     pub fn find(&self, namespace: &Namespace, request: &FindRequest<'_>) -> Result<Query> {
         let spec = query_spec(request)?;
-        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
+        let Some(prepared) = self.prepare(namespace, spec)? else {
             return Ok(Query::from_documents(Vec::new()));
         };
         let rows = prepared.rows()?;
@@ -109,63 +101,11 @@ impl Engine {
                 .map_or(0, |collection| collection.state.documents());
             return Ok(window(total, request));
         }
-        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
+        let Some(prepared) = self.prepare(namespace, spec)? else {
             return Ok(0);
         };
         let total = i64::try_from(prepared.count()?).unwrap_or(i64::MAX);
         Ok(window(total, request))
-    }
-
-    /// The distinct values at a path, ascending.
-    ///
-    /// # Errors
-    /// As [`Self::find`]; 17217 when the values exceed 16 MiB.
-    pub fn distinct(
-        &self,
-        namespace: &Namespace,
-        request: &DistinctRequest<'_>,
-    ) -> Result<RawArrayBuf> {
-        let spec = distinct_spec(request)?;
-        let mut array = RawArrayBuf::new();
-        let Some(prepared) = self.prepare(namespace, spec, request.deadline)? else {
-            return Ok(array);
-        };
-        let mut rows = prepared.rows()?;
-        let path = Path::parse(request.key);
-        let mut values: BTreeMap<Vec<u8>, bson::RawBson> = BTreeMap::new();
-        let mut bytes = 0;
-        while rows.advance()? {
-            let mut add = |value: RawBsonRef<'_>| {
-                let mut key = Vec::new();
-                encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
-                values.entry(key).or_insert_with_key(|key| {
-                    bytes += key.len();
-                    value.into()
-                });
-            };
-            let _ = visit(
-                rows.row().document,
-                &path,
-                LeafArrays::Keep,
-                &mut |visited| {
-                    match visited.value {
-                        Some(RawBsonRef::Array(array)) => {
-                            array.into_iter().flatten().for_each(&mut add)
-                        }
-                        Some(value) => add(value),
-                        None => {}
-                    }
-                    ControlFlow::Continue(())
-                },
-            );
-            if bytes > DISTINCT_BYTES_MAX {
-                return Err(Error::location(17217, "distinct too big, 16mb cap"));
-            }
-        }
-        for value in values.into_values() {
-            array.push(value);
-        }
-        Ok(array)
     }
 
     /// Plans a query on the collection as it is now; `None` when the collection does not exist.
@@ -173,7 +113,6 @@ impl Engine {
         &self,
         namespace: &Namespace,
         spec: QuerySpec,
-        deadline: Option<Instant>,
     ) -> Result<Option<Prepared>> {
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(None);
@@ -185,10 +124,7 @@ impl Engine {
             snapshot: &snapshot,
         };
         let plan = plan::plan(&collection, spec, &sizes)?;
-        let context = Context {
-            deadline,
-            ..Context::default()
-        };
+        let context = Context::default();
         Ok(Some(Prepared {
             collection,
             store: self.store.clone(),
@@ -205,7 +141,7 @@ impl Engine {
         request: &FindRequest<'_>,
     ) -> Result<Box<dyn Rows>> {
         let spec = query_spec(request)?;
-        match self.prepare(namespace, spec, request.deadline)? {
+        match self.prepare(namespace, spec)? {
             Some(prepared) => prepared.rows(),
             None => Ok(exec::nothing()),
         }
@@ -238,19 +174,6 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
 }
 
 pub(crate) fn count_spec(request: &CountRequest<'_>) -> Result<QuerySpec> {
-    query_spec(&FindRequest {
-        hint: request.hint,
-        ..FindRequest::new(request.filter)
-    })
-}
-
-pub(crate) fn distinct_spec(request: &DistinctRequest<'_>) -> Result<QuerySpec> {
-    if request.key.contains('\0') {
-        return Err(Error::new(
-            Code::BadValue,
-            "Key field cannot contain an embedded null byte",
-        ));
-    }
     query_spec(&FindRequest {
         hint: request.hint,
         ..FindRequest::new(request.filter)

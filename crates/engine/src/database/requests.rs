@@ -5,7 +5,6 @@ use crate::query::ParseContext;
 use crate::write::Durability;
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use std::time::Instant;
 
 /// `find`.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +25,6 @@ pub struct FindRequest<'a> {
     pub allow_disk_use: bool,
     /// Variables of the command (`let`).
     pub variables: Option<&'a RawDocument>,
-    /// When the statement must have ended.
-    pub deadline: Option<Instant>,
 }
 
 impl<'a> FindRequest<'a> {
@@ -42,7 +39,6 @@ impl<'a> FindRequest<'a> {
             hint: None,
             allow_disk_use: false,
             variables: None,
-            deadline: None,
         }
     }
 }
@@ -58,8 +54,6 @@ pub struct CountRequest<'a> {
     pub limit: Option<u64>,
     /// The index to use, by name or key.
     pub hint: Option<RawBsonRef<'a>>,
-    /// When the statement must have ended.
-    pub deadline: Option<Instant>,
 }
 
 /// `distinct`.
@@ -71,8 +65,6 @@ pub struct DistinctRequest<'a> {
     pub filter: &'a RawDocument,
     /// The index to use, by name or key.
     pub hint: Option<RawBsonRef<'a>>,
-    /// When the statement must have ended.
-    pub deadline: Option<Instant>,
 }
 
 /// Where an aggregation reads.
@@ -99,8 +91,6 @@ pub struct AggregateRequest<'a> {
     pub bypass_validation: bool,
     /// When what `$out` and `$merge` write counts as done.
     pub durability: Durability,
-    /// When the statement must have ended.
-    pub deadline: Option<Instant>,
 }
 
 /// One statement of `update`.

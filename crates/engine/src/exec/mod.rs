@@ -36,7 +36,6 @@ use crate::error::{Code, Error, Result};
 use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// What a node lends: a document and the encoded `_id` it is stored under.
 #[derive(Debug, Clone, Copy)]
@@ -137,16 +136,14 @@ impl Counters {
     }
 }
 
-/// What every node of a plan shares: the deadline and the counters.
+/// What every node of a plan shares: the counters.
 #[derive(Clone, Default)]
 pub struct Context {
-    /// When the statement must have ended (`maxTimeMS`).
-    pub deadline: Option<Instant>,
     /// What was examined.
     pub counters: Arc<Counters>,
 }
 
-/// Looks at the clock once in a while: a clock read costs as much as a step of a scan. Counts examined
+/// Asks once in a while whether the statement may go on: a clock read costs as much as a step of a scan. Counts examined
 /// entries in between, since an atomic addition costs a tenth of one.
 struct Pacer {
     context: Context,
@@ -154,7 +151,7 @@ struct Pacer {
     keys: u64,
 }
 
-const STEPS_BETWEEN_CLOCK_READS: u32 = 256;
+const STEPS_BETWEEN_CHECKS: u32 = 256;
 
 impl Pacer {
     fn new(context: Context) -> Self {
@@ -175,17 +172,11 @@ impl Pacer {
     #[inline]
     fn step(&mut self) -> Result<()> {
         self.steps += 1;
-        if self.steps < STEPS_BETWEEN_CLOCK_READS {
+        if self.steps < STEPS_BETWEEN_CHECKS {
             return Ok(());
         }
         self.steps = 0;
-        match self.context.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Error::new(
-                Code::MaxTimeMSExpired,
-                "operation exceeded time limit",
-            )),
-            _ => Ok(()),
-        }
+        crate::operation::check()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Large reads are split in two halves. At most as many halves run on borrowed threads as there are
 //! other cores, so that many clients at once get no more threads than before.
 
+use crate::operation;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,8 +18,9 @@ pub(super) fn join<A: Send, B: Send>(
         let a = first();
         return (a, second());
     };
+    let operation = operation::current();
     std::thread::scope(|scope| {
-        let other = scope.spawn(second);
+        let other = scope.spawn(|| operation::lend(operation, second));
         let a = first();
         match other.join() {
             Ok(b) => (a, b),

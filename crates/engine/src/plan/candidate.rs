@@ -239,13 +239,17 @@ fn field_bounds(index: &Index, filter: &Filter, proven: &mut [bool]) -> Vec<Fiel
 /// The direction in which an index within bounds gives the order of `sort`.
 pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
     let index = &access.index;
-    if index.multikey().is_multikey() || sort.fields().is_empty() {
+    let multikey = index.multikey();
+    let position = |path: &str| index.spec.key.iter().position(|(own, _)| own == path);
+    // A document with an array sorts by its least or greatest element, which need not be the entry
+    // that the bounds let through. Arrays in other fields only repeat it with the same sort key.
+    let by_element = |path: &str| position(path).is_some_and(|at| multikey.field(at));
+    let mut paths = sort.fields().iter().map(|field| field.path.as_str());
+    if sort.fields().is_empty() || paths.any(by_element) {
         return None;
     }
-    let is_fixed = |path: &str| {
-        let position = index.spec.key.iter().position(|(own, _)| own == path);
-        position.is_some_and(|position| access.bounds[position].is_single_point())
-    };
+    let is_fixed =
+        |path: &str| position(path).is_some_and(|at| access.bounds[at].is_single_point());
     let mut forward = None;
     let mut keys = index.spec.key.iter().zip(&access.bounds);
     for field in sort

@@ -134,14 +134,15 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
         Hint::Name(name) => Some(
             collection
                 .index(name)
-                .filter(|index| index.ready)
+                .filter(|index| index.ready && !index.spec.hidden)
                 .ok_or_else(unknown)?,
         ),
         Hint::Key(key) => Some(
             collection
                 .ready_indexes()
                 .find(|index| {
-                    meridian_value::compare_documents(index.spec.key_pattern(), key).is_eq()
+                    let own = index.spec.key_pattern();
+                    !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
                 })
                 .ok_or_else(unknown)?,
         ),

@@ -139,6 +139,19 @@ impl Condition {
     }
 }
 
+impl Filter {
+    /// Whether the answer for a document is a matter of chance (`$rand`).
+    pub fn is_random(&self) -> bool {
+        match self {
+            Self::Expr(condition) => condition.expression.is_random(),
+            Self::And(children) | Self::Or(children) | Self::Nor(children) => {
+                children.iter().any(Self::is_random)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl InList {
     /// A list of these values and patterns.
     pub fn new(mut values: Vec<RawBson>, patterns: Vec<Pattern>) -> Self {

@@ -2,8 +2,8 @@
 //!
 //! In: the documents of `find`, `$match`, `validator`, ... Out: typed values that evaluate raw
 //! BSON. Everything is pure: nothing here reads storage, chooses an index or parses twice.
-//! Semantics, codes and messages are MongoDB 6.0's. `$where`, `$text`, `$near` and
-//! `$sampleRate` answer with an error that names them.
+//! Semantics, codes and messages are MongoDB 6.0's. `$where`, `$text` and `$near`
+//! answer with an error that names them.
 
 mod bits;
 mod describe;

@@ -37,7 +37,7 @@ impl Filter {
     ///
     /// # Errors
     /// MongoDB's code and message for what it refuses; `NotImplemented` for `$where`, `$text`,
-    /// `$near`, `$sampleRate` and patterns that need backtracking.
+    /// `$near` and patterns that need backtracking.
     ///
     /// ```
     /// use meridian_engine::query::Filter;
@@ -226,7 +226,8 @@ impl Parser<'_> {
             "$text" if value.as_document().is_none() => {
                 return Err(Error::bad_value("$text expects an object"));
             }
-            "$where" | "$text" | "$sampleRate" => return Err(Error::not_implemented(name)),
+            "$where" | "$text" => return Err(Error::not_implemented(name)),
+            "$sampleRate" => self.sample_rate(value)?,
             "$not" => {
                 return Err(Error::bad_value(
                     "unknown top level operator: $not. If you are trying to negate an entire \
@@ -405,6 +406,29 @@ impl Parser<'_> {
         }
         let filter = self.document(document, place)?.simplify();
         Ok(Predicate::ElemMatchObject(Box::new(filter)))
+    }
+}
+
+impl Parser<'_> {
+    /// `$sampleRate`, as MongoDB rewrites it: each document passes with this probability.
+    fn sample_rate(&self, value: RawBsonRef<'_>) -> Result<Filter> {
+        let rate = Number::from_raw(value)
+            .ok_or_else(|| Error::bad_value("argument to $sampleRate must be a numeric type"))?
+            .to_f64();
+        if !(0.0..=1.0).contains(&rate) {
+            return Err(Error::bad_value(
+                "numeric argument to $sampleRate must be in [0, 1]",
+            ));
+        }
+        if rate == 0.0 || rate == 1.0 {
+            let (never, always) = (Filter::Never, Filter::Always);
+            return Ok(if rate == 0.0 { never } else { always });
+        }
+        let passes = bson::rawdoc! { "$lt": [{ "$rand": {} }, { "$const": rate }] };
+        let expression =
+            Expression::parse(RawBsonRef::Document(&passes), &VariableScope::default())?;
+        let condition = Condition::new(expression, self.context.variables.clone());
+        Ok(Filter::Expr(Box::new(condition)))
     }
 }
 

@@ -195,7 +195,6 @@ fn what_is_not_implemented_is_named() {
     for (filter, name) in [
         (bson::rawdoc! { "$where": "1" }, "$where"),
         (bson::rawdoc! { "$text": { "$search": "a" } }, "$text"),
-        (bson::rawdoc! { "$sampleRate": 0.5 }, "$sampleRate"),
         (bson::rawdoc! { "a": { "$near": [1, 1] } }, "$near"),
         (
             bson::rawdoc! { "a": { "$nearSphere": [1, 1] } },

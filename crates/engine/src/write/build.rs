@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
 use crate::index::summary::Summary;
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::storage::{Family, Order};
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -130,6 +131,7 @@ impl Writer {
         let mut next: Option<Vec<u8>> = None;
         let mut done = 0;
         loop {
+            operation::check()?;
             let collection = self.catalog.require(namespace)?;
             let total = u64::try_from(collection.state.documents()).unwrap_or(0);
             let page = self.backfill_page(&collection, names, next.as_deref(), &mut entries);

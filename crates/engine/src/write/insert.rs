@@ -9,6 +9,7 @@ use crate::catalog::{
 };
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::query::validation_failure;
 use crate::storage::{Batch, Family, Order};
 use ahash::AHashSet;
@@ -88,6 +89,7 @@ impl Writer {
         };
         let mut next = 0;
         while next < documents.len() {
+            operation::check()?;
             let end = next + batch_length(&documents[next..]);
             self.insert_batch(
                 namespace,

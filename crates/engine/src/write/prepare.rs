@@ -6,11 +6,16 @@ use crate::update::next_timestamp;
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Timestamp, cstr};
+use meridian_value::field::fields;
 use meridian_value::key::{self, Direction, TypeBits};
 use std::borrow::Cow;
 
 /// The largest document, in bytes of BSON: MongoDB's limit.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The levels of documents and arrays in a document that is inserted, itself included.
+const NESTING_MAX: usize = 180;
+/// A level takes at least its length, a type, a name's end and its own end.
+const LEVEL_BYTES_MIN: usize = 7;
 
 /// The document as it will be stored: `_id` first (generated when absent), empty top-level
 /// timestamps replaced by the present. Borrowed when nothing had to change.
@@ -31,21 +36,48 @@ pub(super) fn normalise(document: &RawDocument) -> Result<Cow<'_, RawDocument>> 
         Cow::Owned(rebuild(document)?)
     };
     check_size(&stored)?;
+    check_nesting(&stored)?;
     Ok(stored)
 }
 
 /// Refuses a document above [`DOCUMENT_BYTES_MAX`].
-pub(super) fn check_size(document: &RawDocument) -> Result<()> {
+fn check_size(document: &RawDocument) -> Result<()> {
     let size = document.as_bytes().len();
     if size > DOCUMENT_BYTES_MAX {
+        return Err(Error::bad_value(format!(
+            "object to insert too large. size in bytes: {size}, max size: {DOCUMENT_BYTES_MAX}"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a document of more than [`NESTING_MAX`] levels.
+fn check_nesting(document: &RawDocument) -> Result<()> {
+    if exceeds(document, NESTING_MAX) {
         return Err(Error::new(
-            Code::BSONObjectTooLarge,
-            format!(
-                "object to insert too large. size in bytes: {size}, max size: {DOCUMENT_BYTES_MAX}"
-            ),
+            Code::Overflow,
+            format!("cannot insert document because it exceeds {NESTING_MAX} levels of nesting"),
         ));
     }
     Ok(())
+}
+
+/// Whether a document has more than `levels` levels, itself included. What is too short for them is
+/// not looked at, which is nearly every document.
+fn exceeds(document: &RawDocument, levels: usize) -> bool {
+    if levels == 0 {
+        return true;
+    }
+    if document.as_bytes().len() < levels * LEVEL_BYTES_MIN {
+        return false;
+    }
+    fields(document).any(|field| match field.value() {
+        Some(RawBsonRef::Document(inner)) => exceeds(inner, levels - 1),
+        Some(RawBsonRef::Array(inner)) => {
+            RawDocument::from_bytes(inner.as_bytes()).is_ok_and(|inner| exceeds(inner, levels - 1))
+        }
+        _ => false,
+    })
 }
 
 fn rebuild(document: &RawDocument) -> Result<RawDocumentBuf> {
@@ -163,7 +195,14 @@ mod tests {
         let text = "x".repeat(DOCUMENT_BYTES_MAX - overhead);
         assert!(normalise(&rawdoc! { "_id": 1, "s": text.as_str() }).is_ok());
         let error = normalise(&rawdoc! { "_id": 1, "s": format!("{text}x") }).unwrap_err();
-        assert_eq!(error.code, Code::BSONObjectTooLarge);
+        assert_eq!(error.code, Code::BadValue);
+    }
+
+    #[test]
+    fn nesting_at_the_limit_passes_and_one_level_more_is_refused() {
+        let nested = |levels: usize| (1..levels).fold(rawdoc! {}, |inner, _| rawdoc! { "": inner });
+        assert!(!exceeds(&nested(NESTING_MAX), NESTING_MAX));
+        assert!(exceeds(&nested(NESTING_MAX + 1), NESTING_MAX));
     }
 
     #[test]

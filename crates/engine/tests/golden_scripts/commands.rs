@@ -308,7 +308,6 @@ impl Session {
             skip: number(&options, "skip").unwrap_or(0),
             limit: number(&options, "limit"),
             hint: value(&options, "hint"),
-            deadline: None,
         };
         let plan = self.plan(collection, &ExplainRequest::Count(request))?;
         let count = self.engine.count(&namespace(collection), &request)?;

@@ -32,7 +32,7 @@ const KNOWN: &[&str] = &[
 /// Runs the pipeline, and answers with the first batch.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
-    let request = parse(context, &arguments)?;
+    let request = parse(&arguments)?;
     let target = target(context, &request.pipeline)?;
     if arguments.boolean_or("explain", false)? {
         let request = ExplainRequest::Aggregate(request);
@@ -79,7 +79,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 }
 
 /// What to run.
-pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
+pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
     arguments.refuse_collation()?;
     arguments.refuse_flags(&["needsMerge", "fromMongos", "isMapReduceCommand"])?;
     arguments.refuse_fields(&["exchange", "collectionUUID", "requestReshardingResumeToken"])?;
@@ -90,7 +90,6 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Agg
         allow_disk_use: arguments.boolean_or("allowDiskUse", false)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         durability: Durability::Buffered,
-        deadline: context.generic.deadline,
     })
 }
 

@@ -54,6 +54,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The value of a field, for the few where MongoDB refuses a null.
+    pub fn get_even_null(&self, name: &str) -> Option<RawBsonRef<'a>> {
+        let found = self.found.iter().find(|(found, _)| *found == name);
+        found.map(|(_, value)| *value)
+    }
+
     /// A document.
     pub fn document(&self, name: &str) -> Result<Option<&'a RawDocument>> {
         self.typed(name, &["object"], |value| value.as_document())

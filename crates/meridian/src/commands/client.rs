@@ -1,9 +1,12 @@
 //! Who asks: what commands know of the connection that a request came over.
 
+use bson::RawDocument;
+use meridian_engine::{BuildProgress, Operation};
 use meridian_wire::Compressor;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
 
 /// One connection, as commands see it.
 #[derive(Debug)]
@@ -31,6 +34,9 @@ impl Client {
     }
 }
 
+/// A command's document is shown by `currentOp` up to this size; of a larger one, its first field.
+const SHOWN_BYTES_MAX: usize = 4 * 1024;
+
 /// The command that a connection is running, readable from other threads.
 #[derive(Debug)]
 pub struct Activity {
@@ -38,46 +44,88 @@ pub struct Activity {
     pub connection_id: i32,
     /// As in [`Client`].
     pub peer: String,
-    /// Index in the command table plus one; 0 while idle.
-    command: AtomicUsize,
-    started_micros: AtomicI64,
+    running: Mutex<Option<Running>>,
+    /// Kept between commands, so that noting one allocates nothing.
+    spare: Mutex<Vec<u8>>,
+}
+
+/// One command on its way.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// What `killOp` calls it.
+    pub operation_id: i32,
+    /// Its row of the command table.
+    pub command: usize,
+    /// When it began.
+    pub started: Instant,
+    /// What ends it.
+    pub operation: Arc<Operation>,
+    /// How far it is, if it says so.
+    pub progress: Option<BuildProgress>,
+    /// Its document, or none when that is too large to be kept.
+    body: Vec<u8>,
+}
+
+impl Running {
+    /// Its document, if it was small enough to be kept.
+    pub fn body(&self) -> Option<&RawDocument> {
+        RawDocument::from_bytes(&self.body).ok()
+    }
 }
 
 impl Activity {
     fn new(connection_id: i32, peer: String) -> Self {
-        let (command, started_micros) = (AtomicUsize::new(0), AtomicI64::new(0));
         Self {
             connection_id,
             peer,
-            command,
-            started_micros,
+            running: Mutex::default(),
+            spare: Mutex::default(),
         }
     }
 
     /// Notes the command with this index in the table as running from now.
-    pub fn begin(&self, command: usize) {
-        self.started_micros.store(now_micros(), Ordering::Relaxed);
-        self.command.store(command + 1, Ordering::Relaxed);
+    pub fn begin(&self, command: usize, body: &RawDocument, operation: Arc<Operation>) {
+        static NEXT_ID: AtomicI32 = AtomicI32::new(1);
+        let mut kept = std::mem::take(&mut *self.spare.lock());
+        kept.clear();
+        if body.as_bytes().len() <= SHOWN_BYTES_MAX {
+            kept.extend_from_slice(body.as_bytes());
+        }
+        *self.running.lock() = Some(Running {
+            operation_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            command,
+            started: Instant::now(),
+            operation,
+            progress: None,
+            body: kept,
+        });
     }
 
     /// Notes that nothing is running.
     pub fn end(&self) {
-        self.command.store(0, Ordering::Relaxed);
+        if let Some(ended) = self.running.lock().take() {
+            *self.spare.lock() = ended.body;
+        }
     }
 
-    /// The running command's index and for how many microseconds it has run.
-    pub fn running(&self) -> Option<(usize, i64)> {
-        let command = self.command.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((
-            command,
-            (now_micros() - self.started_micros.load(Ordering::Relaxed)).max(0),
-        ))
+    /// Notes how far the running command is.
+    pub fn report(&self, progress: BuildProgress) {
+        if let Some(running) = &mut *self.running.lock() {
+            running.progress = Some(progress);
+        }
     }
-}
 
-fn now_micros() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    /// Asks the running command to end, if it is the one with this number.
+    pub fn kill(&self, operation_id: i32) {
+        if let Some(running) = &*self.running.lock()
+            && running.operation_id == operation_id
+        {
+            running.operation.kill();
+        }
+    }
+
+    /// The running command.
+    pub fn running(&self) -> Option<Running> {
+        self.running.lock().clone()
+    }
 }

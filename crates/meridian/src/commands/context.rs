@@ -59,6 +59,13 @@ impl<'a> Context<'a> {
         )
     }
 
+    /// [`Self::namespace`] for commands that write to the collection.
+    pub fn write_namespace(&self) -> Result<Namespace> {
+        let namespace = self.namespace()?;
+        namespace.check_writable()?;
+        Ok(namespace)
+    }
+
     /// [`Self::namespace`] for `find`, `count` and `distinct`, which word a `$` in it differently.
     pub fn read_namespace(&self) -> Result<Namespace> {
         let collection = collection_name(self.value(), Code::BadValue)?;

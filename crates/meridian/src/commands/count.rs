@@ -9,7 +9,7 @@ use meridian_wire::DocumentWriter;
 /// Counts, and answers with the number.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
-    let request = parse(context, &arguments)?;
+    let request = parse(&arguments)?;
     let count = context
         .engine()
         .count(&context.read_namespace()?, &request)?;
@@ -32,7 +32,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 }
 
 /// What to count.
-pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<CountRequest<'a>> {
+pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<CountRequest<'a>> {
     arguments.refuse_collation()?;
     let limit = arguments.get("limit").map(|value| {
         integer(value).ok_or_else(|| Error::bad_value("limit value is not a valid number"))
@@ -47,6 +47,5 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Cou
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit,
         hint: hint(arguments),
-        deadline: context.generic.deadline,
     })
 }

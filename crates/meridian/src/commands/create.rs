@@ -10,6 +10,7 @@ use meridian_wire::DocumentWriter;
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
 pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let namespace = context.namespace()?;
+    namespace.check_creatable()?;
     let mut bytes = Vec::new();
     let mut own = DocumentWriter::new(&mut bytes);
     for (name, value) in elements(context.body)

@@ -3,8 +3,9 @@
 use super::arguments::elements;
 use super::context::Context;
 use bson::{RawDocument, RawDocumentBuf};
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Error, Result};
 use meridian_wire::DocumentWriter;
+use std::sync::Arc;
 
 /// The options of MongoDB 6.0, whether Meridian has them or refuses them.
 const INDEX_OPTIONS: &[&str] = &[
@@ -44,7 +45,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.arguments("createIndexes", &known)?;
     if arguments.get("commitQuorum").is_some() {
         let message = "Standalones can't specify commitQuorum";
-        return Err(Error::new(Code::InvalidOptions, message));
+        return Err(Error::bad_value(message));
     }
     let mut indexes = context.documents(&arguments, "indexes")?;
     if indexes.is_empty() {
@@ -60,16 +61,18 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             .collect();
         indexes = pruned.iter().map(AsRef::as_ref).collect();
     }
-    let namespace = context.namespace()?;
-    let outcome = context
-        .engine()
-        .create_indexes(&namespace, &indexes, &mut |_| {})?;
+    let namespace = context.write_namespace()?;
+    let activity = Arc::clone(&context.client.activity);
+    let mut report = |progress| activity.report(progress);
+    let engine = context.engine();
+    let outcome = engine.create_indexes(&namespace, &indexes, &mut report)?;
     reply
         .int32("numIndexesBefore", outcome.before)
         .int32("numIndexesAfter", outcome.after);
-    reply.boolean("createdCollectionAutomatically", outcome.created_collection);
-    if outcome.before == outcome.after {
+    if outcome.before == outcome.after && !outcome.created_collection {
         reply.string("note", "all indexes already exist");
+    } else {
+        reply.boolean("createdCollectionAutomatically", outcome.created_collection);
     }
     Ok(())
 }

@@ -1,23 +1,40 @@
 //! `currentOp` and the stage `$currentOp`: the commands that run at this moment, with their
 //! connections.
 
-use super::arguments::Arguments;
-use super::client::Activity;
+use super::arguments::{Arguments, elements};
+use super::client::{Activity, Running};
 use super::context::Context;
+use super::generic::is_generic;
 use super::service::Service;
 use super::table::COMMANDS;
+use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::aggregate::{Limits, Pipeline, Variables, run as run_stages};
-use meridian_engine::{Query, Result};
+use meridian_engine::query::Filter;
+use meridian_engine::{BuildProgress, Query, Result};
 use meridian_wire::DocumentWriter;
 
-/// Lists them; `$all: true` also lists idle connections. No other filter exists yet.
+/// Lists them; `$all: true` also lists idle connections. All other fields are a filter on the rows.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments("currentOp", &["$all", "$ownOps"])?;
-    arguments.refuse_flags(&["$ownOps"])?;
+    let own = |name: &str| matches!(name, "$all" | "$ownOps");
+    let options = elements(context.body).filter(|(name, _)| own(name));
+    let arguments = Arguments::collect("currentOp", options, &["$all", "$ownOps"])?;
+    // There are no users, so all operations are the asker's own.
+    arguments.flag("$ownOps")?;
+    let mut wanted = Vec::new();
+    let mut filter = DocumentWriter::new(&mut wanted);
+    for (name, value) in elements(context.body).skip(1) {
+        if !own(name) && !is_generic(name) {
+            filter.value(name, value);
+        }
+    }
+    drop(filter);
+    let filter = Filter::parse(&RawDocumentBuf::from_bytes(wanted).expect("just written"))?;
     let mut operations = reply.array("inprog");
     for operation in list(context.service, arguments.flag("$all")?) {
-        operations.push_document(&operation);
+        if filter.matches(&operation)? {
+            operations.push_document(&operation);
+        }
     }
     Ok(())
 }
@@ -82,12 +99,81 @@ fn describe(service: &Service, activity: &Activity) -> RawDocumentBuf {
     row.int32("connectionId", activity.connection_id)
         .string("client", &activity.peer);
     row.boolean("active", running.is_some());
-    if let Some((command, micros)) = running {
-        row.string("op", "command")
-            .int64("secs_running", micros / 1_000_000);
-        row.int64("microsecs_running", micros);
-        row.document("command").int32(COMMANDS[command].name, 1);
+    row.string(
+        "currentOpTime",
+        &DateTime::now().try_to_rfc3339_string().unwrap_or_default(),
+    );
+    if let Some(running) = running {
+        describe_running(&running, &mut row);
     }
     drop(row);
     RawDocumentBuf::from_bytes(bytes).expect("just written")
+}
+
+fn describe_running(running: &Running, row: &mut DocumentWriter<'_>) {
+    let name = COMMANDS[running.command].name;
+    let micros = i64::try_from(running.started.elapsed().as_micros()).unwrap_or(i64::MAX);
+    row.boolean("threaded", true)
+        .int32("opid", running.operation_id);
+    row.int64("secs_running", micros / 1_000_000)
+        .int64("microsecs_running", micros);
+    row.string("op", kind(name))
+        .string("ns", &namespace(name, running.body()));
+    match running.body() {
+        Some(body) => {
+            row.embed("command", body);
+        }
+        None => {
+            row.document("command").int32(name, 1);
+        }
+    }
+    if running.operation.is_killed() {
+        row.boolean("killPending", true);
+    }
+    if let Some(BuildProgress { done, total }) = running.progress {
+        let percent = (done * 100).checked_div(total).unwrap_or(100).min(100);
+        row.string(
+            "msg",
+            &format!("Index Build: building indexes: {done}/{total} {percent}%"),
+        );
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        row.document("progress")
+            .count("done", number(done))
+            .count("total", number(total));
+    }
+    row.int32("numYields", 0).boolean("waitingForLock", false);
+}
+
+/// What MongoDB calls the operation.
+fn kind(command: &str) -> &'static str {
+    match command {
+        "find" => "query",
+        "getMore" => "getmore",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        _ => "command",
+    }
+}
+
+/// The collection that the command names, or the database's commands.
+fn namespace(name: &str, body: Option<&RawDocument>) -> String {
+    let Some(body) = body else {
+        return String::new();
+    };
+    let text = |field: &str| {
+        let value = elements(body).find(|(name, _)| *name == field);
+        value.and_then(|(_, value)| value.as_str())
+    };
+    let field = if name == "getMore" {
+        "collection"
+    } else {
+        name
+    };
+    let database = text("$db").unwrap_or_default();
+    match (text(field), name) {
+        (Some(collection), _) => format!("{database}.{collection}"),
+        (None, "aggregate" | "currentOp") => format!("{database}.$cmd.aggregate"),
+        (None, _) => format!("{database}.$cmd"),
+    }
 }

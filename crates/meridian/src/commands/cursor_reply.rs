@@ -3,7 +3,7 @@
 use super::arguments::elements;
 use super::context::Context;
 use super::service::Service;
-use bson::raw::RawDocument;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::query::display_value;
 use meridian_engine::{Code, Error, Namespace, Query, Result};
 use meridian_wire::DocumentWriter;
@@ -102,6 +102,33 @@ fn result_too_large(document: &RawDocument) -> Error {
          invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB) First element: {first}"
     );
     Error::new(Code::BSONObjectTooLarge, message)
+}
+
+/// Writes `cursor: {id, ns, firstBatch}` for a list, and opens a cursor for what the batch leaves.
+pub fn write_list(
+    context: &Context<'_>,
+    mut documents: Vec<RawDocumentBuf>,
+    namespace: Namespace,
+    options: CursorOptions,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let left = documents.split_off(options.batch_count.min(documents.len()));
+    let name = namespace.to_string();
+    let id = if left.is_empty() {
+        0
+    } else {
+        let session = context.generic.session.map(<[u8]>::to_vec);
+        let query = Query::from_documents(left);
+        let cursors = context.engine().cursors();
+        cursors.open(query, namespace, session, options.no_timeout)?
+    };
+    let mut cursor = reply.document("cursor");
+    cursor.int64("id", id).string("ns", &name);
+    let mut batch = cursor.array("firstBatch");
+    for document in &documents {
+        batch.push_document(document);
+    }
+    Ok(())
 }
 
 /// Writes `cursor: {id: 0, ns, firstBatch}` for a list that is there in full.

@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
-use super::write_reply::{check_batch_count, write_errors};
+use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::raw::RawDocument;
 use meridian_engine::{DeleteStatement, Durability, Error, Result, WriteError};
 use meridian_wire::DocumentWriter;
@@ -14,13 +14,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let documents = context.documents(&arguments, "deletes")?;
     let ordered = arguments.boolean_or("ordered", true)?;
     let statements = parse_all(&documents, &arguments)?;
-    let namespace = context.namespace()?;
+    let namespace = context.write_namespace()?;
     check_batch_count(statements.len())?;
     let (mut deleted, mut errors) = (0, Vec::new());
     for (index, statement) in statements.iter().enumerate() {
         context.service.counters.delete.add(1);
         match context.engine().delete(&namespace, statement) {
             Ok(count) => deleted += count,
+            Err(error) if ends_command(&error) => return Err(error),
             Err(error) => errors.push(WriteError { index, error }),
         }
         if ordered && !errors.is_empty() {

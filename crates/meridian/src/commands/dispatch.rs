@@ -8,9 +8,10 @@ use super::generic::Generic;
 use super::service::Service;
 use super::table::{self, Command, Kind};
 use bson::raw::{RawBsonRef, RawDocument};
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Code, Error, Operation, Result};
 use meridian_wire::{DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, Message, Sequence};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A command that takes longer is logged, as MongoDB does by default.
@@ -151,8 +152,9 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         generic,
     } = parts;
     let started = Instant::now();
-    let activity = std::sync::Arc::clone(&client.activity);
-    activity.begin(table::index_of(command));
+    let activity = Arc::clone(&client.activity);
+    let operation = Operation::new(generic.deadline);
+    activity.begin(table::index_of(command), body, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
     let synced = generic.synced;
@@ -165,7 +167,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         generic,
     };
     let mut reply = DocumentWriter::new(out);
-    let outcome = (command.run)(&mut context, &mut reply);
+    let outcome = operation.run(|| (command.run)(&mut context, &mut reply));
     // The one place where acknowledged writes are made durable; also after a partial failure,
     // because a reply that lists write errors acknowledges the other writes.
     let durable = if synced {
@@ -177,7 +179,9 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     if outcome.is_ok() {
         reply.double("ok", 1.0);
     }
-    log_if_slow(command, database, body, started.elapsed());
+    let took = started.elapsed();
+    service.usage.add(command, database, body, took);
+    log_if_slow(command, database, body, took);
     outcome
 }
 
@@ -221,9 +225,11 @@ fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Dura
 fn write_error(error: &Error, out: &mut Vec<u8>) {
     let mut reply = DocumentWriter::new(out);
     reply.double("ok", 0.0).string("errmsg", &error.message);
-    reply
-        .int32("code", error.code.number())
-        .string("codeName", &error.code.name());
+    if error.code != Code::Location(0) {
+        reply
+            .int32("code", error.code.number())
+            .string("codeName", &error.code.name());
+    }
     if let Some(fields) = &error.fields {
         reply.elements(fields);
     }

@@ -9,7 +9,7 @@ use meridian_wire::DocumentWriter;
 /// Answers with the values.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
-    let request = parse(context, &arguments)?;
+    let request = parse(&arguments)?;
     let values = context
         .engine()
         .distinct(&context.read_namespace()?, &request)?;
@@ -23,7 +23,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 }
 
 /// Which field of which documents.
-pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
+pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
     arguments.refuse_collation()?;
     let key = arguments
         .string("key")?
@@ -36,6 +36,5 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Dis
         key,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
         hint: hint(arguments),
-        deadline: context.generic.deadline,
     })
 }

@@ -41,13 +41,11 @@ fn parse_verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
 fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
     let name = elements(context.body).next().map_or("", |(name, _)| name);
     let request = match name {
-        "find" => ExplainRequest::Find(find::parse(context, &find::arguments(context)?)?),
-        "count" => ExplainRequest::Count(count::parse(context, &count::arguments(context)?)?),
-        "distinct" => {
-            ExplainRequest::Distinct(distinct::parse(context, &distinct::arguments(context)?)?)
-        }
+        "find" => ExplainRequest::Find(find::parse(&find::arguments(context)?)?),
+        "count" => ExplainRequest::Count(count::parse(&count::arguments(context)?)?),
+        "distinct" => ExplainRequest::Distinct(distinct::parse(&distinct::arguments(context)?)?),
         "aggregate" => {
-            let request = aggregate::parse(context, &aggregate::arguments(context)?)?;
+            let request = aggregate::parse(&aggregate::arguments(context)?)?;
             let target = aggregate::target(context, &request.pipeline)?;
             let namespace = aggregate::cursor_namespace(&target);
             return Ok((namespace, ExplainRequest::Aggregate(request)));

@@ -47,7 +47,7 @@ pub static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
 /// Finds, and answers with the first batch.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.arguments(SCOPE, KNOWN)?;
-    let request = parse(context, &arguments)?;
+    let request = parse(&arguments)?;
     let options = parse_cursor_options(&arguments)?;
     let namespace = context.read_namespace()?;
     let mut query = context.engine().find(&namespace, &request)?;
@@ -66,7 +66,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 }
 
 /// What to find.
-pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
+pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
     arguments.refuse_collation()?;
     check_cursor_kind(arguments)?;
     arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
@@ -88,7 +88,6 @@ pub fn parse<'a>(context: &Context<'a>, arguments: &Arguments<'a>) -> Result<Fin
         hint: hint(arguments),
         allow_disk_use: boolean(arguments, "allowDiskUse")?,
         variables: arguments.document("let")?,
-        deadline: context.generic.deadline,
     })
 }
 
@@ -130,7 +129,7 @@ fn non_empty(document: Option<&RawDocument>) -> Option<&RawDocument> {
 
 /// A document; `find` words its type error in its own way, without the space.
 fn document<'a>(arguments: &Arguments<'a>, name: &str) -> Result<Option<&'a RawDocument>> {
-    match arguments.get(name) {
+    match arguments.get_even_null(name) {
         None => Ok(None),
         Some(RawBsonRef::Document(document)) => Ok(Some(document)),
         Some(_) => Err(Error::type_mismatch(format!(
@@ -154,17 +153,42 @@ fn boolean(arguments: &Arguments<'_>, name: &str) -> Result<bool> {
     }
 }
 
-/// The `cursor` sub-document that `aggregate` and the list commands take.
+/// The `cursor` of the list commands: everything comes at once unless a batch is asked for.
+pub fn list_options(arguments: &Arguments<'_>) -> Result<CursorOptions> {
+    let batch_count = match batch_size(arguments.document("cursor")?)? {
+        Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
+        None => usize::MAX,
+    };
+    Ok(CursorOptions {
+        batch_count,
+        ..CursorOptions::with_batch(None)
+    })
+}
+
+/// The `cursor` sub-document of `aggregate`.
 pub fn parse_cursor_document(arguments: &Arguments<'_>) -> Result<CursorOptions> {
-    let Some(cursor) = arguments.document("cursor")? else {
-        return Ok(CursorOptions::with_batch(None));
+    let cursor = match arguments.get("cursor") {
+        None => None,
+        Some(RawBsonRef::Document(cursor)) => Some(cursor),
+        Some(_) => {
+            let message = "cursor field must be missing or an object";
+            return Err(Error::type_mismatch(message));
+        }
+    };
+    Ok(CursorOptions::with_batch(batch_size(cursor)?))
+}
+
+/// The `batchSize` of a `cursor` document.
+fn batch_size(cursor: Option<&RawDocument>) -> Result<Option<u64>> {
+    let Some(cursor) = cursor else {
+        return Ok(None);
     };
     let cursor = Arguments::parse("cursor", cursor, &["batchSize"])?;
     let Some(size) = cursor.get("batchSize") else {
-        return Ok(CursorOptions::with_batch(None));
+        return Ok(None);
     };
     let size = integer(size)
         .ok_or_else(|| Error::type_mismatch("cursor.batchSize field must be a number"))?;
     let size = u64::try_from(size).map_err(|_| below_minimum("batchSize", size))?;
-    Ok(CursorOptions::with_batch(Some(size)))
+    Ok(Some(size))
 }

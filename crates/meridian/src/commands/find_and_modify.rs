@@ -14,7 +14,7 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
     let request = parse(&arguments)?;
-    let namespace = context.namespace()?;
+    let namespace = context.write_namespace()?;
     let counters = &context.service.counters;
     match request.action {
         Action::Remove => counters.delete.add(1),

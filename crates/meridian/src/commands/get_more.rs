@@ -28,9 +28,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .filter(|count| *count > 0)
         .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let namespace = cursor_namespace(context.generic.database, collection)?;
+    let cursors = context.engine().cursors();
+    if context.generic.deadline.is_some() {
+        cursors.find(id, &namespace)?;
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(Error::bad_value(message));
+    }
     let mut cursor = reply.document("cursor");
     let exhausted = write_batch(context.service, &mut cursor, "nextBatch", |sink| {
-        let cursors = context.engine().cursors();
         cursors.get_more(id, &namespace, batch_count, BATCH_BYTES_MAX, sink)
     })?;
     cursor

@@ -3,7 +3,7 @@
 use super::arguments::elements;
 use super::context::Context;
 use super::generic::is_generic;
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Error, Result};
 use meridian_wire::DocumentWriter;
 
 type Parameter = (&'static str, fn(&Context<'_>, &mut DocumentWriter<'_>));
@@ -51,7 +51,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     let asked = names().filter(|name| !is_generic(name)).count();
     match found {
-        0 if asked > 0 || !all => Err(Error::new(Code::InvalidOptions, "no option found to get")),
+        0 if asked > 0 || !all => Err(Error::without_code("no option found to get")),
         _ => Ok(()),
     }
 }

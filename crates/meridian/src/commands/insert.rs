@@ -22,7 +22,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         // The dispatcher syncs once for the whole command.
         durability: Durability::Buffered,
     };
-    let namespace = context.namespace()?;
+    let namespace = context.write_namespace()?;
     check_batch_count(documents.len())?;
     let outcome = context.engine().insert(&namespace, &documents, &options)?;
     context.service.counters.insert.add_size(outcome.inserted);

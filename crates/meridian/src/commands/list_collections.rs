@@ -1,20 +1,20 @@
 //! `listCollections`: the collections of a database, as many as a filter lets through.
 
 use super::context::Context;
-use super::cursor_reply::write_complete;
-use super::find::parse_cursor_document;
+use super::cursor_reply::write_list;
+use super::find::list_options;
 use bson::spec::BinarySubtype;
 use bson::{RawBinaryRef, RawBsonRef, RawDocumentBuf};
 use meridian_engine::query::Filter;
-use meridian_engine::{CollectionInfo, Result};
+use meridian_engine::{CollectionInfo, Namespace, Result};
 use meridian_wire::DocumentWriter;
 
-/// Lists them, all in the first batch.
+/// Lists them, in the first batch unless it is to be smaller.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["filter", "nameOnly", "authorizedCollections", "cursor"];
     let arguments = context.arguments("listCollections", &known)?;
     arguments.flag("authorizedCollections")?;
-    parse_cursor_document(&arguments)?;
+    let options = list_options(&arguments)?;
     let name_only = arguments.flag("nameOnly")?;
     let filter = arguments
         .document("filter")?
@@ -34,9 +34,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             (false, _) => {}
         }
     }
-    let namespace = format!("{database}.$cmd.listCollections");
-    write_complete(&namespace, rows.iter().map(AsRef::as_ref), reply);
-    Ok(())
+    let namespace = Namespace {
+        database: database.to_owned(),
+        collection: "$cmd.listCollections".to_owned(),
+    };
+    write_list(context, rows, namespace, options, reply)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,23 +1,18 @@
 //! `listIndexes`: the indexes of a collection.
 
 use super::context::Context;
-use super::cursor_reply::write_complete;
-use super::find::parse_cursor_document;
+use super::cursor_reply::write_list;
+use super::find::list_options;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
-/// Lists them, all in the first batch.
+/// Lists them, in the first batch unless it is to be smaller.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"];
     let arguments = context.arguments("listIndexes", &known)?;
     arguments.refuse_flags(&["includeBuildUUIDs", "includeIndexBuildInfo"])?;
-    parse_cursor_document(&arguments)?;
+    let options = list_options(&arguments)?;
     let namespace = context.namespace()?;
     let indexes = context.engine().list_indexes(&namespace)?;
-    write_complete(
-        &namespace.to_string(),
-        indexes.iter().map(AsRef::as_ref),
-        reply,
-    );
-    Ok(())
+    write_list(context, indexes, namespace, options, reply)
 }

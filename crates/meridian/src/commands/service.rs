@@ -1,6 +1,7 @@
 //! What all commands share: the engine, the settings, the counters.
 
 use super::client::Activity;
+use super::top::Usage;
 use crate::cli::Settings;
 use meridian_engine::Engine;
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ pub struct Service {
     pub started: Instant,
     /// What was counted since.
     pub counters: Counters,
+    /// How long commands took, by collection.
+    pub usage: Usage,
     activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
 }
 
@@ -40,6 +43,7 @@ impl Service {
             host,
             started,
             counters,
+            usage: Usage::default(),
             activities,
         }
     }

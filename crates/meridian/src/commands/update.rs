@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
-use super::write_reply::{check_batch_count, write_errors};
+use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::Bson;
 use bson::raw::{RawBson, RawBsonRef, RawDocument};
 use meridian_engine::update::Update;
@@ -31,7 +31,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let documents = context.documents(&arguments, "updates")?;
     let ordered = arguments.boolean_or("ordered", true)?;
     let statements = parse_all(&documents, &arguments)?;
-    let namespace = context.namespace()?;
+    let namespace = context.write_namespace()?;
     check_batch_count(statements.len())?;
     let mut totals = Totals::default();
     for (index, statement) in statements.iter().enumerate() {
@@ -44,6 +44,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
                     .upserted
                     .extend(outcome.upserted_id.map(|id| (index, id)));
             }
+            Err(error) if ends_command(&error) => return Err(error),
             Err(error) => totals.errors.push(WriteError { index, error }),
         }
         if ordered && !totals.errors.is_empty() {

@@ -22,6 +22,11 @@ pub fn check_batch_count(count: usize) -> Result<()> {
     Err(Error::new(Code::InvalidLength, message))
 }
 
+/// Whether an error of one statement is the whole command's: it was killed, or its time is over.
+pub fn ends_command(error: &Error) -> bool {
+    matches!(error.code, Code::Interrupted | Code::MaxTimeMSExpired)
+}
+
 /// Appends `writeErrors` if there are any.
 pub fn write_errors(errors: &[WriteError], reply: &mut DocumentWriter<'_>) {
     if errors.is_empty() {

@@ -58,7 +58,12 @@ pub fn add<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
         return Ok(from_number(sum.total()));
     };
     sum.add(Number::Int64(millis));
-    sum.total()
+    let total = match sum.total() {
+        // (To the nearest, and halves towards 1970, as MongoDB's exact sums of doubles come out.)
+        Number::Double(millis) => Number::Double((millis.abs() - 0.5).ceil().copysign(millis)),
+        total => total,
+    };
+    total
         .to_i64_truncated()
         .map(Value::date)
         .ok_or_else(|| Error::new(Code::Overflow, "date overflow in $add"))

@@ -4,6 +4,7 @@ use super::arithmetic::from_number;
 use super::control::number;
 use super::{Value, date};
 use crate::error::{Code, Error, Result};
+use crate::query::text::document_text;
 use bson::RawBsonRef;
 use bson::oid::ObjectId;
 use meridian_value::number::{Decimal, Number};
@@ -352,6 +353,19 @@ pub fn display(value: &Value<'_>) -> String {
         }
         Value::Raw(RawBsonRef::Timestamp(stamp)) => {
             format!("Timestamp({}, {})", stamp.time, stamp.increment)
+        }
+        Value::Raw(RawBsonRef::Binary(binary)) => {
+            let digits: String = binary
+                .bytes
+                .iter()
+                .map(|byte| format!("{byte:02X}"))
+                .collect();
+            format!("BinData({}, \"{digits}\")", u8::from(binary.subtype))
+        }
+        Value::Raw(RawBsonRef::JavaScriptCode(code)) => format!("Code(\"{code}\")"),
+        Value::Raw(RawBsonRef::JavaScriptCodeWithScope(code)) => {
+            let scope = document_text(code.scope);
+            format!("CodeWScope(\"{}\", {scope})", code.code)
         }
         Value::Raw(RawBsonRef::MinKey) => "MinKey".into(),
         Value::Raw(RawBsonRef::MaxKey) => "MaxKey".into(),

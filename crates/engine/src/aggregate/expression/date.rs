@@ -217,7 +217,7 @@ pub fn timestamp_part<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Re
                 5_687_302
             },
             format!(
-                "Argument to {name} must be a timestamp, but is {}",
+                " Argument to {name} must be a timestamp, but is {}",
                 other.type_name()
             ),
         )),

@@ -157,12 +157,23 @@ impl Expression {
         self.node.constant()
     }
 
+    /// Whether the value is a matter of chance (`$rand`).
+    pub fn is_random(&self) -> bool {
+        is_random(&self.node)
+    }
+
     /// The fields the expression reads.
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();
         self.node.add_dependencies(&mut set);
         set
     }
+}
+
+fn is_random(node: &node::Node) -> bool {
+    let mut random = matches!(node, node::Node::Random);
+    node.for_each_child(&mut |child| random |= is_random(child));
+    random
 }
 
 fn wrap(raw: RawBsonRef<'_>) -> RawDocumentBuf {

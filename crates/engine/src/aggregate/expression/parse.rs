@@ -30,7 +30,8 @@ impl VariableScope {
             let variables = Variables::default();
             let value = expression.evaluate_value(&document, &variables)?;
             let constant = Constant::new(&value)?;
-            check_user_name(name.as_str())?;
+            check_user_name(name.as_str())
+                .map_err(|error| error.within("Invalid 'let' parameter"))?;
             scope.constants.push((name.as_str().to_owned(), constant));
         }
         Ok(scope)
@@ -300,7 +301,8 @@ fn fold(node: Node) -> Result<Node> {
     if matches!(
         node,
         Node::Field { .. } | Node::Slot { .. } | Node::Constant(_)
-    ) {
+    ) || is_left_for_documents(&node)
+    {
         return Ok(node);
     }
     let document = RawDocumentBuf::new();
@@ -309,6 +311,18 @@ fn fold(node: Node) -> Result<Node> {
         .evaluate(&mut Context::new(&document, &variables))
         .map_err(folding_error)?;
     Node::known(&value)
+}
+
+/// The operators that MongoDB does not compute ahead, which shows in the words of their errors.
+fn is_left_for_documents(node: &Node) -> bool {
+    match node {
+        Node::Zip { .. } => true,
+        Node::Named { operator, .. } => matches!(
+            operator.name,
+            "$firstN" | "$lastN" | "$minN" | "$maxN" | "$replaceOne" | "$replaceAll"
+        ),
+        _ => false,
+    }
 }
 
 /// What the arguments behind the first one are worth once they are known.

@@ -1,0 +1,137 @@
+//! The statement that a thread is running: its time limit, and whether somebody wants it ended.
+//!
+//! One thread serves one connection, so a statement belongs to its thread, as MongoDB's operation
+//! context does. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
+//! in a while; threads that help with a scan are lent the statement. A thread without one, such as the
+//! TTL sweep, is never interrupted.
+
+use crate::error::{Code, Error, Result};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Operation>>> = const { RefCell::new(None) };
+}
+
+/// One statement, shared with whoever may end it.
+#[derive(Debug, Default)]
+pub struct Operation {
+    killed: AtomicBool,
+    deadline: Mutex<Option<Instant>>,
+}
+
+impl Operation {
+    /// A statement that must have ended at `deadline`.
+    pub fn new(deadline: Option<Instant>) -> Arc<Self> {
+        Arc::new(Self {
+            killed: AtomicBool::new(false),
+            deadline: Mutex::new(deadline),
+        })
+    }
+
+    /// Runs `work` as this statement.
+    pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        lend(Some(Arc::clone(self)), work)
+    }
+
+    /// Asks the statement to end: soon it answers `Interrupted` (11601).
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+    }
+
+    /// Whether it was asked to end.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// What is left of the time limit.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        let deadline = *self.deadline.lock();
+        deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Sets the time limit to this much from now.
+    pub(crate) fn limit(&self, left: Option<Duration>) {
+        *self.deadline.lock() = left.and_then(|left| Instant::now().checked_add(left));
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_killed() {
+            return Err(Error::new(Code::Interrupted, "operation was interrupted"));
+        }
+        match *self.deadline.lock() {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::new(
+                Code::MaxTimeMSExpired,
+                "operation exceeded time limit",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The statement that this thread is running.
+pub(crate) fn current() -> Option<Arc<Operation>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Runs `work` as `operation` on this thread, which may be one that helps.
+pub(crate) fn lend<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
+    let before = CURRENT.replace(operation);
+    let _restore = Restore(before);
+    work()
+}
+
+/// Whether this thread's statement may go on.
+///
+/// # Errors
+/// `Interrupted` when it was killed, `MaxTimeMSExpired` when its time is over.
+pub(crate) fn check() -> Result<()> {
+    CURRENT.with_borrow(|current| {
+        current
+            .as_ref()
+            .map_or(Ok(()), |operation| operation.check())
+    })
+}
+
+/// Also when `work` panics: the connection's next statement is another one.
+struct Restore(Option<Arc<Operation>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_ends_when_it_is_killed_or_its_time_is_over() {
+        assert!(check().is_ok(), "no statement, no limit");
+        let operation = Operation::new(None);
+        operation.run(|| {
+            assert!(check().is_ok());
+            operation.kill();
+            assert_eq!(check().unwrap_err().code, Code::Interrupted);
+        });
+        assert!(check().is_ok(), "the statement has ended");
+        let late = Operation::new(Some(Instant::now()));
+        late.run(|| assert_eq!(check().unwrap_err().code, Code::MaxTimeMSExpired));
+        late.limit(Some(Duration::from_hours(1)));
+        late.run(|| assert!(check().is_ok()));
+        assert!(late.time_left() > Some(Duration::from_mins(59)));
+    }
+
+    #[test]
+    fn a_panic_leaves_no_statement_behind() {
+        let operation = Operation::new(None);
+        operation.kill();
+        let work = std::panic::AssertUnwindSafe(|| operation.run(|| panic!("as asked")));
+        let panicked = std::panic::catch_unwind(work);
+        assert!(panicked.is_err() && check().is_ok());
+    }
+}

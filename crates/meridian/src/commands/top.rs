@@ -1,0 +1,112 @@
+//! `top`: how often and how long each collection was used.
+
+use super::arguments::elements;
+use super::context::Context;
+use super::table::Command;
+use bson::raw::RawDocument;
+use meridian_engine::Result;
+use meridian_wire::DocumentWriter;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The kinds of use that are told apart, in the order of the reply.
+const KINDS: [&str; 6] = [
+    "queries", "getmore", "insert", "update", "remove", "commands",
+];
+
+/// Collections beyond this number are not counted: names come from clients, who might try many.
+const COLLECTIONS_MAX: usize = 10_000;
+
+/// What was used since the server began.
+#[derive(Debug, Default)]
+pub struct Usage(Mutex<BTreeMap<String, Collection>>);
+
+#[derive(Debug, Default)]
+struct Collection {
+    reads: Use,
+    writes: Use,
+    kinds: [Use; KINDS.len()],
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Use {
+    micros: i64,
+    count: i64,
+}
+
+impl Use {
+    fn add(&mut self, micros: i64) {
+        self.micros += micros;
+        self.count += 1;
+    }
+
+    fn write(self, name: &str, row: &mut DocumentWriter<'_>) {
+        row.document(name)
+            .count("time", self.micros)
+            .count("count", self.count);
+    }
+}
+
+impl Usage {
+    /// Counts a command that took this long, if it is about a collection.
+    pub fn add(&self, command: &Command, database: &str, body: &RawDocument, took: Duration) {
+        let Some(collection) = collection_of(command, body) else {
+            return;
+        };
+        let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
+        let name = format!("{database}.{collection}");
+        let mut collections = self.0.lock();
+        if collections.len() >= COLLECTIONS_MAX && !collections.contains_key(&name) {
+            return;
+        }
+        let used = collections.entry(name).or_default();
+        used.kinds[kind_of(command)].add(micros);
+        if command.writes && command.name != "aggregate" {
+            used.writes.add(micros);
+        } else {
+            used.reads.add(micros);
+        }
+    }
+}
+
+/// The collection that a command names.
+fn collection_of<'a>(command: &Command, body: &'a RawDocument) -> Option<&'a str> {
+    let mut fields = elements(body);
+    let (_, first) = fields.next()?;
+    if command.name == "getMore" {
+        return fields.find(|(name, _)| *name == "collection")?.1.as_str();
+    }
+    first.as_str()
+}
+
+fn kind_of(command: &Command) -> usize {
+    match command.name {
+        "find" => 0,
+        "getMore" => 1,
+        "insert" => 2,
+        "update" => 3,
+        "delete" => 4,
+        _ => 5,
+    }
+}
+
+/// Lists them, all times in microseconds.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let mut totals = reply.document("totals");
+    totals.string("note", "all times in microseconds");
+    for (name, used) in context.service.usage.0.lock().iter() {
+        let mut row = totals.document(name);
+        let total = Use {
+            micros: used.reads.micros + used.writes.micros,
+            count: used.reads.count + used.writes.count,
+        };
+        total.write("total", &mut row);
+        used.reads.write("readLock", &mut row);
+        used.writes.write("writeLock", &mut row);
+        for (kind, own) in KINDS.iter().zip(used.kinds) {
+            own.write(kind, &mut row);
+        }
+    }
+    Ok(())
+}
