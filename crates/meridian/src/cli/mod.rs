@@ -7,7 +7,7 @@ mod settings;
 mod size;
 
 pub use log::latest as latest_log_lines;
-pub use settings::Settings;
+pub use settings::{Settings, TlsMode};
 
 use clap::{Parser, Subcommand};
 

@@ -1,9 +1,9 @@
 //! `meridian serve`: opens the data, listens, and stops cleanly on SIGTERM and SIGINT.
 
 use super::log;
-use super::settings::{SettingArguments, Settings};
+use super::settings::{SettingArguments, Settings, TlsMode};
 use crate::commands::Service;
-use crate::server::Listener;
+use crate::server::{Listener, Tls};
 use anyhow::Context as _;
 use clap::Args;
 use meridian_engine::{Engine, EngineOptions};
@@ -49,7 +49,8 @@ fn serve(settings: Settings) -> anyhow::Result<()> {
     raise_file_limit();
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
-    let listener = Listener::bind(settings.listen)
+    let tls = Tls::from_settings(&settings)?;
+    let listener = Listener::bind(settings.listen, tls)
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let engine = open_engine(&settings)?;
     let service = Arc::new(Service::new(
@@ -122,9 +123,14 @@ fn announce(settings: &Settings, address: SocketAddr) {
     // A closed stdout must not stop a server.
     let _ = writeln!(
         out,
-        "Meridian {} serves {}\nConnect with: mongodb://{reachable}/",
+        "Meridian {} serves {}\nConnect with: mongodb://{reachable}/{}",
         env!("CARGO_PKG_VERSION"),
-        settings.data.display()
+        settings.data.display(),
+        if settings.tls_mode == TlsMode::Require {
+            "?tls=true"
+        } else {
+            ""
+        }
     );
     let _ = out.flush();
 }

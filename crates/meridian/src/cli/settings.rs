@@ -29,6 +29,24 @@ pub struct Settings {
     pub max_connections: u32,
     /// Seconds between two sweeps of the TTL indexes.
     pub ttl_sweep_seconds: u64,
+    /// Which connections are encrypted.
+    pub tls_mode: TlsMode,
+    /// The server's certificate and key, in one PEM file.
+    pub tls_certificate_key_file: Option<PathBuf>,
+    /// Clients must have a certificate that one of these signed.
+    pub tls_ca_file: Option<PathBuf>,
+}
+
+/// Which connections are encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsMode {
+    /// None.
+    Disabled,
+    /// Those of clients that ask for it.
+    Allow,
+    /// All.
+    Require,
 }
 
 /// How log lines look.
@@ -76,6 +94,15 @@ pub struct SettingArguments {
     /// Seconds between two sweeps of the TTL indexes [default: 60]
     #[arg(long, value_name = "SECONDS")]
     ttl_sweep_seconds: Option<u64>,
+    /// Encryption: allow serves plain connections too [default: require with a certificate, else disabled]
+    #[arg(long, value_name = "disabled|allow|require")]
+    tls_mode: Option<TlsMode>,
+    /// PEM file with the server's certificate and private key
+    #[arg(long, value_name = "FILE")]
+    tls_certificate_key_file: Option<PathBuf>,
+    /// PEM file: clients must have a certificate signed by one of these
+    #[arg(long, value_name = "FILE")]
+    tls_ca_file: Option<PathBuf>,
 }
 
 impl SettingArguments {
@@ -103,6 +130,11 @@ impl SettingArguments {
             log_format: self.log_format.or(others.log_format),
             max_connections: self.max_connections.or(others.max_connections),
             ttl_sweep_seconds: self.ttl_sweep_seconds.or(others.ttl_sweep_seconds),
+            tls_mode: self.tls_mode.or(others.tls_mode),
+            tls_certificate_key_file: self
+                .tls_certificate_key_file
+                .or(others.tls_certificate_key_file),
+            tls_ca_file: self.tls_ca_file.or(others.tls_ca_file),
         }
     }
 
@@ -115,6 +147,10 @@ impl SettingArguments {
             None => DEFAULT_CACHE_BYTES,
             Some(size) => size.map_err(anyhow::Error::msg).context("cache-size")?,
         };
+        let default_tls = match self.tls_certificate_key_file {
+            Some(_) => TlsMode::Require,
+            None => TlsMode::Disabled,
+        };
         let default_listen = || DEFAULT_LISTEN.parse().expect("the default is an address");
         Ok(Settings {
             data: self.data.unwrap_or_else(|| DEFAULT_DATA.into()),
@@ -124,6 +160,9 @@ impl SettingArguments {
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             max_connections: self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS),
             ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
+            tls_mode: self.tls_mode.unwrap_or(default_tls),
+            tls_certificate_key_file: self.tls_certificate_key_file,
+            tls_ca_file: self.tls_ca_file,
         })
     }
 }
@@ -146,6 +185,25 @@ mod tests {
         assert!(settings.journal);
         assert_eq!(settings.max_connections, 5);
         assert_eq!(settings.listen.to_string(), DEFAULT_LISTEN);
+        assert_eq!(settings.tls_mode, TlsMode::Disabled);
+    }
+
+    #[test]
+    fn a_certificate_turns_encryption_on() {
+        let file = "tls-certificate-key-file = \"server.pem\"";
+        let given: SettingArguments = toml::from_str(file).expect("valid");
+        assert_eq!(
+            given.clone().complete().expect("valid").tls_mode,
+            TlsMode::Require
+        );
+        let flags = SettingArguments {
+            tls_mode: Some(TlsMode::Allow),
+            ..SettingArguments::default()
+        };
+        assert_eq!(
+            flags.or(given).complete().expect("valid").tls_mode,
+            TlsMode::Allow
+        );
     }
 
     #[test]

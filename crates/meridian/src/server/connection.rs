@@ -2,6 +2,7 @@
 
 use super::receive::{ReceiveBuffer, ReceiveError};
 use super::registry::Registry;
+use super::tls::{Stream, Tls};
 use crate::commands::{self, Client, Service};
 use meridian_wire::{
     BrokenFrame, Compressor, DocumentWriter, Frame, Header, OpCode, ReplyFrame, Request,
@@ -37,12 +38,21 @@ impl From<BrokenFrame> for End {
 }
 
 /// Serves a connection until it ends.
-pub fn serve(socket: &TcpStream, client: Client, service: &Service, registry: &Registry) {
+pub fn serve(
+    socket: &TcpStream,
+    tls: Option<&Tls>,
+    client: Client,
+    service: &Service,
+    registry: &Registry,
+) {
     let (id, peer) = (client.connection_id, client.peer.clone());
     let activity = std::sync::Arc::clone(&client.activity);
     service.register(&activity);
     service.counters.connections_current.add(1);
-    let end = Connection::new(socket, client, service).run(registry);
+    let end = match Stream::new(socket, tls) {
+        Ok(stream) => Connection::new(stream, client, service).run(registry),
+        Err(error) => End::Io(error),
+    };
     service.counters.connections_current.add(-1);
     service.unregister(&activity);
     match end {
@@ -55,9 +65,12 @@ pub fn serve(socket: &TcpStream, client: Client, service: &Service, registry: &R
 }
 
 /// Answers the first request with the reason, whatever it was.
-pub fn refuse(socket: &TcpStream, open: usize) {
+pub fn refuse(socket: &TcpStream, tls: Option<&Tls>, open: usize) {
     let mut receive = ReceiveBuffer::new();
-    let Ok(header) = receive.receive(&mut &*socket, || false) else {
+    let Ok(mut stream) = Stream::new(socket, tls) else {
+        return;
+    };
+    let Ok(header) = receive.receive(&mut stream, || false) else {
         return;
     };
     let mut out = Vec::new();
@@ -72,12 +85,12 @@ pub fn refuse(socket: &TcpStream, open: usize) {
         .int32("code", 6)
         .string("codeName", "HostUnreachable");
     if reply.finish(&mut out, 1, header.request_id, None).is_ok() {
-        let _ = (&mut &*socket).write_all(&out);
+        let _ = stream.write_all(&out).and_then(|()| stream.flush());
     }
 }
 
 struct Connection<'a> {
-    socket: &'a TcpStream,
+    stream: Stream<'a>,
     client: Client,
     service: &'a Service,
     send: Vec<u8>,
@@ -86,10 +99,10 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(socket: &'a TcpStream, client: Client, service: &'a Service) -> Self {
+    fn new(stream: Stream<'a>, client: Client, service: &'a Service) -> Self {
         let (send, decompressed) = (Vec::new(), Vec::new());
         Self {
-            socket,
+            stream,
             client,
             service,
             send,
@@ -101,7 +114,7 @@ impl<'a> Connection<'a> {
     fn run(&mut self, registry: &Registry) -> End {
         let mut receive = ReceiveBuffer::new();
         loop {
-            let header = match receive.receive(&mut self.socket, || !registry.is_stopping()) {
+            let header = match receive.receive(&mut self.stream, || !registry.is_stopping()) {
                 Ok(header) => header,
                 Err(error) => return error.into(),
             };
@@ -189,7 +202,8 @@ impl<'a> Connection<'a> {
                 reply.finish(&mut self.send, request_id, response_to, compressor)?;
             }
         }
-        self.socket.write_all(&self.send).map_err(End::Io)?;
+        self.stream.write_all(&self.send).map_err(End::Io)?;
+        self.stream.flush().map_err(End::Io)?;
         self.service.counters.bytes_out.add_size(self.send.len());
         if self.send.capacity() > SEND_KEEP_BYTES_MAX {
             self.send = Vec::new();

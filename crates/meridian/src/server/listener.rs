@@ -2,6 +2,7 @@
 
 use super::connection;
 use super::registry::Registry;
+use super::tls::Tls;
 use crate::commands::{Client, Service};
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -29,6 +30,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     registry: Arc<Registry>,
+    tls: Option<Tls>,
 }
 
 /// Stops a [`Listener`] from another thread.
@@ -39,17 +41,18 @@ pub struct ShutdownHandle {
 }
 
 impl Listener {
-    /// Binds the address; port 0 picks a free one.
+    /// Binds the address, for encrypted connections if there is `tls`; port 0 picks a free one.
     ///
     /// # Errors
     /// Whatever the system says.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, tls: Option<Tls>) -> io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         let address = socket.local_addr()?;
         Ok(Self {
             socket,
             address,
             registry: Arc::default(),
+            tls,
         })
     }
 
@@ -114,20 +117,51 @@ impl Listener {
         let limit = usize::try_from(service.settings.max_connections).unwrap_or(usize::MAX);
         match self.registry.add(id, &socket, limit) {
             Ok(open) => tracing::debug!(connection = id, peer, open, "connection accepted"),
-            Err(open) => return refuse(socket, client, open, service, refusing),
+            Err(open) => return self.refuse(socket, client, open, service, refusing),
         }
         service.counters.connections_created.add(1);
         let (service, registry) = (Arc::clone(service), Arc::clone(&self.registry));
+        let tls = self.tls.clone();
         let spawned = spawn(format!("conn{id}"), {
             let registry = Arc::clone(&registry);
             move || {
-                connection::serve(&socket, client, &service, &registry);
+                connection::serve(&socket, tls.as_ref(), client, &service, &registry);
                 registry.remove(id);
             }
         });
         if let Err(error) = spawned {
             tracing::error!(%error, peer, "cannot start a thread for a connection");
             registry.remove(id);
+        }
+    }
+
+    /// Tells a client over the limit why it is refused, from a thread of its own so that a slow
+    /// one cannot hold up the others.
+    fn refuse(
+        &self,
+        socket: Arc<TcpStream>,
+        client: Client,
+        open: usize,
+        service: &Arc<Service>,
+        refusing: &Arc<AtomicUsize>,
+    ) {
+        let peer = client.peer;
+        service.counters.connections_refused.add(1);
+        tracing::warn!(peer, open, "connection refused: too many open connections");
+        if refusing.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX
+            || socket.set_read_timeout(Some(REFUSAL_PATIENCE)).is_err()
+        {
+            refusing.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let counter = Arc::clone(refusing);
+        let tls = self.tls.clone();
+        let spawned = spawn("refuse".to_owned(), move || {
+            connection::refuse(&socket, tls.as_ref(), open);
+            counter.fetch_sub(1, Ordering::Relaxed);
+        });
+        if spawned.is_err() {
+            refusing.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -167,32 +201,4 @@ fn configure(socket: &TcpStream) -> io::Result<()> {
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_INTERVAL);
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
-}
-
-/// Tells a client over the limit why it is refused, from a thread of its own so that a slow
-/// one cannot hold up the others.
-fn refuse(
-    socket: Arc<TcpStream>,
-    client: Client,
-    open: usize,
-    service: &Arc<Service>,
-    refusing: &Arc<AtomicUsize>,
-) {
-    let peer = client.peer;
-    service.counters.connections_refused.add(1);
-    tracing::warn!(peer, open, "connection refused: too many open connections");
-    if refusing.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX
-        || socket.set_read_timeout(Some(REFUSAL_PATIENCE)).is_err()
-    {
-        refusing.fetch_sub(1, Ordering::Relaxed);
-        return;
-    }
-    let counter = Arc::clone(refusing);
-    let spawned = spawn("refuse".to_owned(), move || {
-        connection::refuse(&socket, open);
-        counter.fetch_sub(1, Ordering::Relaxed);
-    });
-    if spawned.is_err() {
-        refusing.fetch_sub(1, Ordering::Relaxed);
-    }
 }

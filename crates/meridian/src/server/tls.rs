@@ -1,0 +1,160 @@
+//! TLS: settings to a configuration, and a stream that is either plain or encrypted.
+//!
+//! In: certificate and key files, in PEM. Out: a [`Stream`] for each connection, on which frames travel as
+//! on a plain socket. The handshake happens with the first read, on the connection's own thread.
+//! Deliberately absent: users; a client certificate only says that its owner may connect.
+
+use crate::cli::{Settings, TlsMode};
+use anyhow::Context as _;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A TLS record of a handshake begins so (RFC 8446, 5.1). A MongoDB message that began with these bytes would
+/// be one of more than 65,000 bytes, which no client's first message is.
+const HANDSHAKE_RECORD: [u8; 2] = [0x16, 0x03];
+
+/// How connections are encrypted.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    /// Plain connections are served too.
+    allows_plain: bool,
+}
+
+impl Tls {
+    /// What the settings ask for; none when TLS is off.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or holds no certificate or key; settings that do not go together.
+    pub fn from_settings(settings: &Settings) -> anyhow::Result<Option<Self>> {
+        if settings.tls_mode == TlsMode::Disabled {
+            return Ok(None);
+        }
+        let key_file = settings.tls_certificate_key_file.as_deref();
+        let key_file = key_file.context("TLS needs tls-certificate-key-file")?;
+        Ok(Some(Self {
+            config: Arc::new(configure(key_file, settings.tls_ca_file.as_deref())?),
+            allows_plain: settings.tls_mode == TlsMode::Allow,
+        }))
+    }
+}
+
+fn configure(key_file: &Path, ca_file: Option<&Path>) -> anyhow::Result<ServerConfig> {
+    let certificates = certificates(key_file)?;
+    let key = PrivateKeyDer::from_pem_file(key_file)
+        .with_context(|| format!("cannot read a private key from {}", key_file.display()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .context("no TLS version is usable")?;
+    let builder = match ca_file {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in self::certificates(path)? {
+                roots
+                    .add(certificate)
+                    .with_context(|| path.display().to_string())?;
+            }
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(
+                verifier.with_context(|| format!("cannot verify clients by {}", path.display()))?,
+            )
+        }
+    };
+    builder
+        .with_single_cert(certificates, key)
+        .with_context(|| format!("certificate and key do not fit in {}", key_file.display()))
+}
+
+fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let read = || -> Result<Vec<_>, _> { CertificateDer::pem_file_iter(path)?.collect() };
+    let certificates = read().with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(
+        !certificates.is_empty(),
+        "{} holds no certificate",
+        path.display()
+    );
+    Ok(certificates)
+}
+
+/// A connection's bytes.
+pub enum Stream<'s> {
+    /// As they are.
+    Plain(&'s TcpStream),
+    /// Encrypted on the way.
+    Encrypted(Box<StreamOwned<ServerConnection, &'s TcpStream>>),
+}
+
+impl<'s> Stream<'s> {
+    /// The stream that the settings, and where they leave the choice the client's first bytes, ask for.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn new(socket: &'s TcpStream, tls: Option<&Tls>) -> io::Result<Self> {
+        match tls {
+            None => Ok(Self::Plain(socket)),
+            Some(tls) if tls.allows_plain && !begins_handshake(socket)? => Ok(Self::Plain(socket)),
+            Some(tls) => {
+                let connection = ServerConnection::new(Arc::clone(&tls.config));
+                let connection = connection.map_err(io::Error::other)?;
+                Ok(Self::Encrypted(Box::new(StreamOwned::new(
+                    connection, socket,
+                ))))
+            }
+        }
+    }
+}
+
+/// Whether the client's first bytes are TLS; a client that says nothing is waited for as long as between
+/// two frames.
+fn begins_handshake(socket: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; HANDSHAKE_RECORD.len()];
+    loop {
+        match socket.peek(&mut first) {
+            Ok(0) => return Ok(false),
+            Ok(length) if first[..length] != HANDSHAKE_RECORD[..length] => return Ok(false),
+            Ok(length) if length == first.len() => return Ok(true),
+            // One byte that fits: the next is on its way.
+            Ok(_) => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(buffer),
+            Self::Encrypted(stream) => match stream.read(buffer) {
+                // Many clients close without saying so in TLS; a frame's length tells whether it is whole.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
+    }
+}
+
+impl Write for Stream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.flush(),
+            Self::Encrypted(stream) => stream.flush(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+"""Encrypted connections, through a real driver, with certificates made here."""
+
+import subprocess
+
+import pymongo
+import pytest
+from harness.servers import MERIDIAN, Meridian, free_port
+
+# What a client cannot do quickly it cannot do: the server is on this machine.
+PATIENCE = {"serverSelectionTimeoutMS": 2000, "connectTimeoutMS": 2000}
+
+
+def openssl(directory, *arguments):
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
+
+
+def authority(directory, name):
+    """A certificate authority: NAME.pem and NAME.key."""
+    openssl(
+        directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+        "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem",
+    )  # fmt: skip
+
+
+def certificate(directory, name, signer):
+    """A certificate with its key, signed by an authority: NAME.pem."""
+    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl(
+        directory, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+        "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr",
+    )  # fmt: skip
+    openssl(
+        directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{signer}.pem", "-CAkey", f"{signer}.key",
+        "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.crt",
+    )  # fmt: skip
+    (directory / f"{name}.pem").write_bytes((directory / f"{name}.crt").read_bytes() + (directory / f"{name}.key").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("certificates")
+    authority(directory, "ours")
+    authority(directory, "others")
+    certificate(directory, "server", "ours")
+    certificate(directory, "client", "ours")
+    certificate(directory, "stranger", "others")
+    return directory
+
+
+def serve(tmp_path, files, *arguments):
+    return Meridian(tmp_path / "server", ["--tls-certificate-key-file", str(files / "server.pem"), *arguments])
+
+
+def answers(server, **options):
+    """Whether a client with these options is answered."""
+    with server.connect(**PATIENCE, **options) as client:
+        try:
+            return client.admin.command("ping")["ok"] == 1.0
+        except pymongo.errors.ServerSelectionTimeoutError:
+            return False
+
+
+def test_daily_work_is_encrypted(tmp_path, files):
+    with serve(tmp_path, files) as server:
+        with server.connect(tls=True, tlsCAFile=str(files / "ours.pem")) as client:
+            collection = client["db"]["c"]
+            collection.insert_many([{"_id": number, "text": "x" * 2000} for number in range(5000)])
+            assert sum(len(document["text"]) for document in collection.find({}, batch_size=3000)) == 10_000_000
+            collection.create_index("text")
+            large = {"_id": "large", "text": "y" * (16 * 1024 * 1024 - 100)}
+            collection.insert_one(large)
+            assert collection.find_one("large") == large
+        assert not answers(server), "a plain client"
+        assert not answers(server, tls=True, tlsCAFile=str(files / "others.pem")), "a client that does not know the authority"
+        assert answers(server, tls=True, tlsCAFile=str(files / "ours.pem")), "the server has survived them"
+
+
+def test_plain_connections_may_be_allowed(tmp_path, files):
+    with serve(tmp_path, files, "--tls-mode", "allow") as server:
+        assert answers(server)
+        assert answers(server, tls=True, tlsCAFile=str(files / "ours.pem"))
+
+
+def test_clients_may_need_a_certificate(tmp_path, files):
+    with serve(tmp_path, files, "--tls-ca-file", str(files / "ours.pem")) as server:
+        known = {"tls": True, "tlsCAFile": str(files / "ours.pem")}
+        assert answers(server, tlsCertificateKeyFile=str(files / "client.pem"), **known)
+        assert not answers(server, **known)
+        assert not answers(server, tlsCertificateKeyFile=str(files / "stranger.pem"), **known)
+
+
+def test_stops_while_an_encrypted_client_is_connected(tmp_path, files):
+    with serve(tmp_path, files) as server, server.connect(tls=True, tlsCAFile=str(files / "ours.pem")) as client:
+        client["db"]["c"].insert_one({"_id": 1})
+        assert server.terminate(20) == 0
+
+
+@pytest.mark.parametrize("arguments,complaint", [
+    (["--tls-mode", "require"], "tls-certificate-key-file"),
+    (["--tls-certificate-key-file", "nowhere.pem"], "nowhere.pem"),
+    (["--tls-certificate-key-file", "ours.pem"], "private key"),
+    (["--tls-certificate-key-file", "server.key"], "no certificate"),
+    (["--tls-certificate-key-file", "server.pem", "--tls-ca-file", "server.key"], "no certificate"),
+    (["--tls-mode", "maybe"], "disabled"),
+])  # fmt: skip
+def test_settings_that_cannot_work_are_refused(tmp_path, files, arguments, complaint):
+    command = [str(MERIDIAN), "serve", "--data", str(tmp_path / "data"), "--listen", f"127.0.0.1:{free_port()}", *arguments]
+    ended = subprocess.run(command, cwd=files, capture_output=True, text=True, timeout=30)
+    assert ended.returncode not in (0, None) and complaint in ended.stderr, ended.stderr
