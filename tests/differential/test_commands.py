@@ -158,7 +158,7 @@ SHAPES = {
     "explain": ({"explain": {"find": "shape", "filter": {"v": 10}}, "verbosity": "executionStats"}, ["explainVersion", "command", "serverInfo", "ok"]),
 }  # fmt: skip
 ADMIN_SHAPES = {
-    "hostInfo": ({"hostInfo": 1}, ["ok"]),
+    "hostInfo": ({"hostInfo": 1}, ["system", "os", "ok"]),
     "serverStatus": ({"serverStatus": 1}, ["host", "version", "process", "pid", "uptime", "uptimeMillis", "localTime", "ok"]),
     "listCommands": ({"listCommands": 1}, ["ok"]),
     "listDatabases": ({"listDatabases": 1}, ["totalSize", "totalSizeMb", "ok"]),
@@ -315,7 +315,9 @@ def test_time_limit(pair, command):
         server.client["diff"]["slow"].drop()
         server.client["diff"]["slow"].insert_many([{"_id": number, "v": number} for number in range(20_000)])
         reply = server.run("diff", {**command, "maxTimeMS": 1})
-        codes.append((reply.get("ok"), reply.get("code"), reply.get("codeName"), reply.get("errmsg")))
+        codes.append((reply.get("ok"), reply.get("code"), reply.get("codeName")))
+        # What stands before depends on where mongod happened to notice.
+        assert reply.get("errmsg").endswith('operation exceeded time limit"'), server.name
         server.run("diff", {"drop": "slow"})
     assert codes[0] == codes[1]
     assert codes[0][1] == "int32(50)"

@@ -34,7 +34,8 @@ impl Engine {
         let path = Path::parse(request.key);
         let mut values: BTreeMap<Vec<u8>, bson::RawBson> = BTreeMap::new();
         let mut bytes = 0;
-        while rows.advance()? {
+        let within = |error: Error| error.within("Executor error during distinct command");
+        while rows.advance().map_err(within)? {
             values_at(
                 rows.row().document,
                 path.parts(),

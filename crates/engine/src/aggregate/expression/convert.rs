@@ -362,6 +362,7 @@ pub fn display(value: &Value<'_>) -> String {
                 .collect();
             format!("BinData({}, \"{digits}\")", u8::from(binary.subtype))
         }
+        Value::Raw(RawBsonRef::Symbol(symbol)) => format!("Symbol(\"{symbol}\")"),
         Value::Raw(RawBsonRef::JavaScriptCode(code)) => format!("Code(\"{code}\")"),
         Value::Raw(RawBsonRef::JavaScriptCodeWithScope(code)) => {
             let scope = document_text(code.scope);

@@ -41,7 +41,13 @@ pub fn merge<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
         }
         Ok(())
     };
-    for argument in arguments.iter() {
+    // As for `$sum` and its like, one operand that is an array stands for its items.
+    let items = match &*arguments {
+        [only] => only.items()?,
+        _ => None,
+    };
+    let operands = items.as_ref().map_or(&*arguments, |items| items.as_slice());
+    for argument in operands {
         merge_one(&mut merged, argument)?;
     }
     Ok(Value::document(merged))
