@@ -99,7 +99,6 @@ fn count(engine: &Engine, filter: &RawDocument, hint: Option<&RawDocument>) -> i
         skip: 0,
         limit: None,
         hint: hint.map(bson::RawBsonRef::Document),
-        deadline: None,
     };
     engine.count(&namespace(), &request).unwrap()
 }
@@ -112,7 +111,6 @@ fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf]) -> Vec<i32> {
         allow_disk_use: false,
         bypass_validation: false,
         durability: Durability::Buffered,
-        deadline: None,
     };
     let target = AggregateTarget::Collection(namespace());
     let mut query = engine.aggregate(&target, &request).unwrap();
