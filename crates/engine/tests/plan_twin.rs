@@ -2,6 +2,9 @@
 //! find the same ones, and both stores must agree. Seeds are printed on failure.
 #![allow(clippy::unwrap_used)]
 
+#[path = "plan_twin/covered.rs"]
+mod covered;
+
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, RawArrayBuf, rawdoc};
 use meridian_engine::{

@@ -38,7 +38,7 @@ pub use executor::{Executor, Limits, run};
 pub use expression::{Expression, VariableScope, Variables};
 pub use group::Group;
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
-pub use pipeline::Pipeline;
+pub use pipeline::{Pipeline, dependencies};
 pub use replace_root::ReplaceRoot;
 pub use stage::Stage;
 pub use transform::Transform;

@@ -57,27 +57,28 @@ impl Pipeline {
 
     /// The fields of the input that the pipeline reads.
     pub fn dependencies(&self) -> FieldSet {
-        let mut set = FieldSet::none();
-        for stage in &self.stages {
-            if let Stage::Match(_) = stage {
-                // A filter does not say yet what it reads.
-                set.add_all();
-                return set;
-            }
-            let (read, goes_on) = stage.dependencies();
-            set.merge(read);
-            if !goes_on {
-                return set;
-            }
-        }
-        set.add_all();
-        set
+        dependencies(&self.stages)
     }
 
     /// The last stage, where it writes.
     pub fn output(&self) -> Option<&Stage> {
         self.stages.last().filter(|stage| stage.is_output())
     }
+}
+
+/// The fields of the input that stages read.
+pub fn dependencies<'s>(stages: impl IntoIterator<Item = &'s Stage>) -> FieldSet {
+    let mut set = FieldSet::none();
+    for stage in stages {
+        let (read, goes_on) = stage.dependencies();
+        set.merge(read);
+        if !goes_on {
+            return set;
+        }
+    }
+    // What comes out is what came in.
+    set.add_all();
+    set
 }
 
 fn check_places(stages: &[Stage]) -> Result<()> {

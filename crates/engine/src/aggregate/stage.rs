@@ -221,6 +221,14 @@ impl Stage {
             Stage::Project(transform) if transform.is_inclusion() => {
                 (transform.dependencies(), false)
             }
+            Stage::Match(filter) => (filter.needs(), true),
+            Stage::Facet(pipelines) => {
+                let mut set = FieldSet::none();
+                for (_, pipeline) in pipelines {
+                    set.merge(pipeline.dependencies());
+                }
+                (set, false)
+            }
             Stage::Group(group) => (group.dependencies(), false),
             Stage::Count(_) => (FieldSet::none(), false),
             Stage::ReplaceRoot(replace) => (replace.dependencies(), false),

@@ -233,7 +233,13 @@ impl Tree {
             match action {
                 Action::Keep => set.add(path),
                 Action::Drop => {}
-                Action::Compute(node) => node.add_dependencies(set),
+                Action::Compute(node) => {
+                    node.add_dependencies(set);
+                    // What is computed below an array goes into each of its elements.
+                    if !prefix.is_empty() {
+                        set.add(prefix);
+                    }
+                }
                 Action::Below(below) => below.add_dependencies(&path, set),
             }
         }

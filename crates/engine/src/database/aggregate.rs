@@ -7,8 +7,8 @@ use super::requests::{
     AggregateRequest, AggregateTarget, CountRequest, FindRequest, parse_context,
 };
 use crate::aggregate::{
-    Executor, Limits, Merge, Out, Pipeline, Stage, VariableScope, Variables, WhenMatched,
-    WhenNotMatched,
+    Executor, FieldSet, Limits, Merge, Out, Pipeline, Stage, VariableScope, Variables, WhenMatched,
+    WhenNotMatched, dependencies,
 };
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
@@ -447,6 +447,7 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         projection: None,
         projection_source: None,
         hint: Hint::parse(request.hint)?,
+        needs: FieldSet::All,
     };
     let count_as = count_shape(&stages, request);
     if let Some(Stage::Sort { order, limit }) = stages.front() {
@@ -466,6 +467,7 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         }
         _ => None,
     };
+    spec.needs = dependencies(&stages);
     Ok(Split {
         sample,
         spec,

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
+use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
 use crate::plan::QuerySpec;
@@ -109,8 +110,11 @@ pub(crate) fn distinct_spec(request: &DistinctRequest<'_>) -> Result<QuerySpec> 
             "Key field cannot contain an embedded null byte",
         ));
     }
-    query_spec(&FindRequest {
+    let mut spec = query_spec(&FindRequest {
         hint: request.hint,
         ..FindRequest::new(request.filter)
-    })
+    })?;
+    spec.needs = FieldSet::none();
+    spec.needs.add(request.key);
+    Ok(spec)
 }

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
+use crate::aggregate::FieldSet;
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::Result;
@@ -161,7 +162,9 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         .map(Sort::parse)
         .transpose()?
         .filter(|sort| !sort.is_empty());
+    let needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     Ok(QuerySpec {
+        needs,
         filter: Arc::new(filter),
         filter_source: request.filter.to_owned(),
         sort: sort.map(Arc::new),
@@ -174,9 +177,13 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
 }
 
 pub(crate) fn count_spec(request: &CountRequest<'_>) -> Result<QuerySpec> {
-    query_spec(&FindRequest {
+    let spec = query_spec(&FindRequest {
         hint: request.hint,
         ..FindRequest::new(request.filter)
+    })?;
+    Ok(QuerySpec {
+        needs: FieldSet::none(),
+        ..spec
     })
 }
 

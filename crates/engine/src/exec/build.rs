@@ -3,13 +3,13 @@
 use super::counted::TreeRanges;
 use super::counted_area;
 use super::{
-    CollectionRows, Context, Entries, FetchRows, FilterRows, GeoEntries, IdRows, IndexEntries,
-    LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
+    CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
+    GeoEntries, IdRows, IndexEntries, LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
 };
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
-use crate::plan::{Access, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
+use crate::plan::{Access, EntryUse, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot, Store};
 use meridian_value::key::{Direction, TypeBits, encode};
@@ -220,11 +220,12 @@ impl Builder<'_> {
             Access::Primary(access) => self.primary(access),
             Access::Index(access) => {
                 let entries = IndexEntries::new(self.snapshot, access, self.context.clone());
-                self.fetch(Box::new(entries), None, wanted)
+                self.from_entries(Box::new(entries), &access.entries, None, wanted)
             }
-            Access::Geo(access) => self.fetch(
+            Access::Geo(access) => self.from_entries(
                 Box::new(self.geo(access)),
-                Some(access.condition.clone()),
+                &access.entries,
+                Some(&access.condition),
                 wanted,
             ),
             Access::Union(branches) => {
@@ -237,6 +238,37 @@ impl Builder<'_> {
                 Box::new(UnionRows::new(inputs))
             }
         }
+    }
+
+    /// The rows of entries: tested, and then taken from the entries or from their documents. `condition`
+    /// is what the entries themselves stand for, where not every entry proves it.
+    fn from_entries(
+        &self,
+        mut entries: Box<dyn Entries>,
+        usage: &EntryUse,
+        condition: Option<&Arc<Filter>>,
+        wanted: Option<u64>,
+    ) -> Box<dyn Rows> {
+        let mut recheck: Vec<Filter> = condition
+            .map(|filter| (**filter).clone())
+            .into_iter()
+            .collect();
+        if let Some(tested) = &usage.filter {
+            recheck.extend(tested.filter.conjuncts().iter().cloned());
+            entries = Box::new(FilterEntries::new(entries, tested.clone()));
+        }
+        let recheck = (!recheck.is_empty()).then(|| Arc::new(Filter::And(recheck)));
+        let Some(coverage) = &usage.rows else {
+            return self.fetch(entries, recheck, wanted);
+        };
+        Box::new(CoveredRows::new(
+            entries,
+            coverage.clone(),
+            self.snapshot.clone(),
+            self.collection.documents,
+            recheck,
+            self.context.clone(),
+        ))
     }
 
     fn fetch(

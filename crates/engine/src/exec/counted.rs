@@ -80,7 +80,9 @@ impl TreeRanges {
 
     /// The ranges of all branches together, when they are ranges of the same tree.
     fn union(branches: &[Branch], collection: &Collection) -> Option<Self> {
-        let is_proven = branches.iter().all(|branch| branch.residual.is_none());
+        let is_proven = branches
+            .iter()
+            .all(|branch| branch.residual.is_none() && !branch.access.tests_entries());
         let mut parts = branches
             .iter()
             .map(|branch| Self::of(&branch.access, collection));

@@ -46,7 +46,7 @@ pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> 
     let layout = &access.index.layout;
     move |relation, value| {
         relation == CellRelation::Inside
-            || matches!(layout.located(value), Some(Located::Point { lon, lat })
+            || matches!(layout.located(value), Some(Located::Point { lon, lat, .. })
                 if access.region.matches_point(lon, lat))
     }
 }

@@ -131,7 +131,7 @@ impl GeoEntries {
         let located = self.index.layout.located(value);
         self.certain = matches!(located, Some(Located::Point { .. }));
         match located {
-            Some(Located::Point { lon, lat }) => {
+            Some(Located::Point { lon, lat, .. }) => {
                 self.spans[self.span].inside || self.region.matches_point(lon, lat)
             }
             Some(Located::Nowhere) => false,

@@ -8,6 +8,8 @@ mod build;
 mod collection;
 mod counted;
 mod counted_area;
+mod covered;
+mod entry_filter;
 mod fetch;
 mod filter;
 mod geo;
@@ -22,6 +24,8 @@ mod union;
 
 pub use build::{count, count_by_summary, entries_by_summary, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
+pub use covered::CoveredRows;
+pub use entry_filter::FilterEntries;
 pub use fetch::FetchRows;
 pub use filter::FilterRows;
 pub use geo::GeoEntries;

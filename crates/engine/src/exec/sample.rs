@@ -64,7 +64,8 @@ pub fn sample(
     };
     let count = population.count();
     let seed = wanted.seed.unwrap_or_else(rand::random);
-    let tests_documents = plan.residual.is_some();
+    let unproven = plan.unproven();
+    let tests_documents = unproven.is_some();
     let mut entries = SampledEntries {
         order: Permutation::new(count, seed),
         drawn: 0,
@@ -96,8 +97,8 @@ pub fn sample(
         mean_bytes,
         context.clone(),
     ));
-    if let Some(residual) = &plan.residual {
-        rows = Box::new(FilterRows::new(rows, residual.clone()));
+    if let Some(unproven) = unproven {
+        rows = Box::new(FilterRows::new(rows, unproven));
     }
     Ok(Some(Sample {
         rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),

@@ -80,6 +80,7 @@ impl CollectionKeys {
         multikey: &mut dyn FnMut(usize, Multikey),
     ) -> Result<()> {
         let located = self.locate(document);
+        sink.set_document(document);
         for (position, index) in self.indexes.iter().enumerate() {
             sink.set_index(position);
             let top = |field: usize| located[usize::from(index.slots[field])];

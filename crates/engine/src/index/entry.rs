@@ -2,27 +2,36 @@
 //!
 //! ```text
 //! key:    tree (4) | fields | encoded _id
-//! value of an index by value or hash:
-//!         type bits (often empty)
-//! value of a 2dsphere index, for each 2dsphere field in order:
+//! value:  points | carried document | type bits
+//!
+//! points, for each 2dsphere field in order (none in other indexes):
 //!         00                                     no geometry: the field is missing
 //!         01 | longitude (8) | latitude (8)      a point: doubles, little-endian, degrees
 //!         02                                     another geometry: read the document
-//!         then type bits
+//!         03 | longitude (8) | latitude (8)      a point whose field holds just this, exactly:
+//!                                                {type: "Point", coordinates: [longitude, latitude]}
+//! carried document, BSON, which begins with its length:
+//!         clustering: true                       the whole document
+//!         include: [...]                         the parts of it that were asked for
+//!         neither                                nothing, not even a length
+//! type bits, to the end of the value, for each field of the key in order and then for _id:
+//!         those of its value (meridian_value::key::TypeBits)
+//!         behind a null one bit more: 0 the field is missing, 1 it is null
 //! ```
 //!
-//! Type bits ([`meridian_value::key::TypeBits`]) run to the end of the value.
+//! Zero bits at the end are not stored, so that most entries by value have an empty value.
 
 use super::{IndexField, IndexSpec};
 use crate::{Code, Error, Result};
 use bson::Bson;
-use bson::raw::{CString, RawDocumentBuf};
+use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use meridian_value::key::{Direction, TypeBitsReader, decode, skip};
 use smallvec::SmallVec;
 
 const NOWHERE: u8 = 0;
 const POINT: u8 = 1;
 const IN_DOCUMENT: u8 = 2;
+const PLAIN_POINT: u8 = 3;
 /// Bytes of one point in a value.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 17;
 
@@ -37,6 +46,8 @@ pub enum Located {
         lon: f64,
         /// Degrees north.
         lat: f64,
+        /// Whether the field is `{type: "Point", coordinates: [lon, lat]}` and nothing else.
+        plain: bool,
     },
     /// A line, polygon or collection: only the document has it.
     InDocument,
@@ -46,8 +57,8 @@ impl Located {
     pub(super) fn write<A: smallvec::Array<Item = u8>>(self, out: &mut SmallVec<A>) {
         match self {
             Located::Nowhere => out.push(NOWHERE),
-            Located::Point { lon, lat } => {
-                out.push(POINT);
+            Located::Point { lon, lat, plain } => {
+                out.push(if plain { PLAIN_POINT } else { POINT });
                 out.extend_from_slice(&lon.to_le_bytes());
                 out.extend_from_slice(&lat.to_le_bytes());
             }
@@ -62,11 +73,12 @@ impl Located {
         match *kind {
             NOWHERE => Some((Located::Nowhere, rest)),
             IN_DOCUMENT => Some((Located::InDocument, rest)),
-            POINT => {
+            POINT | PLAIN_POINT => {
                 let (point, rest) = rest.split_at_checked(16)?;
                 let number = |bytes: &[u8]| Some(f64::from_le_bytes(bytes.try_into().ok()?));
                 let (lon, lat) = (number(&point[..8])?, number(&point[8..])?);
-                Some((Located::Point { lon, lat }, rest))
+                let plain = *kind == PLAIN_POINT;
+                Some((Located::Point { lon, lat, plain }, rest))
             }
             _ => None,
         }
@@ -79,6 +91,18 @@ pub struct EntryLayout {
     names: Vec<CString>,
     kinds: SmallVec<[IndexField; 4]>,
     sphere_fields: usize,
+    carries: bool,
+}
+
+/// A value's parts; see the module's drawing.
+#[derive(Debug, Clone)]
+pub struct EntryValue<'v> {
+    /// Where each 2dsphere field's geometry is.
+    pub points: SmallVec<[Located; 1]>,
+    /// What the entry carries of the document, if its index carries anything.
+    pub carried: Option<&'v RawDocument>,
+    /// The type bits.
+    pub types: TypeBitsReader<'v>,
 }
 
 impl EntryLayout {
@@ -93,6 +117,7 @@ impl EntryLayout {
                 .iter()
                 .filter(|(_, kind)| *kind == IndexField::Sphere2d)
                 .count(),
+            carries: spec.clustering || !spec.include.is_empty(),
         }
     }
 
@@ -121,43 +146,72 @@ impl EntryLayout {
         Located::read(value).map(|(located, _)| located)
     }
 
-    /// Where the geometry of each 2dsphere field is, in order.
-    pub fn located_all(&self, value: &[u8]) -> Option<SmallVec<[Located; 1]>> {
-        let mut rest = value;
-        let mut all = SmallVec::new();
-        for _ in 0..self.sphere_fields {
-            let (located, behind) = Located::read(rest)?;
-            all.push(located);
-            rest = behind;
-        }
-        Some(all)
-    }
-
-    /// The type bits of a value.
+    /// The parts of a value.
     ///
     /// # Errors
     /// `InternalError` when the value is corrupt.
-    pub fn type_bits<'v>(&self, value: &'v [u8]) -> Result<TypeBitsReader<'v>> {
+    pub fn split<'v>(&self, value: &'v [u8]) -> Result<EntryValue<'v>> {
         let mut rest = value;
+        let mut points = SmallVec::new();
         for _ in 0..self.sphere_fields {
-            rest = Located::read(rest).ok_or_else(corrupt)?.1;
+            let (located, behind) = Located::read(rest).ok_or_else(corrupt)?;
+            points.push(located);
+            rest = behind;
         }
-        Ok(TypeBitsReader::from_bytes(rest))
+        let mut carried = None;
+        if self.carries {
+            let (document, behind) = split_document(rest).ok_or_else(corrupt)?;
+            (carried, rest) = (Some(document), behind);
+        }
+        Ok(EntryValue {
+            points,
+            carried,
+            types: TypeBitsReader::from_bytes(rest),
+        })
     }
 
-    /// The fields of an entry exactly as they were: for a covered query, for `returnKey`, and for the
-    /// `keyValue` of a duplicate. A hash and a cell are int64.
+    /// How many fields the key has.
+    pub fn fields(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Reads one field of the key exactly as it was, and how long its bytes are; `None` for a missing
+    /// one. A hash and a cell are int64.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    pub fn decode_field(
+        &self,
+        position: usize,
+        bytes: &[u8],
+        types: &mut TypeBitsReader<'_>,
+    ) -> Result<(Option<Bson>, usize)> {
+        let direction = self.kinds[position].direction();
+        let (value, length) = decode(bytes, direction, types).map_err(|_| corrupt())?;
+        let missing = value == Bson::Null && !types.read_bit();
+        Ok(((!missing).then_some(value), length))
+    }
+
+    /// The length of one field of the key.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    pub fn field_length(&self, position: usize, bytes: &[u8]) -> Result<usize> {
+        skip(bytes, self.kinds[position].direction()).ok_or_else(corrupt)
+    }
+
+    /// The fields of an entry: for `returnKey`, and for the `keyValue` of a duplicate. Missing ones are
+    /// null, as mongod shows them.
     ///
     /// # Errors
     /// `InternalError` when the entry is corrupt.
     pub fn decode_fields(&self, fields: &[u8], value: &[u8]) -> Result<SmallVec<[Bson; 2]>> {
-        let mut types = self.type_bits(value)?;
+        let mut types = self.split(value)?.types;
         let mut at = 0;
         let mut values = SmallVec::new();
-        for kind in &self.kinds {
-            let (field, length) =
-                decode(&fields[at..], kind.direction(), &mut types).map_err(|_| corrupt())?;
-            values.push(field);
+        for position in 0..self.kinds.len() {
+            let (field, length) = self.decode_field(position, &fields[at..], &mut types)?;
+            values.push(field.unwrap_or(Bson::Null));
             at += length;
         }
         Ok(values)
@@ -176,6 +230,13 @@ impl EntryLayout {
     }
 }
 
-fn corrupt() -> Error {
+/// A BSON document at the start of `bytes`, and what follows it.
+fn split_document(bytes: &[u8]) -> Option<(&RawDocument, &[u8])> {
+    let length = i32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+    let (document, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    Some((RawDocument::from_bytes(document).ok()?, rest))
+}
+
+pub(super) fn corrupt() -> Error {
     Error::new(Code::InternalError, "corrupt index entry")
 }

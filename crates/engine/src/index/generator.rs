@@ -3,6 +3,7 @@
 //! Documents without arrays, the common case, take a path that encodes straight into the
 //! sink; arrays go through [`super::extract`], geometries through [`super::sphere`].
 
+use super::carried::Carried;
 use super::extract::{self, follow};
 use super::hash::hash_value;
 use super::sphere;
@@ -12,7 +13,6 @@ use crate::{Error, Result};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
 use meridian_value::field::{Field, find};
-use meridian_value::key::encode;
 use meridian_value::path::Path;
 use smallvec::SmallVec;
 
@@ -23,6 +23,7 @@ pub struct KeyGenerator {
     kind: Kind,
     sparse: bool,
     filter: Option<Filter>,
+    carried: Carried,
 }
 
 #[derive(Debug)]
@@ -67,6 +68,7 @@ impl KeyGenerator {
             kind,
             sparse: spec.sparse,
             filter: spec.filter()?,
+            carried: Carried::new(spec),
         })
     }
 
@@ -77,11 +79,12 @@ impl KeyGenerator {
     /// array under a hashed index.
     pub fn generate(&self, document: &RawDocument, sink: &mut KeySink) -> Result<Multikey> {
         let top = |index: usize| find(document, self.fields[index].path.first().as_bytes());
+        sink.set_document(document);
         self.generate_from(document, top, sink)
     }
 
     /// As [`KeyGenerator::generate`], where `top` gives the top-level field that the path of
-    /// each field of the index begins with.
+    /// each field of the index begins with. The sink knows the document already.
     #[inline]
     pub(super) fn generate_from<'a>(
         &self,
@@ -94,18 +97,24 @@ impl KeyGenerator {
         {
             return Ok(Multikey::NONE);
         }
-        match self.kind {
-            Kind::ByValue => self.by_value(document, top, sink),
-            Kind::Hashed => self.hashed(top, sink).map(|()| Multikey::NONE),
+        self.carried.write(document, &mut sink.carried);
+        let multikey = match self.kind {
+            Kind::ByValue => self.by_value(document, top, sink)?,
+            Kind::Hashed => {
+                self.hashed(top, sink)?;
+                Multikey::NONE
+            }
             Kind::Sphere => {
                 let fields: SmallVec<[_; 3]> = self
                     .fields
                     .iter()
                     .map(|field| (&field.path, field.kind))
                     .collect();
-                sphere::generate(document, &fields, sink)
+                sphere::generate(document, &fields, sink)?
             }
-        }
+        };
+        sink.check_room()?;
+        Ok(multikey)
     }
 
     #[inline]
@@ -119,22 +128,17 @@ impl KeyGenerator {
         let mut missing = 0;
         for (index, field) in self.fields.iter().enumerate() {
             let value = match resolve(top(index), &field.path) {
-                Found::Value(value) => value,
+                Found::Value(value) => Some(value),
                 Found::Missing => {
                     missing += 1;
-                    RawBsonRef::Null
+                    None
                 }
                 Found::Array => {
                     sink.abandon(pending);
                     return self.expanded(document, sink);
                 }
             };
-            encode(
-                value,
-                field.kind.direction(),
-                &mut sink.bytes,
-                &mut sink.types,
-            );
+            sink.push_field(value, field.kind.direction());
         }
         if self.sparse && missing == self.fields.len() {
             sink.abandon(pending);
@@ -151,13 +155,7 @@ impl KeyGenerator {
         let outcome = extract::combinations(document, &paths, self.sparse, &mut |combination| {
             let pending = sink.begin();
             for (value, field) in combination.iter().zip(&self.fields) {
-                let value = value.unwrap_or(RawBsonRef::Null);
-                encode(
-                    value,
-                    field.kind.direction(),
-                    &mut sink.bytes,
-                    &mut sink.types,
-                );
+                sink.push_field(*value, field.kind.direction());
             }
             sink.finish(pending, &[]);
         });
@@ -177,10 +175,10 @@ impl KeyGenerator {
         let mut missing = 0;
         for (index, field) in self.fields.iter().enumerate() {
             let value = match resolve(top(index), &field.path) {
-                Found::Value(value) => value,
+                Found::Value(value) => Some(value),
                 Found::Missing => {
                     missing += 1;
-                    RawBsonRef::Null
+                    None
                 }
                 Found::Array => {
                     sink.abandon(pending);
@@ -188,15 +186,13 @@ impl KeyGenerator {
                 }
             };
             let kept = match field.kind {
-                IndexField::Hashed => RawBsonRef::Int64(hash_value(value)),
+                IndexField::Hashed => {
+                    let hash = hash_value(value.unwrap_or(RawBsonRef::Null));
+                    Some(RawBsonRef::Int64(hash))
+                }
                 _ => value,
             };
-            encode(
-                kept,
-                field.kind.direction(),
-                &mut sink.bytes,
-                &mut sink.types,
-            );
+            sink.push_field(kept, field.kind.direction());
         }
         if self.sparse && missing == self.fields.len() {
             sink.abandon(pending);

@@ -1,14 +1,16 @@
 //! Indexes: what a definition means, which keys a document has, and where to look for a filter.
 //!
 //! Definition in ([`IndexSpec`]), document in, keys out ([`KeyGenerator`], [`CollectionKeys`]);
-//! predicate in, byte ranges out ([`bounds`]). Everything is computed from bytes in memory:
+//! predicate in, byte ranges out ([`bounds`]); entry in, row out ([`Coverage`]). Everything is computed from bytes in memory:
 //! nothing here opens a tree, chooses a plan or knows how a document is stored.
 //!
 //! An entry in storage is `tree prefix ++ fields ++ encoded _id -> value`; this module makes
 //! `fields` ([`meridian_value::key`]) and `value` ([`entry`]).
 
 pub mod bounds;
+mod carried;
 mod collection;
+mod coverage;
 pub mod entry;
 mod extract;
 mod generator;
@@ -19,6 +21,7 @@ mod sphere;
 pub mod summary;
 
 pub use collection::CollectionKeys;
+pub use coverage::Coverage;
 pub use entry::EntryLayout;
 pub use generator::KeyGenerator;
 pub use hash::hash_value;

@@ -1,6 +1,10 @@
 //! Where generated entries go: one buffer for all of them, reused from document to document.
 
-use meridian_value::key::TypeBits;
+use crate::{Code, Error, Result};
+use bson::RawBsonRef;
+use bson::raw::RawDocument;
+use meridian_value::field::{Field, fields};
+use meridian_value::key::{Direction, TypeBits, encode};
 
 /// Which fields of an index were reached through arrays, so that a document may have
 /// several entries. Unions of it are kept with the index.
@@ -69,10 +73,19 @@ impl Multikey {
 #[derive(Debug, Default)]
 pub struct KeySink {
     pub(super) bytes: Vec<u8>,
-    pub(super) types: TypeBits,
+    types: TypeBits,
+    /// Type bits of the document's `_id`, which every entry ends with.
+    id_types: TypeBits,
+    /// What every entry carries of the document.
+    pub(super) carried: Vec<u8>,
     entries: Vec<Span>,
     index: u32,
+    is_full: bool,
 }
+
+/// Bytes that the entries of one document may take. Only documents that an index carries in many
+/// entries come near.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Where one entry lies in the buffer.
 #[derive(Debug, Clone, Copy)]
@@ -94,11 +107,17 @@ impl KeySink {
         self.bytes.clear();
         self.entries.clear();
         self.index = 0;
+        self.is_full = false;
     }
 
     /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Bytes of all entries, fields and values.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// True without entries.
@@ -126,7 +145,25 @@ impl KeySink {
         self.index = index as u32;
     }
 
-    /// Starts an entry: its fields are appended to `bytes`, their types to `types`.
+    /// Notes the document that the next entries belong to.
+    #[inline]
+    pub(super) fn set_document(&mut self, document: &RawDocument) {
+        self.id_types.clear();
+        // Stored documents begin with their `_id`; of most, the key says everything.
+        let id = fields(document)
+            .next()
+            .filter(|field| field.name() == b"_id");
+        if let Some(value) = id.filter(has_types).and_then(|field| field.value()) {
+            encode(
+                value,
+                Direction::Ascending,
+                &mut Vec::new(),
+                &mut self.id_types,
+            );
+        }
+    }
+
+    /// Starts an entry: its fields follow with [`KeySink::push_field`].
     #[inline]
     pub(super) fn begin(&mut self) -> Pending {
         self.types.clear();
@@ -135,11 +172,27 @@ impl KeySink {
         }
     }
 
-    /// Ends an entry whose value is its type bits behind `payload`.
+    /// Appends one field; a missing one counts as null, but can be told from it.
     #[inline]
-    pub(super) fn finish(&mut self, pending: Pending, payload: &[u8]) {
+    pub(super) fn push_field(&mut self, value: Option<RawBsonRef<'_>>, direction: Direction) {
+        let kept = value.unwrap_or(RawBsonRef::Null);
+        encode(kept, direction, &mut self.bytes, &mut self.types);
+        if matches!(kept, RawBsonRef::Null) {
+            self.types.push_bit(value.is_some());
+        }
+    }
+
+    /// Ends an entry whose value begins with `points`.
+    #[inline]
+    pub(super) fn finish(&mut self, pending: Pending, points: &[u8]) {
+        if self.bytes.len() + self.carried.len() > BYTES_MAX {
+            self.is_full = true;
+            return self.abandon(pending);
+        }
         let fields_end = self.bytes.len();
-        self.bytes.extend_from_slice(payload);
+        self.types.extend(&self.id_types);
+        self.bytes.extend_from_slice(points);
+        self.bytes.extend_from_slice(&self.carried);
         self.bytes.extend_from_slice(self.types.as_bytes());
         self.entries.push(Span {
             index: self.index,
@@ -147,6 +200,18 @@ impl KeySink {
             fields_end: offset(fields_end),
             end: offset(self.bytes.len()),
         });
+    }
+
+    /// Whether all entries found room.
+    ///
+    /// # Errors
+    /// `BSONObjectTooLarge` when they did not.
+    pub(super) fn check_room(&self) -> Result<()> {
+        if !self.is_full {
+            return Ok(());
+        }
+        let message = format!("the index entries of the document exceed {BYTES_MAX} bytes");
+        Err(Error::new(Code::BSONObjectTooLarge, message))
     }
 
     /// Drops an entry that was begun.
@@ -179,13 +244,19 @@ impl KeySink {
     }
 }
 
+/// Whether encoding a value of this type may leave type bits.
+fn has_types(field: &Field<'_>) -> bool {
+    // Object ids, strings, int32, dates, binary data and booleans never do.
+    !matches!(field.kind(), 0x02 | 0x05 | 0x07 | 0x08 | 0x09 | 0x10)
+}
+
 /// An entry that has been begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     start: usize,
 }
 
-/// A sink is cleared long before 4 GiB: a document has at most 16 MiB.
+/// A sink is cleared long before 4 GiB: it is full earlier.
 fn offset(length: usize) -> u32 {
     u32::try_from(length).expect("the entries of a batch stay below 4 GiB")
 }

@@ -1,7 +1,7 @@
 //! Keys of 2dsphere indexes, version 3.
 //!
 //! A geometry gives one key for each of its cells, a point just one with its exact
-//! coordinates in the entry's value. A document without any geometry in the indexed
+//! coordinates in the entry's value (and whether they are all there is to it). A document without any geometry in the indexed
 //! fields has no entry; a second geometry field may be missing and is null then. Other
 //! fields are expanded one by one: arrays side by side are allowed here, as in mongod.
 
@@ -12,14 +12,15 @@ use crate::geo::{Geometry, index_cells, key_error, point_cell};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
 use meridian_value::field::{fields, find};
-use meridian_value::key::{encode, encode_cell};
+use meridian_value::key::encode_cell;
 use meridian_value::path::Path;
 use smallvec::SmallVec;
 
 /// One of the values that a field contributes to the keys.
 #[derive(Debug, Clone, Copy)]
 enum Choice<'a> {
-    Value(RawBsonRef<'a>),
+    /// `None` when the field is missing.
+    Value(Option<RawBsonRef<'a>>),
     Cell(u64, Located),
 }
 
@@ -132,17 +133,17 @@ fn literals<'a>(found: &[RawBsonRef<'a>], through_array: &mut bool) -> Choices<'
                     array
                         .into_iter()
                         .map_while(|element| element.ok())
-                        .map(Choice::Value),
+                        .map(|element| Choice::Value(Some(element))),
                 );
                 if choices.len() == before {
-                    choices.push(Choice::Value(RawBsonRef::Undefined));
+                    choices.push(Choice::Value(Some(RawBsonRef::Undefined)));
                 }
             }
-            value => choices.push(Choice::Value(*value)),
+            value => choices.push(Choice::Value(Some(*value))),
         }
     }
     if choices.is_empty() {
-        choices.push(Choice::Value(RawBsonRef::Null));
+        choices.push(Choice::Value(None));
     }
     choices
 }
@@ -158,7 +159,11 @@ fn cells<'a>(
         if let Some((lon, lat)) = plain_point(*value) {
             choices.push(Choice::Cell(
                 point_cell(lon, lat),
-                Located::Point { lon, lat },
+                Located::Point {
+                    lon,
+                    lat,
+                    plain: true,
+                },
             ));
             continue;
         }
@@ -170,6 +175,7 @@ fn cells<'a>(
             Some(position) => Located::Point {
                 lon: position.lon,
                 lat: position.lat,
+                plain: false,
             },
             None => {
                 multikey.set_shapes();
@@ -182,7 +188,7 @@ fn cells<'a>(
         multikey.set_cells();
     }
     if choices.is_empty() {
-        choices.push(Choice::Value(RawBsonRef::Null));
+        choices.push(Choice::Value(None));
     }
     Ok(choices)
 }
@@ -202,8 +208,11 @@ fn plain_point(value: RawBsonRef<'_>) -> Option<(f64, f64)> {
         return None;
     }
     let mut numbers = fields(RawDocument::from_bytes(coordinates.bytes()).ok()?);
-    let lon = numbers.next()?.value()?.as_f64()?;
-    let lat = numbers.next()?.value()?.as_f64()?;
+    let mut number = |name: &[u8]| {
+        let field = numbers.next().filter(|field| field.name() == name)?;
+        field.value()?.as_f64()
+    };
+    let (lon, lat) = (number(b"0")?, number(b"1")?);
     let valid = numbers.next().is_none() && lon.abs() <= 180.0 && lat.abs() <= 90.0;
     valid.then_some((lon, lat))
 }
@@ -217,7 +226,7 @@ fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], sink: &mut KeySink) {
         for ((choices, choice), (_, kind)) in all.iter().zip(&chosen).zip(index) {
             let located = match choices[*choice] {
                 Choice::Value(value) => {
-                    encode(value, kind.direction(), &mut sink.bytes, &mut sink.types);
+                    sink.push_field(value, kind.direction());
                     Located::Nowhere
                 }
                 Choice::Cell(cell, located) => {

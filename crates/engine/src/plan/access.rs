@@ -1,6 +1,7 @@
 //! Access paths: where documents can come from.
 
 use super::QuerySpec;
+use super::entry_use::{EntryUse, Reading};
 use crate::catalog::Index;
 use crate::geo::Region;
 use crate::index::bounds::FieldBounds;
@@ -43,6 +44,8 @@ pub struct IndexAccess {
     pub bounds: Vec<FieldBounds>,
     /// The direction of the walk.
     pub order: Order,
+    /// What is done with the entries.
+    pub entries: EntryUse,
 }
 
 /// Entries of a 2dsphere index in an area.
@@ -60,6 +63,8 @@ pub struct GeoAccess {
     pub prefixes: Vec<Vec<u8>>,
     /// Bounds of the fields before the location, for `explain`.
     pub bounds: Vec<FieldBounds>,
+    /// What is done with the entries.
+    pub entries: EntryUse,
 }
 
 /// One branch of a union: a plan of its own without sort, skip, limit and projection.
@@ -79,6 +84,26 @@ impl Access {
             Access::Geo(access) => Some(&access.index),
             _ => None,
         }
+    }
+
+    /// What is done with the entries, where an index is used.
+    pub fn entry_use(&self) -> Option<&EntryUse> {
+        match self {
+            Access::Index(access) => Some(&access.entries),
+            Access::Geo(access) => Some(&access.entries),
+            _ => None,
+        }
+    }
+
+    /// Whether conditions are tested on entries, beside the bounds.
+    pub fn tests_entries(&self) -> bool {
+        self.entry_use()
+            .is_some_and(|entries| entries.filter.is_some())
+    }
+
+    /// Where rows come from, where an index is used.
+    pub fn reading(&self) -> Option<Reading> {
+        self.entry_use().map(EntryUse::reading)
     }
 
     /// Whether documents come out in the order of the query's sort.

@@ -1,6 +1,7 @@
 //! Which access paths could answer a query, and what each leaves to be tested.
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+use super::entry_use::{EntryUse, Reading, entry_use, joined};
 use super::{QuerySpec, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
@@ -24,6 +25,13 @@ pub(super) struct Candidate {
     pub is_selective: bool,
 }
 
+impl Candidate {
+    /// Whether every entry within the bounds is a row.
+    pub(super) fn is_exact(&self) -> bool {
+        self.residual.is_none() && !self.access.tests_entries()
+    }
+}
+
 /// All candidates but the collection scan.
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -44,7 +52,7 @@ pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate>
     }
     if index.spec.has(IndexField::Sphere2d) {
         // Documents without the location have no entry, so only a condition on it may use the index.
-        return geo(index, &query.filter).into_iter().collect();
+        return geo(index, query).into_iter().collect();
     }
     by_bounds(index, query).into_iter().collect()
 }
@@ -160,6 +168,7 @@ fn by_bounds(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
         index: index.clone(),
         bounds,
         order: Order::Forward,
+        entries: EntryUse::default(),
     };
     if !is_selective {
         access.bounds = vec![FieldBounds::all(); index.spec.key.len()];
@@ -178,7 +187,8 @@ fn by_bounds(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
         return None;
     }
     access.order = order.unwrap_or(Order::Forward);
-    let residual = residual(filter, &proven);
+    let (entries, residual) = entry_use(index, query, residual(filter, &proven));
+    access.entries = entries;
     Some(Candidate {
         access: Access::Index(access),
         residual,
@@ -278,7 +288,8 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
 }
 
 /// A scan of the area that a geo condition asks for.
-fn geo(index: &Arc<Index>, filter: &Filter) -> Option<Candidate> {
+fn geo(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
+    let filter = &query.filter;
     let position = index
         .spec
         .key
@@ -299,6 +310,7 @@ fn geo(index: &Arc<Index>, filter: &Filter) -> Option<Candidate> {
         proven[number] &= leading;
     }
     proven[conjunct] = true;
+    let (entries, residual) = entry_use(index, query, residual(filter, &proven));
     let access = GeoAccess {
         index: index.clone(),
         region,
@@ -306,10 +318,11 @@ fn geo(index: &Arc<Index>, filter: &Filter) -> Option<Candidate> {
         position,
         prefixes,
         bounds,
+        entries,
     };
     Some(Candidate {
         access: Access::Geo(access),
-        residual: residual(filter, &proven),
+        residual,
         is_selective: true,
     })
 }
@@ -356,18 +369,13 @@ fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<u8>>> {
 
 /// The conjuncts that are not proven.
 fn residual(filter: &Filter, proven: &[bool]) -> Option<Arc<Filter>> {
-    let mut rest: Vec<Filter> = filter
-        .conjuncts()
-        .iter()
-        .zip(proven)
-        .filter(|(_, proven)| !**proven)
-        .map(|(part, _)| part.clone())
-        .collect();
-    match rest.len() {
-        0 => None,
-        1 => rest.pop().map(Arc::new),
-        _ => Some(Arc::new(Filter::And(rest))),
-    }
+    let conjuncts = filter.conjuncts().iter().zip(proven);
+    joined(
+        conjuncts
+            .filter(|(_, proven)| !**proven)
+            .map(|(part, _)| part.clone())
+            .collect(),
+    )
 }
 
 /// An `$or` each of whose branches has an index of its own.
@@ -379,24 +387,34 @@ fn union(collection: &Collection, query: &QuerySpec) -> Option<Candidate> {
     let Filter::Or(alternatives) = &conjuncts[position] else {
         return None;
     };
+    let mut proven = vec![false; conjuncts.len()];
+    proven[position] = true;
+    let residual = residual(&query.filter, &proven);
+    // What is tested on the rows of all branches, they all must have.
+    let mut needs = query.needs.clone();
+    if let Some(residual) = &residual {
+        needs.merge(residual.needs());
+    }
+    for field in query.sort.iter().flat_map(|sort| sort.fields()) {
+        needs.add(field.path.as_str());
+    }
     let mut branches = Vec::with_capacity(alternatives.len());
     for alternative in alternatives {
         let own = QuerySpec {
             filter: Arc::new(alternative.clone()),
             sort: None,
+            needs: needs.clone(),
             ..query.clone()
         };
         let best = candidates(collection, &own)
             .into_iter()
-            .find(|candidate| candidate.is_selective)?;
+            .filter(|candidate| candidate.is_selective)
+            .min_by_key(|candidate| candidate.access.reading() == Some(Reading::Documents))?;
         branches.push(Branch {
             access: best.access,
             residual: best.residual,
         });
     }
-    let mut proven = vec![false; conjuncts.len()];
-    proven[position] = true;
-    let residual = residual(&query.filter, &proven);
     Some(Candidate {
         access: Access::Union(branches),
         residual,
@@ -407,12 +425,14 @@ fn union(collection: &Collection, query: &QuerySpec) -> Option<Candidate> {
 /// A walk over a whole index, because the client asked for that index.
 pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
     let bounds = vec![FieldBounds::all(); index.spec.key.len()];
+    let residual = (!matches!(*query.filter, Filter::Always)).then(|| query.filter.clone());
+    let (entries, residual) = entry_use(index, query, residual);
     let access = IndexAccess {
         index: index.clone(),
         bounds,
         order: Order::Forward,
+        entries,
     };
-    let residual = (!matches!(*query.filter, Filter::Always)).then(|| query.filter.clone());
     Candidate {
         access: Access::Index(access),
         residual,

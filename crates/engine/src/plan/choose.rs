@@ -6,7 +6,7 @@
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, for_index, primary_order};
-use super::{Hint, Plan, QuerySpec};
+use super::{Hint, Plan, QuerySpec, Reading};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
 use crate::query::{Filter, Sort};
@@ -35,6 +35,8 @@ pub trait Sizes {
 const ROUNDS: [u64; 2] = [128, 8_192];
 /// Reading a document after its entry costs as much as this many entries of a scan.
 const FETCH_COST: f64 = 8.0;
+/// Rebuilding a row from its entry costs as much as this many entries of a scan.
+const COVERED_COST: f64 = 0.5;
 /// In batches of thousands, sorted and on two cores, it costs only as much as this many steps of a walk
 /// over documents, each tested (measured on the weather evaluation's pages).
 const FETCH_IN_BATCHES_COST: f64 = 2.5;
@@ -220,7 +222,7 @@ fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Re
     let (Some(limit), None) = (query.limit, &query.sort) else {
         return Ok(false);
     };
-    let fetches = matches!(best.access, Access::Index(_) | Access::Geo(_));
+    let fetches = best.access.reading() == Some(Reading::Documents);
     let wanted = limit.saturating_add(query.skip) as f64;
     if !fetches || wanted < SCAN_ROWS_MIN {
         return Ok(false);
@@ -232,12 +234,15 @@ fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Re
     }))
 }
 
-/// Among walks over whole indexes that give the order, the first: `_id` when it is one.
+/// Among walks over whole indexes that give the order: `_id` when it is one, else the first that needs
+/// no documents, else the first.
 fn cheapest_order(found: &[Candidate]) -> usize {
-    found
-        .iter()
-        .position(|candidate| matches!(candidate.access, Access::Primary(_)))
-        .unwrap_or(0)
+    let rank = |at: &usize| match (&found[*at].access, found[*at].access.reading()) {
+        (Access::Primary(_), _) => 0,
+        (_, Some(Reading::Covered | Reading::Clustering)) => 1,
+        _ => 2,
+    };
+    (0..found.len()).min_by_key(rank).unwrap_or(0)
 }
 
 /// How much of the filter the entries prove: fewer conjuncts left is better.
@@ -251,14 +256,14 @@ fn proven(candidate: &Candidate) -> usize {
 
 #[allow(clippy::cast_precision_loss)]
 fn cost(candidate: &Candidate, entries: u64, query: &QuerySpec) -> f64 {
-    let fetch = if matches!(candidate.access, Access::Primary(_) | Access::Collection(_)) {
-        1.0
-    } else {
-        FETCH_COST
+    let fetch = match (&candidate.access, candidate.access.reading()) {
+        (Access::Primary(_) | Access::Collection(_), _) | (_, Some(Reading::Clustering)) => 1.0,
+        (_, Some(Reading::Covered)) => COVERED_COST,
+        _ => FETCH_COST,
     };
     let mut rows = entries as f64;
     if candidate.access.sorts(query) {
-        if let (Some(limit), None) = (query.limit, &candidate.residual) {
+        if let (Some(limit), true) = (query.limit, candidate.is_exact()) {
             rows = rows.min(limit.saturating_add(query.skip) as f64);
         }
         rows * (1.0 + fetch)

@@ -1,7 +1,7 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
-use super::Plan;
 use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+use super::{EntryUse, Plan, Reading};
 use crate::catalog::Index;
 use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
@@ -31,14 +31,7 @@ pub fn plan_document(plan: &Plan) -> RawDocumentBuf {
         stage.append(cstr!("skipAmount"), signed(query.skip));
         node = above(stage, node);
     }
-    if let (Some(projection), Some(source)) = (&query.projection, &query.projection_source) {
-        let name = if projection.is_inclusion() {
-            "PROJECTION_SIMPLE"
-        } else {
-            "PROJECTION_DEFAULT"
-        };
-        let mut stage = rawdoc! { "stage": name };
-        stage.append(cstr!("transformBy"), source.clone());
+    if let Some(stage) = projection(plan) {
         node = above(stage, node);
     }
     if let (Some(limit), None) = (query.limit, &plan.sort) {
@@ -47,6 +40,38 @@ pub fn plan_document(plan: &Plan) -> RawDocumentBuf {
         node = above(stage, node);
     }
     node
+}
+
+/// The stage that gives rows their shape.
+fn projection(plan: &Plan) -> Option<RawDocumentBuf> {
+    let covered = match plan.access.entry_use() {
+        Some(EntryUse {
+            rows: Some(rows), ..
+        }) if !rows.is_whole() => Some(rows.paths()),
+        _ => None,
+    };
+    let (name, shape) = match (&plan.query.projection, &plan.query.projection_source) {
+        (Some(_), Some(source)) if covered.is_some() => ("PROJECTION_COVERED", source.clone()),
+        (Some(projection), Some(source)) if projection.is_inclusion() => {
+            ("PROJECTION_SIMPLE", source.clone())
+        }
+        (Some(_), Some(source)) => ("PROJECTION_DEFAULT", source.clone()),
+        _ => ("PROJECTION_COVERED", inclusion(covered?)),
+    };
+    let mut stage = rawdoc! { "stage": name };
+    stage.append(cstr!("transformBy"), shape);
+    Some(stage)
+}
+
+/// The projection that keeps these paths and no other.
+fn inclusion(paths: &[String]) -> RawDocumentBuf {
+    let mut shape = RawDocumentBuf::new();
+    for path in paths.iter().filter(|path| *path != "_id") {
+        append(&mut shape, path, true);
+    }
+    let has_id = paths.iter().any(|path| path == "_id");
+    shape.append(cstr!("_id"), has_id);
+    shape
 }
 
 /// The stages of a count: entries alone where they prove enough.
@@ -77,8 +102,8 @@ pub fn access_document(access: &Access, residual: Option<&Filter>) -> RawDocumen
             stage
         }
         Access::Primary(access) => primary(access, residual),
-        Access::Index(access) => fetch(index_scan("IXSCAN", access), residual),
-        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), residual),
+        Access::Index(access) => fetch(index_scan("IXSCAN", access), &access.entries, residual),
+        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), &access.entries, residual),
         Access::Union(branches) => {
             let mut inputs = RawArrayBuf::new();
             for Branch { access, residual } in branches {
@@ -92,7 +117,10 @@ pub fn access_document(access: &Access, residual: Option<&Filter>) -> RawDocumen
     }
 }
 
-fn fetch(input: RawDocumentBuf, residual: Option<&Filter>) -> RawDocumentBuf {
+fn fetch(input: RawDocumentBuf, entries: &EntryUse, residual: Option<&Filter>) -> RawDocumentBuf {
+    if entries.reading() != Reading::Documents {
+        return input;
+    }
     let mut stage = rawdoc! { "stage": "FETCH" };
     append_filter(&mut stage, residual);
     above(stage, input)
@@ -124,7 +152,7 @@ fn primary(access: &PrimaryAccess, residual: Option<&Filter>) -> RawDocumentBuf 
 }
 
 fn index_scan(name: &str, access: &IndexAccess) -> RawDocumentBuf {
-    let mut stage = index_facts(name, &access.index);
+    let mut stage = index_facts(name, &access.index, &access.entries);
     stage.append(cstr!("direction"), direction(access.order));
     let mut bounds = RawDocumentBuf::new();
     for ((path, field), own) in access.index.spec.key.iter().zip(&access.bounds) {
@@ -137,7 +165,7 @@ fn index_scan(name: &str, access: &IndexAccess) -> RawDocumentBuf {
 }
 
 fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
-    let mut stage = index_facts(name, &access.index);
+    let mut stage = index_facts(name, &access.index, &access.entries);
     stage.append(cstr!("direction"), "forward");
     let mut bounds = RawDocumentBuf::new();
     for (position, (path, _)) in access.index.spec.key.iter().enumerate() {
@@ -158,9 +186,13 @@ fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
     stage
 }
 
-fn index_facts(name: &str, index: &Index) -> RawDocumentBuf {
+fn index_facts(name: &str, index: &Index, entries: &EntryUse) -> RawDocumentBuf {
     let spec = &index.spec;
     let mut stage = rawdoc! { "stage": name };
+    append_filter(
+        &mut stage,
+        entries.filter.as_ref().map(|tested| &*tested.filter),
+    );
     stage.append(cstr!("keyPattern"), spec.key_pattern().to_owned());
     stage.append(cstr!("indexName"), spec.name.as_str());
     stage.append(cstr!("isMultiKey"), index.multikey().is_multikey());
@@ -176,6 +208,9 @@ fn index_facts(name: &str, index: &Index) -> RawDocumentBuf {
     stage.append(cstr!("isUnique"), spec.unique);
     stage.append(cstr!("isSparse"), spec.sparse);
     stage.append(cstr!("isPartial"), spec.partial_filter.is_some());
+    if spec.clustering {
+        stage.append(cstr!("isClustering"), true);
+    }
     stage.append(cstr!("indexVersion"), 2);
     stage
 }

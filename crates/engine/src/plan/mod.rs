@@ -8,13 +8,16 @@
 mod access;
 mod candidate;
 mod choose;
+mod entry_use;
 mod explain;
 mod partial;
 
 pub use access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
 pub use choose::{Sizes, plan};
+pub use entry_use::{EntryFilter, EntryUse, Reading};
 pub use explain::{above, access_document, count_document, plan_document};
 
+use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};
 use crate::query::{Filter, Projection, Sort};
 use crate::storage::Order;
@@ -43,6 +46,8 @@ pub struct QuerySpec {
     pub projection_source: Option<RawDocumentBuf>,
     /// What the client wants used.
     pub hint: Option<Hint>,
+    /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
+    pub needs: FieldSet,
 }
 
 /// What a client's `hint` asks for.
@@ -107,6 +112,23 @@ pub struct Plan {
 impl Plan {
     /// Whether counting the access path's entries answers a count: nothing is left to test.
     pub fn counts_by_entries(&self) -> bool {
-        self.residual.is_none()
+        self.residual.is_none() && !self.access.tests_entries()
+    }
+
+    /// What the bounds do not prove, whether it is tested on entries or on documents: for whoever reads
+    /// documents without testing entries.
+    pub fn unproven(&self) -> Option<Arc<Filter>> {
+        let on_entries = self
+            .access
+            .entry_use()
+            .and_then(|entries| entries.filter.as_ref())
+            .map(|tested| &tested.filter);
+        let parts = on_entries.into_iter().chain(&self.residual);
+        entry_use::joined(
+            parts
+                .flat_map(|filter| filter.conjuncts())
+                .cloned()
+                .collect(),
+        )
     }
 }

@@ -7,7 +7,7 @@ use super::bits::BitTest;
 use super::pattern::Pattern;
 use super::schema::Schema;
 use super::types::TypeSet;
-use crate::aggregate::{Expression, Variables};
+use crate::aggregate::{Expression, FieldSet, Variables};
 use crate::error::Result;
 use crate::geo;
 use bson::raw::RawBsonRef;
@@ -210,6 +210,23 @@ impl Filter {
             }
             _ => false,
         }
+    }
+
+    /// The fields the filter reads.
+    pub fn needs(&self) -> FieldSet {
+        let mut needed = FieldSet::none();
+        match self {
+            Self::Always | Self::Never => {}
+            Self::Schema(_) => needed.add_all(),
+            Self::Expr(condition) => needed.merge(condition.expression().dependencies()),
+            Self::Field { path, .. } => needed.add(path.as_str()),
+            Self::And(children) | Self::Or(children) | Self::Nor(children) => {
+                for child in children {
+                    needed.merge(child.needs());
+                }
+            }
+        }
+        needed
     }
 
     /// The conjuncts: the children of an `And`, or the filter itself.

@@ -4,10 +4,14 @@
 //! come from [`crate::index`].
 
 use crate::catalog::{Collection, Tree};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::index::{KeySink, Multikey};
 use bson::raw::RawDocument;
 use std::ops::Range;
+
+/// Bytes of a batch's entries. A batch of documents is small (`insert::BATCH_BYTES_MAX`); only arrays
+/// under a clustering index, which carries the document in each of its entries, come near.
+const BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// One entry: where its parts are in the set's buffer.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +61,7 @@ impl EntrySet {
             .generate(document, &mut self.sink, &mut |position, met| {
                 all[position] = all[position].union(met);
             })?;
+        check_room(&self.buffer, &self.sink, id)?;
         for (position, fields, value) in self.sink.iter_indexed() {
             let tree = collection.indexes[position].tree;
             self.lists[position].push(append(&mut self.buffer, tree, number, fields, id, value));
@@ -80,6 +85,7 @@ impl EntrySet {
         self.sink.clear();
         let multikey = index.keys.generate(document, &mut self.sink)?;
         self.multikey[position] = self.multikey[position].union(multikey);
+        check_room(&self.buffer, &self.sink, id)?;
         for (fields, value) in self.sink.iter() {
             let entry = append(&mut self.buffer, index.tree, number, fields, id, value);
             self.lists[position].push(entry);
@@ -145,11 +151,20 @@ fn append(
     }
 }
 
+/// Refuses what would make a batch's entries larger than [`BYTES_MAX`].
+fn check_room(buffer: &[u8], sink: &KeySink, id: &[u8]) -> Result<()> {
+    let own = sink.size_bytes() + sink.len() * (4 + id.len());
+    if buffer.len() + own <= BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the index entries of one batch of writes exceed {BYTES_MAX} bytes");
+    Err(Error::new(Code::BSONObjectTooLarge, message))
+}
+
 fn key_range(entry: &Entry) -> Range<usize> {
     entry.start as usize..entry.key_end as usize
 }
 
-/// A batch is bounded far below 4 GiB, see `insert::BATCH_BYTES_MAX` and the message limit.
 fn offset(buffer: &[u8]) -> u32 {
     u32::try_from(buffer.len()).expect("a batch of entries stays below 4 GiB")
 }

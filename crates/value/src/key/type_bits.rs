@@ -17,6 +17,8 @@
 //! The suggested type of a whole number is int32 if it fits, else int64 if it fits, else
 //! double; of a number with a fraction, double. So integers and ordinary doubles cost
 //! nothing: trailing zero bits are not stored, and mostly there is no byte at all.
+//!
+//! Whoever encodes may add bits of its own between values ([`TypeBits::push_bit`]).
 
 use smallvec::SmallVec;
 
@@ -66,6 +68,24 @@ impl TypeBits {
         self.count += 1;
     }
 
+    /// Appends a bit that says something the encoder of values does not know.
+    #[inline]
+    pub fn push_bit(&mut self, bit: bool) {
+        if bit {
+            self.push_one()
+        } else {
+            self.push_zero()
+        }
+    }
+
+    /// Appends all bits of `other`.
+    pub fn extend(&mut self, other: &TypeBits) {
+        let mut bits = TypeBitsReader::from_bytes(&other.bytes);
+        for _ in 0..other.count {
+            self.push_bit(bits.read_one());
+        }
+    }
+
     /// Appends the lowest `count` bits, lowest first.
     pub(super) fn push(&mut self, bits: u128, count: u32) {
         for bit in 0..count {
@@ -108,6 +128,18 @@ impl<'a> TypeBitsReader<'a> {
         TypeBitsReader { bytes, at: 0 }
     }
 
+    /// Reads a bit that [`TypeBits::push_bit`] appended.
+    #[inline]
+    pub fn read_bit(&mut self) -> bool {
+        self.read_one()
+    }
+
+    /// Whether only zero bits follow: values may then be stepped over without reading their bits.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        self.at >= self.bytes.len() * 8
+    }
+
     #[inline]
     pub(super) fn read_one(&mut self) -> bool {
         let byte = self.bytes.get(self.at / 8).copied().unwrap_or(0);
@@ -140,6 +172,15 @@ mod tests {
         assert_eq!(reader.read(4), 0b1011);
         assert_eq!(reader.read(128), u128::MAX);
         assert_eq!(reader.read(128), 0);
+        let mut behind = TypeBits::new();
+        behind.push_bit(true);
+        behind.extend(&bits);
+        let mut reader = TypeBitsReader::from_bytes(behind.as_bytes());
+        assert!(reader.read_bit() && !reader.is_spent());
+        assert_eq!(reader.read(100), 0);
+        assert_eq!(reader.read(4), 0b1011);
+        assert_eq!(reader.read(128), u128::MAX);
+        assert!(!reader.read_bit() || reader.is_spent());
         bits.truncate(mark);
         assert_eq!(bits.as_bytes().len(), 13);
         bits.truncate(100);

@@ -1,7 +1,7 @@
 //! Whether a requested index already exists, or gets in the way of one that does.
 //!
 //! Two definitions are equivalent when their entries would be the same: key pattern,
-//! uniqueness, sparseness and partial filter agree. mongod refuses a second equivalent
+//! uniqueness, sparseness, partial filter and what entries carry agree. mongod refuses a second equivalent
 //! index, and a second index of the same name, with messages that this module repeats.
 
 use super::IndexSpec;
@@ -65,6 +65,8 @@ impl IndexSpec {
         equal(self.key_pattern(), other.key_pattern())
             && self.unique == other.unique
             && self.sparse == other.sparse
+            && self.clustering == other.clustering
+            && self.include == other.include
             && same_filter
     }
 

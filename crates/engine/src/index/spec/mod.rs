@@ -1,10 +1,11 @@
 //! Index definitions: validated as mongod 6.0 validates them, listed as it lists them.
 //!
 //! In: one document of `createIndexes`, or one that was listed before. Out: an
-//! [`IndexSpec`], or mongod's error. What Meridian does not have (text, 2d, wildcard,
+//! [`IndexSpec`], or mongod's error. `clustering` and `include` are Meridian's own. What Meridian does not have (text, 2d, wildcard,
 //! collations, …) is refused by name.
 
 mod conflict;
+mod include;
 mod key_pattern;
 mod options;
 mod partial;
@@ -71,6 +72,10 @@ pub struct IndexSpec {
     pub partial_filter: Option<RawDocumentBuf>,
     /// TTL: documents expire this long after the date in the field.
     pub expire_after_seconds: Option<i64>,
+    /// Entries carry these fields of their document (dotted paths).
+    pub include: Vec<String>,
+    /// Entries carry their whole document.
+    pub clustering: bool,
     /// `2dsphereIndexVersion` of a 2dsphere index.
     pub sphere_version: Option<i32>,
     /// The definition as `listIndexes` shows it.

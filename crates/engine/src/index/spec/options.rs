@@ -1,11 +1,11 @@
 //! The fields of an index definition, one by one and in combination.
 
 use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
-use super::{cannot_create, key_pattern, partial};
+use super::{cannot_create, include, key_pattern, partial};
 use crate::query::text::{document_text, element, text};
 use crate::query::{Filter, type_name};
 use crate::{Code, Error, Result};
-use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr};
 use meridian_value::number::Number;
 
@@ -39,6 +39,8 @@ pub(super) struct Options {
     default_language: Option<String>,
     storage_engine: Option<Bson>,
     numbers: Vec<(&'static CStr, Bson)>,
+    clustering: bool,
+    include: Vec<String>,
 }
 
 impl Options {
@@ -129,9 +131,8 @@ impl Options {
                     "the index option '{field}'"
                 )));
             }
-            "clustering" => {
-                return Err(Error::not_implemented("the index option 'clustering'"));
-            }
+            "clustering" => self.clustering = boolean(field, value)?,
+            "include" => self.include = include::parse(value)?,
             // Accepted and dropped, as mongod does.
             "ns" | "dropDups" | "prepareUnique" | "clustered" => {}
             _ => return self.parse_number(whole, field, value),
@@ -244,7 +245,7 @@ impl Options {
         if self.has(IndexField::Sphere2d) {
             self.check_sphere_version()?;
         }
-        Ok(())
+        include::check(&self.include, &self.key, self.clustering)
     }
 
     fn check_sphere_version(&self) -> Result<()> {
@@ -357,8 +358,20 @@ impl Options {
                 meridian_value::with_raw(value, |raw| original.append(*name, raw));
             }
         }
+        if !self.include.is_empty() {
+            let mut list = RawArrayBuf::new();
+            self.include
+                .iter()
+                .for_each(|path| list.push(path.as_str()));
+            original.append(cstr!("include"), list);
+        }
+        if self.clustering {
+            original.append(cstr!("clustering"), true);
+        }
         IndexSpec {
             name,
+            include: self.include,
+            clustering: self.clustering,
             key: self.key,
             unique: self.unique,
             sparse: self.sparse == Some(true),

@@ -67,12 +67,13 @@ impl Projection {
         self.rest == Rest::Drop
     }
 
-    /// The fields the projection reads: what an index has to hold to cover it.
+    /// The fields the projection reads: what an index has to hold to cover it. A position in an array
+    /// is found by the filter, so a positional projection reads the document.
     pub fn needs(&self) -> FieldSet {
         let mut needed = FieldSet::none();
         match self.rest {
-            Rest::Keep => needed.add_all(),
-            Rest::Drop => self.tree.add_needs("", &mut needed),
+            Rest::Drop if !self.is_positional() => self.tree.add_needs("", &mut needed),
+            _ => needed.add_all(),
         }
         needed
     }
@@ -89,7 +90,13 @@ impl Tree {
             match action {
                 Action::Keep | Action::Slice(_) | Action::FirstMatch(_) => needed.add(path),
                 Action::Drop => {}
-                Action::Compute(expression) => needed.merge(expression.dependencies()),
+                Action::Compute(expression) => {
+                    needed.merge(expression.dependencies());
+                    // What is computed below an array goes into each of its elements.
+                    if !prefix.is_empty() {
+                        needed.add(prefix);
+                    }
+                }
                 Action::Below(below) => below.add_needs(&path, needed),
             }
         }

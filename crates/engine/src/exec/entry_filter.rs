@@ -1,0 +1,53 @@
+//! Conditions tested on index entries, before any document is read for them.
+
+use super::{Entries, Entry};
+use crate::error::Result;
+use crate::plan::EntryFilter;
+use bson::raw::RawDocumentBuf;
+
+/// Passes on the entries whose fields satisfy a filter, and those that cannot tell: these are not
+/// certain, their documents must be tested.
+pub struct FilterEntries {
+    input: Box<dyn Entries>,
+    tested: EntryFilter,
+    told: bool,
+    buffer: RawDocumentBuf,
+}
+
+impl FilterEntries {
+    /// The entries of `input` that may satisfy the filter.
+    pub fn new(input: Box<dyn Entries>, tested: EntryFilter) -> Self {
+        Self {
+            input,
+            tested,
+            told: true,
+            buffer: RawDocumentBuf::new(),
+        }
+    }
+}
+
+impl Entries for FilterEntries {
+    fn advance(&mut self) -> Result<bool> {
+        while self.input.advance()? {
+            let Entry { key, value, .. } = self.input.entry()?;
+            let row = self.tested.coverage.row(key, value, &mut self.buffer)?;
+            self.told = row.is_some();
+            let passes = match row {
+                Some(row) => self.tested.filter.matches(row)?,
+                None => true,
+            };
+            if passes {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn entry(&self) -> Result<Entry<'_>> {
+        self.input.entry()
+    }
+
+    fn is_certain(&self) -> bool {
+        self.told && self.input.is_certain()
+    }
+}

@@ -1,0 +1,371 @@
+//! Rows from index entries alone.
+//!
+//! In: an index and the fields that a query reads. Out: a [`Coverage`], if every such field can be had
+//! from an entry; then, entry by entry, a document that holds at least those fields exactly as the
+//! stored document does. `_id` comes first unless it is in the key, then the key's fields in the order
+//! of the key (as in mongod's covered queries), then what the entry carries.
+//!
+//! Some entries cannot tell: a dotted path that leads nowhere does not say how far it leads, a 2dsphere
+//! entry may stand for a line or for a point with more to it. Their documents must be read.
+//! Deliberately absent: fields that are reached through arrays, which entries hold in pieces.
+
+use super::entry::{EntryLayout, Located, corrupt};
+use super::{IndexField, IndexSpec, Multikey};
+use crate::Result;
+use crate::aggregate::FieldSet;
+use bson::raw::{CString, RawDocument, RawDocumentBuf};
+use bson::{Bson, rawdoc};
+use meridian_value::key::{Direction, TypeBitsReader, decode};
+use meridian_value::with_raw;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// How to make rows of the entries of one index.
+#[derive(Debug, Clone)]
+pub struct Coverage {
+    layout: Arc<EntryLayout>,
+    rows: Rows,
+}
+
+#[derive(Debug, Clone)]
+enum Rows {
+    /// The entry carries the document.
+    Carried,
+    Rebuilt(Recipe),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Recipe {
+    fields: Vec<Member>,
+    /// Bit `n` is set when field `n` of the key is needed.
+    from_key: u64,
+    needs_id: bool,
+    paths: Vec<String>,
+}
+
+/// A field of a rebuilt document.
+#[derive(Debug, Clone)]
+struct Member {
+    name: CString,
+    from: From,
+}
+
+/// Where a field's value is.
+#[derive(Debug, Clone)]
+enum From {
+    /// Field of the key by position; `nested` when documents must exist on the way to it.
+    Key {
+        position: usize,
+        nested: bool,
+    },
+    /// The point of the 2dsphere field with this ordinal among such fields.
+    Point(usize),
+    Id,
+    Carried,
+    Below(Vec<Member>),
+}
+
+/// A field that entries hold.
+struct Held<'s> {
+    path: &'s str,
+    from: From,
+}
+
+/// What was read of one entry.
+struct Parts<'e> {
+    key: SmallVec<[Option<Bson>; 4]>,
+    id: Option<Bson>,
+    points: SmallVec<[Located; 1]>,
+    carried: Option<&'e RawDocument>,
+}
+
+impl Coverage {
+    /// How the entries of an index give rows with the `needed` fields; `None` when they do not.
+    pub fn new(
+        spec: &IndexSpec,
+        layout: &Arc<EntryLayout>,
+        multikey: Multikey,
+        needed: &FieldSet,
+    ) -> Option<Coverage> {
+        let rows = if spec.clustering {
+            Rows::Carried
+        } else {
+            Rows::Rebuilt(Recipe::new(&held(spec, multikey), needed)?)
+        };
+        Some(Coverage {
+            layout: layout.clone(),
+            rows,
+        })
+    }
+
+    /// Whether rows are whole documents.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.rows, Rows::Carried)
+    }
+
+    /// Whether rows have `_id` and then several fields in the order of the key, where the document may
+    /// have them in another. mongod reads the document there, since its entries do not hold `_id`.
+    pub fn reorders(&self) -> bool {
+        let from_key = |member: &&Member| !matches!(member.from, From::Id | From::Carried);
+        match &self.rows {
+            Rows::Carried => false,
+            Rows::Rebuilt(recipe) => {
+                recipe.needs_id && recipe.fields.iter().filter(from_key).count() > 1
+            }
+        }
+    }
+
+    /// The paths that rebuilt rows hold at most; none for whole documents.
+    pub fn paths(&self) -> &[String] {
+        match &self.rows {
+            Rows::Carried => &[],
+            Rows::Rebuilt(recipe) => &recipe.paths,
+        }
+    }
+
+    /// The row of an entry, lent from it or written to `buffer`; `None` when the entry cannot tell.
+    /// `key` is without its tree prefix.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    pub fn row<'a>(
+        &self,
+        key: &[u8],
+        value: &'a [u8],
+        buffer: &'a mut RawDocumentBuf,
+    ) -> Result<Option<&'a RawDocument>> {
+        match &self.rows {
+            Rows::Carried => self.carried(value).map(Some),
+            Rows::Rebuilt(recipe) => {
+                let parts = recipe.read(&self.layout, key, value)?;
+                *buffer = RawDocumentBuf::new();
+                Ok(append_all(&recipe.fields, &parts, parts.carried, buffer).then_some(&**buffer))
+            }
+        }
+    }
+
+    /// The document that an entry of a clustering index carries.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    pub fn carried<'v>(&self, value: &'v [u8]) -> Result<&'v RawDocument> {
+        self.layout.split(value)?.carried.ok_or_else(corrupt)
+    }
+}
+
+/// The fields that entries hold, in the order of rebuilt documents.
+fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<Held<'_>> {
+    let mut found = vec![Held {
+        path: "_id",
+        from: From::Id,
+    }];
+    let mut sphere_fields = 0;
+    for (position, (path, kind)) in spec.key.iter().enumerate() {
+        let ordinal = sphere_fields;
+        sphere_fields += usize::from(*kind == IndexField::Sphere2d);
+        // A number in a path may be a position in an array, which does not make the field multikey.
+        if multikey.field(position) || has_number(path) {
+            continue;
+        }
+        let from = match kind {
+            IndexField::Ascending | IndexField::Descending => From::Key {
+                position,
+                nested: path.contains('.'),
+            },
+            IndexField::Sphere2d if !multikey.holds_shapes() => From::Point(ordinal),
+            _ => continue,
+        };
+        if path == "_id" {
+            found.remove(0);
+        }
+        found.push(Held { path, from });
+    }
+    found.extend(spec.include.iter().map(|path| Held {
+        path,
+        from: From::Carried,
+    }));
+    found
+}
+
+fn has_number(path: &str) -> bool {
+    path.split('.')
+        .any(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether `path` is `other` or leads to something within it.
+fn lies_within(path: &str, other: &str) -> bool {
+    path.strip_prefix(other)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+impl Recipe {
+    fn new(held: &[Held<'_>], needed: &FieldSet) -> Option<Self> {
+        let mut used = vec![false; held.len()];
+        for path in needed.paths()? {
+            let holds = |number: &usize| lies_within(path, held[*number].path);
+            // The shortest, so that no field is used beside one within it.
+            let best = (0..held.len())
+                .filter(holds)
+                .min_by_key(|number| held[*number].path.len())?;
+            used[best] = true;
+        }
+        let mut recipe = Recipe::default();
+        for (Held { path, from }, _) in held.iter().zip(used).filter(|(_, used)| *used) {
+            match from {
+                From::Key { position, .. } => recipe.from_key |= 1 << position,
+                From::Id => recipe.needs_id = true,
+                _ => {}
+            }
+            recipe.paths.push((*path).to_owned());
+            insert(
+                &mut recipe.fields,
+                &path.split('.').collect::<Vec<_>>(),
+                from,
+            )?;
+        }
+        Some(recipe)
+    }
+
+    fn read<'e>(&self, layout: &EntryLayout, key: &[u8], value: &'e [u8]) -> Result<Parts<'e>> {
+        let mut value = layout.split(value)?;
+        let mut fields = SmallVec::new();
+        let mut at = 0;
+        for position in 0..layout.fields() {
+            let wanted = self.from_key >> position & 1 == 1;
+            // Bits of fields in between must be read to get past them, unless all are zero.
+            if !wanted && value.types.is_spent() {
+                at += layout.field_length(position, &key[at..])?;
+                fields.push(None);
+                continue;
+            }
+            let (field, length) = layout.decode_field(position, &key[at..], &mut value.types)?;
+            fields.push(field);
+            at += length;
+        }
+        let id = self
+            .needs_id
+            .then(|| decode_id(&key[at..], &mut value.types));
+        Ok(Parts {
+            key: fields,
+            id: id.transpose()?,
+            points: value.points,
+            carried: value.carried,
+        })
+    }
+}
+
+fn decode_id(bytes: &[u8], types: &mut TypeBitsReader<'_>) -> Result<Bson> {
+    let (id, _) = decode(bytes, Direction::Ascending, types).map_err(|_| corrupt())?;
+    Ok(id)
+}
+
+/// Puts a field at its path; `None` for a path that is in the way of another.
+fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
+    let (first, rest) = path.split_first()?;
+    let known = fields
+        .iter()
+        .position(|member| member.name.as_str() == *first);
+    if rest.is_empty() {
+        let name = CString::try_from(*first).ok()?;
+        fields.push(Member {
+            name,
+            from: from.clone(),
+        });
+        return known.is_none().then_some(());
+    }
+    let place = match known {
+        Some(place) => place,
+        None => {
+            let name = CString::try_from(*first).ok()?;
+            fields.push(Member {
+                name,
+                from: From::Below(Vec::new()),
+            });
+            fields.len() - 1
+        }
+    };
+    match &mut fields[place].from {
+        From::Below(inner) => insert(inner, rest, from),
+        _ => None,
+    }
+}
+
+/// Appends the members that the document has; false when the entry cannot tell.
+fn append_all(
+    members: &[Member],
+    parts: &Parts<'_>,
+    carried: Option<&RawDocument>,
+    out: &mut RawDocumentBuf,
+) -> bool {
+    members
+        .iter()
+        .all(|member| append(member, parts, carried, out))
+}
+
+fn append(
+    member: &Member,
+    parts: &Parts<'_>,
+    carried: Option<&RawDocument>,
+    out: &mut RawDocumentBuf,
+) -> bool {
+    let name = &*member.name;
+    let carried_value = || carried.and_then(|document| document.get(name).ok().flatten());
+    match &member.from {
+        From::Key { position, nested } => match &parts.key[*position] {
+            Some(value) => with_raw(value, |raw| out.append(name, raw)),
+            None => return !nested,
+        },
+        From::Point(ordinal) => match parts.points.get(*ordinal) {
+            Some(Located::Point {
+                lon,
+                lat,
+                plain: true,
+            }) => out.append(
+                name,
+                rawdoc! { "type": "Point", "coordinates": [*lon, *lat] },
+            ),
+            _ => return false,
+        },
+        From::Id => match &parts.id {
+            Some(id) => with_raw(id, |raw| out.append(name, raw)),
+            None => return false,
+        },
+        From::Carried => {
+            if let Some(value) = carried_value() {
+                out.append(name, value);
+            }
+        }
+        From::Below(inner) => return append_below(name, inner, parts, carried_value(), out),
+    }
+    true
+}
+
+/// A document within the row. Where nothing but carried fields lie below, what is carried is all there
+/// is to know; else the key's fields prove that the document has it.
+fn append_below(
+    name: &bson::raw::CStr,
+    inner: &[Member],
+    parts: &Parts<'_>,
+    carried: Option<bson::RawBsonRef<'_>>,
+    out: &mut RawDocumentBuf,
+) -> bool {
+    if only_carried(inner) {
+        if let Some(value) = carried {
+            out.append(name, value);
+        }
+        return true;
+    }
+    let mut below = RawDocumentBuf::new();
+    let carried = carried.and_then(|value| value.as_document());
+    let told = append_all(inner, parts, carried, &mut below);
+    out.append(name, below);
+    told
+}
+
+fn only_carried(members: &[Member]) -> bool {
+    members.iter().all(|member| match &member.from {
+        From::Carried => true,
+        From::Below(inner) => only_carried(inner),
+        _ => false,
+    })
+}

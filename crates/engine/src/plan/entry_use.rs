@@ -1,0 +1,93 @@
+//! What index entries do beside leading to documents: settle conditions, and stand in for documents.
+//!
+//! In: an index, what a query reads, and the conditions that the bounds leave. Out: the conditions that
+//! can be tested on entries, how rows come from entries if nothing else is needed, and the conditions
+//! that only documents settle.
+
+use super::QuerySpec;
+use crate::aggregate::FieldSet;
+use crate::catalog::Index;
+use crate::index::Coverage;
+use crate::query::Filter;
+use std::sync::Arc;
+
+/// What is done with the entries of an access path.
+#[derive(Debug, Clone, Default)]
+pub struct EntryUse {
+    /// Conditions tested on each entry before anything is read for it.
+    pub filter: Option<EntryFilter>,
+    /// How rows come from the entries; without it every row's document is looked up.
+    pub rows: Option<Arc<Coverage>>,
+}
+
+/// Conditions on fields that entries hold.
+#[derive(Debug, Clone)]
+pub struct EntryFilter {
+    /// The conditions.
+    pub filter: Arc<Filter>,
+    /// How entries give the fields that they read.
+    pub coverage: Arc<Coverage>,
+}
+
+/// Whether rows come from documents or from entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Each row's document is looked up.
+    Documents,
+    /// Rows are rebuilt from the fields in the entries.
+    Covered,
+    /// Entries carry the documents.
+    Clustering,
+}
+
+impl EntryUse {
+    /// Whether rows come from documents or from entries.
+    pub fn reading(&self) -> Reading {
+        match &self.rows {
+            None => Reading::Documents,
+            Some(coverage) if coverage.is_whole() => Reading::Clustering,
+            Some(_) => Reading::Covered,
+        }
+    }
+}
+
+/// What the entries of `index` can do for a query whose bounds leave `residual`, and what they leave.
+pub(super) fn entry_use(
+    index: &Index,
+    query: &QuerySpec,
+    residual: Option<Arc<Filter>>,
+) -> (EntryUse, Option<Arc<Filter>>) {
+    let multikey = index.multikey();
+    let coverage = |needed: &FieldSet| {
+        Coverage::new(&index.spec, &index.layout, multikey, needed).map(Arc::new)
+    };
+    let (on_entries, rest): (Vec<Filter>, Vec<Filter>) = residual
+        .iter()
+        .flat_map(|filter| filter.conjuncts())
+        .cloned()
+        .partition(|part| coverage(&part.needs()).is_some());
+    let filter = joined(on_entries).and_then(|filter| {
+        let coverage = coverage(&filter.needs())?;
+        Some(EntryFilter { filter, coverage })
+    });
+    let rows = coverage(&needed(query)).filter(|rows| rest.is_empty() && !rows.reorders());
+    (EntryUse { filter, rows }, joined(rest))
+}
+
+/// What is read of the rows behind the filter.
+fn needed(query: &QuerySpec) -> FieldSet {
+    let mut needed = query.needs.clone();
+    for field in query.sort.iter().flat_map(|sort| sort.fields()) {
+        needed.add(field.path.as_str());
+    }
+    needed
+}
+
+/// All of these conditions as one; `None` for none.
+pub(super) fn joined(mut parts: Vec<Filter>) -> Option<Arc<Filter>> {
+    match parts.len() {
+        0 => None,
+        1 => parts.pop().map(Arc::new),
+        _ => Some(Arc::new(Filter::And(parts))),
+    }
+}
