@@ -220,9 +220,9 @@ impl Builder<'_> {
             Access::Primary(access) => self.primary(access),
             Access::Index(access) => {
                 let entries = IndexEntries::new(self.snapshot, access, self.context.clone());
-                self.from_entries(Box::new(entries), &access.entries, None, wanted)
+                self.rows_of_entries(Box::new(entries), &access.entries, None, wanted)
             }
-            Access::Geo(access) => self.from_entries(
+            Access::Geo(access) => self.rows_of_entries(
                 Box::new(self.geo(access)),
                 &access.entries,
                 Some(&access.condition),
@@ -242,7 +242,7 @@ impl Builder<'_> {
 
     /// The rows of entries: tested, and then taken from the entries or from their documents. `condition`
     /// is what the entries themselves stand for, where not every entry proves it.
-    fn from_entries(
+    fn rows_of_entries(
         &self,
         mut entries: Box<dyn Entries>,
         usage: &EntryUse,
