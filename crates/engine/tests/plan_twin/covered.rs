@@ -259,7 +259,6 @@ fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf], hint: RawBsonRef<'_>)
         allow_disk_use: false,
         bypass_validation: false,
         durability: Durability::Buffered,
-        deadline: None,
     };
     let target = AggregateTarget::Collection(namespace());
     let mut found = Vec::new();
@@ -369,7 +368,6 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
                 skip: 0,
                 limit: None,
                 hint,
-                deadline: None,
             };
             engine.count(&namespace(), &request).unwrap()
         };
@@ -382,7 +380,6 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
                 key,
                 filter: &filter,
                 hint,
-                deadline: None,
             };
             let values = engine.distinct(&namespace(), &request).unwrap();
             // Equal numbers are one value; which of them is shown depends on the order of the walk.
