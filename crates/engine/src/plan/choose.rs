@@ -166,6 +166,11 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
     if found.is_empty() {
         return Ok(None);
     }
+    // One document at most, whatever else is asked of it: nothing can be cheaper.
+    let is_identifier = |candidate: &Candidate| matches!(&candidate.access, Access::Primary(access) if access.bounds.is_single_point());
+    if let Some(identifier) = found.iter().position(is_identifier) {
+        return Ok(Some(identifier));
+    }
     if selective.is_empty() {
         return Ok(Some(cheapest_order(found)));
     }

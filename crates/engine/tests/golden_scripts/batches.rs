@@ -128,10 +128,19 @@ impl Trees {
 
     fn put_entry(&self, key: &[u8], value: &[u8]) -> String {
         let (_, layout) = &self.indexes[&number(key)];
-        let types = layout.type_bits(value).unwrap();
-        let mut shown = format!("put {}", self.entry(key, types));
-        for located in layout.located_all(value).unwrap_or_default() {
+        let value = layout.split(value).unwrap();
+        let mut shown = format!("put {}", self.entry(key, value.types));
+        for located in value.points {
             write!(shown, " {located:?}").unwrap();
+        }
+        if let Some(carried) = value.carried {
+            let carried = bson::Document::try_from(carried).unwrap();
+            write!(
+                shown,
+                " carries {}",
+                Bson::from(carried).into_relaxed_extjson()
+            )
+            .unwrap();
         }
         shown
     }
@@ -143,10 +152,13 @@ impl Trees {
         let (fields, id) = rest.split_at(layout.fields_length(rest).unwrap());
         let mut shown = format!("index {name} (");
         let mut at = 0;
-        for (position, direction) in layout.directions().enumerate() {
+        for position in 0..layout.fields() {
             let separator = if position == 0 { "" } else { ", " };
-            let (value, length) = decode(&fields[at..], direction, &mut types).unwrap();
-            write!(shown, "{separator}{}", value.into_relaxed_extjson()).unwrap();
+            let field = layout.decode_field(position, &fields[at..], &mut types);
+            let (value, length) = field.unwrap();
+            let shown_value = |value: Bson| value.into_relaxed_extjson().to_string();
+            let value = value.map_or("missing".to_owned(), shown_value);
+            write!(shown, "{separator}{value}").unwrap();
             at += length;
         }
         write!(shown, ") -> {}", identifier(id)).unwrap();
@@ -154,6 +166,9 @@ impl Trees {
     }
 
     fn delete_range(&self, family: Family, start: &[u8], end: &[u8]) -> String {
+        if let (Family::Catalog, [b'n', tree @ ..]) = (family, start) {
+            return format!("delete the saved summary of tree {}", number(tree));
+        }
         let tree = number(start);
         if start.len() == 4 && end == (tree + 1).to_be_bytes() {
             let name = match family {
