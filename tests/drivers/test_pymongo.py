@@ -296,3 +296,38 @@ def test_what_dump_tools_ask(subject, database):
     indexes = database.command("listIndexes", "c")["cursor"]["firstBatch"]
     specs = [{k: v for k, v in index.items() if k != "ns"} for index in indexes if index["name"] != "_id_"] or [{"key": {"a": 1}, "name": "a_1", "v": 2}]
     assert database.command("createIndexes", "c", indexes=specs)["ok"] == 1
+
+
+def documents_examined(cursor):
+    return cursor.explain()["executionStats"]["totalDocsExamined"]
+
+
+def test_indexes_that_carry_fields_or_documents(database):
+    """Meridian's own options pass through the driver, are listed, and can be created again from the listing."""
+    c = database["c"]
+    c.insert_many([{"_id": i, "k": i % 10, "v": {"w": i, "x": "y"}, "pad": "p" * 50} for i in range(200)])
+    c.create_index("k", name="carrying", include=["v.w"])
+    c.create_index([("v.w", -1)], name="whole", clustering=True)
+    listed = {index["name"]: index for index in c.list_indexes()}
+    assert listed["carrying"]["include"] == ["v.w"]
+    assert listed["whole"]["clustering"] is True
+
+    covered = c.find({"k": 3, "v.w": {"$gt": 100}}, {"_id": 0, "k": 1, "v.w": 1})
+    assert documents_examined(covered.clone()) == 0
+    assert list(covered)[0] == {"k": 3, "v": {"w": 103}}
+    whole = c.find({"v.w": {"$gte": 190}, "k": {"$ne": 5}})
+    assert documents_examined(whole.clone()) == 0
+    c.update_many({"v.w": {"$gte": 195}}, {"$set": {"pad": "new"}})
+    assert [d["pad"] for d in whole] == ["new"] * 4 + ["p" * 50] * 5
+
+    for name in ("carrying", "whole"):
+        c.drop_index(name)
+        again = listed[name]
+        options = {option: again[option] for option in ("include", "clustering") if option in again}
+        c.create_index(list(again["key"].items()), name=name, **options)
+    assert {index["name"]: index for index in c.list_indexes()} == listed
+    assert database.command("validate", "c")["valid"]
+    for options in ({"include": ["k"]}, {"include": ["_id"]}, {"include": ["w"], "clustering": True}):
+        with pytest.raises(OperationFailure) as refused:
+            c.create_index("k", name="other", **options)
+        assert refused.value.code == 67
