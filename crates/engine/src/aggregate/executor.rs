@@ -121,7 +121,7 @@ enum Step {
     },
     Group(Box<Groups>),
     Sort(Sorter),
-    Sample(Reservoir),
+    Sample(Box<Reservoir>),
     BucketAuto(Box<Bucketed>),
     Facet {
         names: Vec<String>,
@@ -340,7 +340,9 @@ impl Step {
             },
             Stage::Group(group) => Step::Group(Box::new(Groups::new(group.clone(), limits))),
             Stage::Sort { order, limit } => Step::Sort(Sorter::new(order.clone(), *limit, limits)),
-            Stage::Sample { size, seed } => Step::Sample(Reservoir::new(*size, *seed, limits)),
+            Stage::Sample { size, seed } => {
+                Step::Sample(Box::new(Reservoir::new(*size, *seed, limits)))
+            }
             Stage::BucketAuto(bucket) => {
                 Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
             }

@@ -231,11 +231,14 @@ impl Engine {
         Ok(self.store.sync()?)
     }
 
-    /// Writes everything in memory to files (`fsync` command), so that sizes on disk are true.
+    /// Saves the summaries and writes everything in memory to files (`fsync` command), so that sizes on
+    /// disk are true and the next start has little to read from the log.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn flush(&self) -> Result<()> {
+    pub fn checkpoint(&self) -> Result<()> {
+        self.save_summaries()?;
+        self.store.sync()?;
         Ok(self.store.flush()?)
     }
 }

@@ -144,6 +144,9 @@ fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
     joined
 }
 
+/// Told of every entry that is walked: the mark of its piece, its key and its value.
+pub(super) type Visit<'v, M> = dyn FnMut(M, &[u8], &[u8]) + 'v;
+
 /// Pieces of ranges that have to be walked, ascending, each with a mark of the caller's.
 pub(super) struct Pieces<M = ()> {
     family: Family,
@@ -233,7 +236,7 @@ impl<M: Copy + Sync> Pieces<M> {
         &self,
         snapshot: &Snapshot,
         context: &Context,
-        visit: &mut dyn FnMut(M, &[u8], &[u8]),
+        visit: &mut Visit<'_, M>,
     ) -> Result<()> {
         self.walk(0..self.pieces.len(), snapshot, context, visit)
     }
@@ -243,7 +246,7 @@ impl<M: Copy + Sync> Pieces<M> {
         pieces: std::ops::Range<usize>,
         snapshot: &Snapshot,
         context: &Context,
-        visit: &mut dyn FnMut(M, &[u8], &[u8]),
+        visit: &mut Visit<'_, M>,
     ) -> Result<()> {
         if pieces.is_empty() {
             return Ok(());

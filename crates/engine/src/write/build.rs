@@ -52,7 +52,7 @@ impl Writer {
         let published = match built {
             Ok(()) => self
                 .publish_ready(namespace, &names)
-                .and_then(|()| self.learn_all(&*self.catalog.require(namespace)?.state)),
+                .and_then(|()| self.learn_all(&self.catalog.require(namespace)?.state)),
             Err(error) => {
                 self.withdraw(namespace, &names)?;
                 Err(error)

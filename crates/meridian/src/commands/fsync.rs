@@ -4,12 +4,11 @@ use super::context::Context;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
-/// Syncs the journal.
+/// Writes everything to files, so that sizes are true and a start has no log to read.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.arguments("fsync", &["async", "lock"])?;
     arguments.refuse_flags(&["async", "lock"])?;
-    context.engine().save_summaries()?;
-    context.engine().sync_journal()?;
+    context.engine().checkpoint()?;
     reply.int32("numFiles", 1);
     Ok(())
 }

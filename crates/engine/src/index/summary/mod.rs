@@ -3,7 +3,7 @@
 //! A tree is cut into ranges of about fifty entries, and the exact number in each is kept. A count
 //! of `[a, b)` is the sum of the ranges wholly inside and of what a short walk finds in the two ranges
 //! at the ends; the k-th entry is found by adding up ranges and a short walk in one. Writers tell every
-//! key that comes or goes. A range that grows crowded is cut again by walking it ([`recount`]), and so
+//! key that comes or goes. A range that grows crowded is cut again by walking it (see `recount`), and so
 //! is learnt a tree that was there before; until then what lies behind `unknown_from` is not known.
 //! Where keys are appended, new ranges begin at them without a walk.
 //!
