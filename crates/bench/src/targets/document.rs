@@ -144,8 +144,9 @@ impl DocumentServer {
         settings: Vec<(String, String)>,
         owned: Option<Owned>,
     ) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+        // One thread waits and reads, as the PostgreSQL driver does: handing each reply to another
+        // thread would cost as much as a short query.
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let driver = runtime.block_on(mongodb::Client::with_uri_str(uri))?;
