@@ -123,7 +123,8 @@ class Server:
         return f"mongodb://127.0.0.1:{self.port}/"
 
     def connect(self, **options):
-        options.setdefault("serverSelectionTimeoutMS", 5000)
+        # The port opens before the journal is read: under load the first answer may take a while.
+        options.setdefault("serverSelectionTimeoutMS", START_SECONDS_MAX * 1000)
         options.setdefault("socketTimeoutMS", REPLY_SECONDS_MAX * 1000)
         return pymongo.MongoClient(self.uri, directConnection=True, **options)
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
 /// A batch holds about this many bytes of documents at most.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
 const PARALLEL_BATCH: usize = 256;
 
@@ -32,15 +32,25 @@ pub struct FetchRows {
     batch_max: usize,
     wanted: Option<u64>,
     exhausted: bool,
-    buffer: Vec<u8>,
+    /// `tree ++ _id` of the batch, one behind the other.
+    keys: Vec<u8>,
+    /// Its documents, as they were read.
+    parts: Vec<Vec<u8>>,
     fetched: Vec<Fetched>,
     position: usize,
 }
 
 struct Fetched {
+    /// Where it is in the batch's keys.
     id: Range<usize>,
-    document: Range<usize>,
+    document: Place,
     certain: bool,
+}
+
+/// Where a document is: in which part, and there.
+struct Place {
+    part: usize,
+    range: Range<usize>,
 }
 
 impl FetchRows {
@@ -54,6 +64,11 @@ impl FetchRows {
         mean_document_bytes: usize,
         context: Context,
     ) -> Self {
+        // More than is wanted would be read in vain.
+        let largest = match wanted {
+            Some(_) => usize::MAX,
+            None => LARGEST_BATCH,
+        };
         Self {
             entries,
             snapshot,
@@ -61,10 +76,11 @@ impl FetchRows {
             recheck,
             context,
             batch_size: FIRST_BATCH,
-            batch_max: (BATCH_BYTES / mean_document_bytes.max(1)).clamp(1, LARGEST_BATCH),
+            batch_max: (BATCH_BYTES / mean_document_bytes.max(1)).clamp(1, largest),
             wanted,
             exhausted: false,
-            buffer: Vec::new(),
+            keys: Vec::new(),
+            parts: Vec::new(),
             fetched: Vec::new(),
             position: 0,
         }
@@ -77,7 +93,7 @@ impl FetchRows {
         }
         let size = self.next_batch_size();
         let mut keys = Vec::new();
-        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(size);
+        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(size.min(LARGEST_BATCH));
         while requests.len() < size {
             if !self.entries.advance()? {
                 self.exhausted = true;
@@ -91,7 +107,7 @@ impl FetchRows {
         if requests.is_empty() {
             return Ok(false);
         }
-        self.read(&keys, &requests)?;
+        self.read(keys, &requests)?;
         Ok(true)
     }
 
@@ -104,30 +120,31 @@ impl FetchRows {
         size.min(self.batch_max)
     }
 
-    fn read(&mut self, keys: &[u8], requests: &[(Range<usize>, bool)]) -> Result<()> {
+    fn read(&mut self, keys: Vec<u8>, requests: &[(Range<usize>, bool)]) -> Result<()> {
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_by(|a, b| keys[requests[*a].0.clone()].cmp(&keys[requests[*b].0.clone()]));
         let sorted: Vec<&[u8]> = order
             .iter()
             .map(|number| &keys[requests[*number].0.clone()])
             .collect();
-        let mut places: Vec<Option<Range<usize>>> = vec![None; requests.len()];
-        self.buffer.clear();
-        self.buffer.extend_from_slice(keys);
+        let mut places: Vec<Option<Place>> = Vec::new();
+        places.resize_with(requests.len(), || None);
+        self.parts.clear();
         for (part, positions) in read_parts(&self.snapshot, &sorted)? {
-            let base = self.buffer.len();
-            self.buffer.extend_from_slice(&part.bytes);
-            for (place, number) in part.places.into_iter().zip(&order[positions]) {
-                places[*number] = place.map(|place| place.start + base..place.end + base);
+            for (range, number) in part.ranges.into_iter().zip(&order[positions]) {
+                let part = self.parts.len();
+                places[*number] = range.map(|range| Place { part, range });
             }
+            self.parts.push(part.bytes);
         }
+        self.keys = keys;
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
         self.fetched.clear();
         for ((key, certain), place) in requests.iter().zip(places) {
             // An entry without its document would be corruption; `check` finds it, a query skips it.
             if let Some(document) = place {
-                RawDocument::from_bytes(&self.buffer[document.clone()])
+                RawDocument::from_bytes(&self.parts[document.part][document.range.clone()])
                     .map_err(corrupt_document)?;
                 self.fetched.push(Fetched {
                     id: key.start + 4..key.end,
@@ -147,7 +164,8 @@ impl FetchRows {
     }
 
     fn document(&self, fetched: &Fetched) -> &RawDocument {
-        RawDocument::from_bytes(&self.buffer[fetched.document.clone()])
+        let Place { part, range } = &fetched.document;
+        RawDocument::from_bytes(&self.parts[*part][range.clone()])
             .expect("read has checked the document")
     }
 }
@@ -155,7 +173,7 @@ impl FetchRows {
 /// Documents of some of the keys, one behind the other.
 struct Part {
     bytes: Vec<u8>,
-    places: Vec<Option<Range<usize>>>,
+    ranges: Vec<Option<Range<usize>>>,
 }
 
 /// Reads the documents of sorted keys, a large batch as two halves; each part comes with the positions
@@ -173,12 +191,12 @@ fn read_parts(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Vec<(Part, Range<us
 fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
     let mut part = Part {
         bytes: Vec::new(),
-        places: Vec::with_capacity(keys.len()),
+        ranges: Vec::with_capacity(keys.len()),
     };
     snapshot.multi_get(Family::Documents, keys, &mut |_, value| {
         let start = part.bytes.len();
         part.bytes.extend_from_slice(value.unwrap_or_default());
-        part.places.push(value.map(|_| start..part.bytes.len()));
+        part.ranges.push(value.map(|_| start..part.bytes.len()));
     })?;
     Ok(part)
 }
@@ -207,7 +225,7 @@ impl Rows for FetchRows {
     fn row(&self) -> Row<'_> {
         let fetched = &self.fetched[self.position - 1];
         Row {
-            id: &self.buffer[fetched.id.clone()],
+            id: &self.keys[fetched.id.clone()],
             document: self.document(fetched),
         }
     }

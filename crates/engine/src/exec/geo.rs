@@ -56,7 +56,7 @@ impl GeoEntries {
             .map(|prefix| index.tree.key(prefix))
             .collect();
         let seen = index.multikey().is_multikey().then(AHashSet::new);
-        let spans = spans(&region);
+        let spans = spans(&region, index.multikey().holds_shapes());
         let pacer = Pacer::new(context);
         Self {
             snapshot,
@@ -180,10 +180,15 @@ impl Entries for GeoEntries {
     }
 }
 
-/// The covering's ranges with, between them, the coarser cells that lines and polygons may lie under.
-fn spans(region: &Region) -> Arc<[Span]> {
+/// The covering's ranges with, between them, the coarser cells that lines and polygons may lie under, if
+/// there are any: points lie in leaf cells.
+fn spans(region: &Region, holds_shapes: bool) -> Arc<[Span]> {
     let ranges = cover(region, CoverLimits::default());
-    let coarser = ancestors(&ranges);
+    let coarser = if holds_shapes {
+        ancestors(&ranges)
+    } else {
+        Vec::new()
+    };
     let mut spans: Vec<Span> = ranges
         .iter()
         .map(|range| Span {

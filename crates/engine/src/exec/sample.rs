@@ -10,7 +10,8 @@
 use super::counted::{Pieces, TreeRanges};
 use super::permutation::Permutation;
 use super::{
-    Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Pacer, Rows, corrupt_entry,
+    Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Pacer, Row, Rows, corrupt_document,
+    corrupt_entry,
 };
 use super::{counted_area, parallel};
 use crate::catalog::{Collection, Index, Moment, Tree};
@@ -18,6 +19,7 @@ use crate::error::Result;
 use crate::index::summary::{Hint, Summary};
 use crate::plan::{Access, Plan};
 use crate::storage::{Family, Order, Scan, Snapshot, Store};
+use bson::raw::RawDocument;
 use std::sync::Arc;
 
 /// The next entry is stepped to when it is at most this far; further, it is searched.
@@ -25,6 +27,8 @@ const STEPS_BEFORE_SEEK: u64 = 40;
 /// Entries looked for at once; half of them on another core.
 const BATCH: u64 = 65_536;
 const PARALLEL_TARGETS: usize = 512;
+/// Documents that a walk over them meets are kept, when they are not more than this.
+const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a `$sample` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +70,15 @@ pub fn sample(
     let seed = wanted.seed.unwrap_or_else(rand::random);
     let unproven = plan.unproven();
     let tests_documents = unproven.is_some();
+    let state = &collection.state;
+    let mean_bytes = usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0);
+    let is_small = wanted.size.saturating_mul(mean_bytes as u64) <= KEPT_BYTES_MAX;
+    let keeps_documents = population.index.is_none() && !tests_documents && is_small;
     let mut entries = SampledEntries {
         order: Permutation::new(count, seed),
         drawn: 0,
-        ids: Vec::new(),
+        found: Vec::new(),
+        keeps_documents,
         next: 0,
         batch: wanted.size.clamp(1, BATCH),
         summary: None,
@@ -86,8 +95,12 @@ pub fn sample(
     }
     let snapshot = moment.snapshot.clone();
     drop(moment);
-    let state = &collection.state;
-    let mean_bytes = usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0);
+    if keeps_documents {
+        return Ok(Some(Sample {
+            rows: Box::new(LimitRows::new(Box::new(entries), 0, Some(wanted.size))),
+            population: count,
+        }));
+    }
     let mut rows: Box<dyn Rows> = Box::new(FetchRows::new(
         Box::new(entries),
         snapshot,
@@ -239,13 +252,24 @@ struct Target {
     offset: u32,
 }
 
+/// An entry that was drawn.
+#[derive(Clone, Default)]
+struct Found {
+    /// Encoded `_id`.
+    id: Vec<u8>,
+    /// The document, if it is kept.
+    document: Vec<u8>,
+}
+
 /// Entries in the order of the draw.
 struct SampledEntries {
     population: Population,
     order: Permutation,
     drawn: u64,
-    ids: Vec<Vec<u8>>,
-    /// Behind the current entry in `ids`.
+    found: Vec<Found>,
+    /// Whether the entries are documents, which need not be read again.
+    keeps_documents: bool,
+    /// Behind the current entry in `found`.
     next: usize,
     /// Size of the next batch; 0 when all is drawn.
     batch: u64,
@@ -255,6 +279,17 @@ struct SampledEntries {
 }
 
 impl SampledEntries {
+    /// Moves to the next entry of the draw.
+    fn next_found(&mut self) -> Result<bool> {
+        if self.next >= self.found.len() {
+            self.found.clear();
+            self.next = 0;
+            self.draw_more()?;
+        }
+        self.next += 1;
+        Ok(self.next <= self.found.len())
+    }
+
     fn draw_more(&mut self) -> Result<()> {
         let Some(summary) = self.summary.take() else {
             return Ok(());
@@ -274,24 +309,36 @@ impl SampledEntries {
             .collect();
         self.drawn = end;
         let mut ranks = Vec::with_capacity(numbers.len());
-        self.ids = vec![Vec::new(); numbers.len()];
+        self.found = vec![Found::default(); numbers.len()];
         self.next = 0;
         for (slot, number) in numbers.into_iter().enumerate() {
             match self.population.rank(number) {
                 Some(rank) => ranks.push((rank, slot)),
-                None => self.ids[slot].clone_from(&self.population.listed[number as usize]),
+                None => self.found[slot] = self.listed(number as usize)?,
             }
         }
         ranks.sort_unstable();
         let (keys, targets) = locate(summary, self.population.tree, &ranks);
-        for (slot, id) in self.read(&keys, &targets)? {
-            self.ids[slot] = id;
+        for (slot, found) in self.read(&keys, &targets)? {
+            self.found[slot] = found;
         }
         Ok(())
     }
 
-    /// The identifiers of targets, many of them as two halves.
-    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Vec<u8>)>> {
+    /// One of the entries that were looked at.
+    fn listed(&self, number: usize) -> Result<Found> {
+        let id = self.population.listed[number].clone();
+        let mut document = Vec::new();
+        if self.keeps_documents {
+            let key = self.population.tree.key(&id);
+            let read = |bytes: &[u8]| document.extend_from_slice(bytes);
+            self.snapshot.get(Family::Documents, &key, read)?;
+        }
+        Ok(Found { id, document })
+    }
+
+    /// The entries of targets, many of them as two halves.
+    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Found)>> {
         if targets.len() < PARALLEL_TARGETS {
             return self.read_part(keys, targets);
         }
@@ -302,13 +349,19 @@ impl SampledEntries {
         Ok(found)
     }
 
-    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Vec<u8>)>> {
+    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Found)>> {
         let mut walk = RankWalk::new(self);
         let mut found = Vec::with_capacity(targets.len());
         for target in targets {
             walk.go_to(target, &keys[target.start.clone()])?;
-            let id = self.population.id_of(walk.scan.entry().0)?;
-            found.push((target.slot, id.to_vec()));
+            let (key, value) = walk.scan.entry();
+            let id = self.population.id_of(key)?.to_vec();
+            let mut document = Vec::new();
+            if self.keeps_documents {
+                RawDocument::from_bytes(value).map_err(corrupt_document)?;
+                document.extend_from_slice(value);
+            }
+            found.push((target.slot, Found { id, document }));
         }
         Ok(found)
     }
@@ -381,20 +434,31 @@ fn locate(summary: &Summary, tree: Tree, ranks: &[(u64, usize)]) -> (Vec<u8>, Ve
     (keys, targets)
 }
 
+impl Rows for SampledEntries {
+    fn advance(&mut self) -> Result<bool> {
+        let found = self.next_found()?;
+        self.context.counters.add_documents(u64::from(found));
+        Ok(found)
+    }
+
+    fn row(&self) -> Row<'_> {
+        let found = &self.found[self.next - 1];
+        Row {
+            id: &found.id,
+            document: RawDocument::from_bytes(&found.document)
+                .expect("documents are checked when they are kept"),
+        }
+    }
+}
+
 impl Entries for SampledEntries {
     fn advance(&mut self) -> Result<bool> {
-        if self.next == self.ids.len() {
-            self.ids.clear();
-            self.next = 0;
-            self.draw_more()?;
-        }
-        self.next += 1;
-        Ok(self.next <= self.ids.len())
+        self.next_found()
     }
 
     fn entry(&self) -> Result<Entry<'_>> {
         Ok(Entry {
-            key: &self.ids[self.next - 1],
+            key: &self.found[self.next - 1].id,
             id_at: 0,
             value: &[],
         })
