@@ -299,7 +299,14 @@ fn everything_is_there_after_a_restart() {
     let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     twin(&engine, 4);
     let before = ids(&engine, &everything, true, None);
+    let closed = Arc::downgrade(&engine);
+    engine.shutdown();
     drop(engine);
+    // Background threads may hold it for a moment longer.
+    while closed.strong_count() > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
     let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     assert_eq!(ids(&engine, &everything, true, None), before);
     assert_eq!(

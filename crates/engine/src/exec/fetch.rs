@@ -2,13 +2,14 @@
 //!
 //! Entries come in index order, their documents lie anywhere. A batch of identifiers is sorted, read
 //! together and handed out in the entries' order. Batches grow, so that the first row comes at once
-//! and a page of thousands is read in few calls; they never exceed what the caller still wants.
+//! and a page of thousands is read in few calls; they never exceed what the caller still wants. Where
+//! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
 use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
 use crate::error::Result;
 use crate::query::Filter;
-use crate::storage::{Family, Snapshot};
+use crate::storage::{Family, Order, Snapshot};
 use bson::raw::RawDocument;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +20,15 @@ const LARGEST_BATCH: usize = 8_192;
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
 const PARALLEL_BATCH: usize = 256;
+
+/// A batch this large is first tried as a walk over neighbours.
+const WALK_BATCH: usize = 128;
+/// A document this many steps away is looked for instead of walked to.
+const WALK_STEPS: usize = 10;
+/// One key in this many may have to be looked for before the walk is given up.
+const WALK_KEYS_A_SEEK: usize = 8;
+/// Keys that may have to be looked for at the beginning.
+const WALK_SEEKS_FREE: usize = 4;
 
 /// Reads the documents of index entries; documents whose entry is not certain are tested.
 pub struct FetchRows {
@@ -176,6 +186,22 @@ struct Part {
     ranges: Vec<Option<Range<usize>>>,
 }
 
+impl Part {
+    fn new(keys: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            ranges: Vec::with_capacity(keys),
+        }
+    }
+
+    /// Adds the document of the next key, if there is one.
+    fn push(&mut self, document: Option<&[u8]>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(document.unwrap_or_default());
+        self.ranges.push(document.map(|_| start..self.bytes.len()));
+    }
+}
+
 /// Reads the documents of sorted keys, a large batch as two halves; each part comes with the positions
 /// of its keys.
 fn read_parts(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Vec<(Part, Range<usize>)>> {
@@ -189,16 +215,44 @@ fn read_parts(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Vec<(Part, Range<us
 }
 
 fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
-    let mut part = Part {
-        bytes: Vec::new(),
-        ranges: Vec::with_capacity(keys.len()),
-    };
-    snapshot.multi_get(Family::Documents, keys, &mut |_, value| {
-        let start = part.bytes.len();
-        part.bytes.extend_from_slice(value.unwrap_or_default());
-        part.ranges.push(value.map(|_| start..part.bytes.len()));
-    })?;
+    if keys.len() >= WALK_BATCH
+        && let Some(part) = walk_neighbours(snapshot, keys)?
+    {
+        return Ok(part);
+    }
+    let mut part = Part::new(keys.len());
+    snapshot.multi_get(Family::Documents, keys, &mut |_, value| part.push(value))?;
     Ok(part)
+}
+
+/// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
+fn walk_neighbours(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Option<Part>> {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
+        return Ok(None);
+    };
+    let end = [last, &[0][..]].concat();
+    let mut scan = snapshot.scan(Family::Documents, first, &end, Order::Forward);
+    let mut is_on_entry = scan.advance()?;
+    let mut part = Part::new(keys.len());
+    let mut seeks = 0;
+    for (number, key) in keys.iter().enumerate() {
+        let mut steps = 0;
+        while is_on_entry && steps < WALK_STEPS && scan.entry().0 < *key {
+            is_on_entry = scan.advance()?;
+            steps += 1;
+        }
+        if is_on_entry && scan.entry().0 < *key {
+            seeks += 1;
+            if seeks > WALK_SEEKS_FREE + number / WALK_KEYS_A_SEEK {
+                return Ok(None);
+            }
+            scan.seek(key);
+            is_on_entry = scan.advance()?;
+        }
+        let found = is_on_entry && scan.entry().0 == *key;
+        part.push(found.then(|| scan.entry().1));
+    }
+    Ok(Some(part))
 }
 
 impl Rows for FetchRows {
@@ -228,5 +282,53 @@ impl Rows for FetchRows {
             id: &self.keys[fetched.id.clone()],
             document: self.document(fetched),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Store;
+
+    fn key(number: u32) -> Vec<u8> {
+        number.to_be_bytes().to_vec()
+    }
+
+    /// A store with documents under every third number.
+    fn store() -> Store {
+        let store = Store::in_memory();
+        let mut batch = store.batch();
+        for number in (0..3_000).step_by(3) {
+            let document = bson::rawdoc! { "_id": number };
+            let key = key(u32::try_from(number).unwrap());
+            batch.put(Family::Documents, &key, document.as_bytes());
+        }
+        store.write(batch).unwrap();
+        store
+    }
+
+    /// A walk finds what single reads find: near and far keys, missing ones, keys behind the last.
+    #[test]
+    fn neighbours_are_what_single_reads_find() {
+        let snapshot = store().snapshot();
+        for step in [1, 2, 3, 6, 9] {
+            let keys: Vec<Vec<u8>> = (100..3_050).step_by(step).map(key).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let walked = walk_neighbours(&snapshot, &keys).unwrap().unwrap();
+            let mut single = Part::new(keys.len());
+            let mut read = |_: usize, value: Option<&[u8]>| single.push(value);
+            snapshot
+                .multi_get(Family::Documents, &keys, &mut read)
+                .unwrap();
+            assert_eq!((walked.bytes, walked.ranges), (single.bytes, single.ranges));
+        }
+    }
+
+    #[test]
+    fn keys_far_apart_are_not_walked() {
+        let snapshot = store().snapshot();
+        let keys: Vec<Vec<u8>> = (0..3_000).step_by(60).map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        assert!(walk_neighbours(&snapshot, &keys).unwrap().is_none());
     }
 }

@@ -27,7 +27,7 @@ const ENTRIES_MAX: u32 = 96;
 /// Entries of a range that was just made; growing from here to [`ENTRIES_MAX`] pays for the walk.
 const ENTRIES_FRESH: u32 = 24;
 /// Where keys are appended a range is closed with this many, since it will hardly grow.
-const ENTRIES_APPENDED: u32 = 64;
+const ENTRIES_APPENDED: u32 = 32;
 /// Neighbours are joined up to this many entries.
 const ENTRIES_JOINED: u32 = 32;
 /// A block with fewer entries a range than this is compacted.
