@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bson::{Document, RawDocument, doc};
@@ -149,7 +150,7 @@ impl DocumentServer {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let driver = runtime.block_on(mongodb::Client::with_uri_str(uri))?;
+        let driver = runtime.block_on(connect_driver(uri))?;
         let address = plain_address(uri)?;
         let server = Self {
             name,
@@ -346,6 +347,15 @@ pub fn plain_address(uri: &str) -> anyhow::Result<String> {
             format!("{authority}:27017")
         },
     )
+}
+
+/// The driver without its monitor: that would have to run between the questions too, and take the server
+/// for lost when it did not. The servers here are watched as processes.
+async fn connect_driver(uri: &str) -> mongodb::error::Result<mongodb::Client> {
+    let mut options = mongodb::options::ClientOptions::parse(uri).await?;
+    options.server_monitoring_mode = Some(mongodb::options::ServerMonitoringMode::Poll);
+    options.heartbeat_freq = Some(Duration::from_secs(24 * 3_600));
+    mongodb::Client::with_options(options)
 }
 
 #[cfg(test)]
