@@ -9,7 +9,7 @@ use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
 use crate::index::bounds::ByteRange;
-use crate::index::summary::{Hint, Piece};
+use crate::index::summary::{Hint, Piece, Run};
 use crate::plan::{Access, Branch, IndexAccess};
 use crate::storage::{Family, Order, Snapshot, Store};
 use meridian_value::key::Direction;
@@ -103,27 +103,27 @@ impl TreeRanges {
         context: &Context,
     ) -> Result<Option<u64>> {
         let moment = collection.state.counted().moment(store);
-        let Some((whole, pieces)) = self.take(&moment) else {
+        let Some((runs, pieces)) = self.runs(&moment) else {
             return Ok(None);
         };
         let snapshot = moment.snapshot.clone();
         // Writers go on while the pieces are walked on the snapshot.
         drop(moment);
+        let whole: u64 = runs.iter().map(|run| run.entries).sum();
         Ok(Some(whole + pieces.count(&snapshot, context)?))
     }
 
-    /// What whole ranges of the summary give, and the pieces that are left.
-    pub fn take(&self, moment: &Moment<'_>) -> Option<(u64, Pieces)> {
+    /// The runs of whole ranges of the summary, and the pieces that are left.
+    pub fn runs(&self, moment: &Moment<'_>) -> Option<(Vec<Run>, Pieces)> {
         let summary = moment.summary(self.tree)?;
         let mut pieces = Pieces::new(self.family, self.tree);
-        let (mut whole, mut hint) = (0, Hint::default());
+        let mut runs = Vec::with_capacity(self.ranges.len());
+        let mut hint = Hint::default();
         for range in &self.ranges {
-            whole +=
-                summary.count_from(&mut hint, &range.start, Some(&range.end), &mut |piece| {
-                    pieces.push(&piece, ());
-                })?;
+            let mut piece = |piece: Piece<'_>| pieces.push(&piece, ());
+            runs.push(summary.run_from(&mut hint, &range.start, Some(&range.end), &mut piece)?);
         }
-        Some((whole, pieces))
+        Some((runs, pieces))
     }
 }
 

@@ -7,12 +7,11 @@
 
 use super::Context;
 use super::counted::Pieces;
-use super::sample::Run;
 use crate::catalog::{Collection, Moment};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
 use crate::index::entry::Located;
-use crate::index::summary::{Hint, Summary};
+use crate::index::summary::{Hint, Piece, Run, Summary};
 use crate::plan::GeoAccess;
 use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
@@ -112,14 +111,8 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
                 pieces.push_span(&start, Some(&end), CellRelation::Border);
                 continue;
             }
-            let (first_rank, entries) =
-                summary.run_from(&mut hint, &start, Some(&end), &mut |piece| {
-                    pieces.push(&piece, range.relation);
-                })?;
-            runs.push(Run {
-                first_rank,
-                entries,
-            });
+            let mut piece = |piece: Piece<'_>| pieces.push(&piece, range.relation);
+            runs.push(summary.run_from(&mut hint, &start, Some(&end), &mut piece)?);
         }
     }
     Some(TakenArea { runs, pieces })

@@ -16,7 +16,7 @@ use super::{
 use super::{counted_area, parallel};
 use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
-use crate::index::summary::{Hint, Summary};
+use crate::index::summary::{Run, Summary};
 use crate::plan::{Access, Plan};
 use crate::storage::{Family, Order, Scan, Snapshot, Store};
 use bson::raw::RawDocument;
@@ -231,15 +231,6 @@ impl Population {
             }
         }
     }
-}
-
-/// Whole ranges of a summary side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    /// Rank of the first entry in its tree.
-    pub first_rank: u64,
-    /// Number of entries.
-    pub entries: u64,
 }
 
 /// Where a drawn entry is.
@@ -462,24 +453,5 @@ impl Entries for SampledEntries {
             id_at: 0,
             value: &[],
         })
-    }
-}
-
-impl TreeRanges {
-    /// The runs of whole ranges, and the pieces that are left.
-    fn runs(&self, moment: &Moment<'_>) -> Option<(Vec<Run>, Pieces)> {
-        let summary = moment.summary(self.tree)?;
-        let mut pieces = Pieces::new(self.family, self.tree);
-        let (mut runs, mut hint) = (Vec::new(), Hint::default());
-        for range in &self.ranges {
-            let mut piece = |piece: crate::index::summary::Piece<'_>| pieces.push(&piece, ());
-            let (first_rank, entries) =
-                summary.run_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
-            runs.push(Run {
-                first_rank,
-                entries,
-            });
-        }
-        Some((runs, pieces))
     }
 }

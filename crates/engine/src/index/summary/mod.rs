@@ -99,12 +99,28 @@ impl Audit<'_> {
 
 /// Where the last range was, see [`Summary::count_from`].
 #[derive(Debug, Clone, Copy)]
-pub struct Hint(Place);
+pub struct Hint {
+    place: Place,
+    /// A range before which the number of entries is known, and that number.
+    ranked: (Place, u64),
+}
 
 impl Default for Hint {
     fn default() -> Self {
-        Self(Place::FIRST)
+        Self {
+            place: Place::FIRST,
+            ranked: (Place::FIRST, 0),
+        }
     }
+}
+
+/// Whole ranges side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Rank of the first entry in its tree.
+    pub first_rank: u64,
+    /// Number of entries.
+    pub entries: u64,
 }
 
 /// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
@@ -277,16 +293,26 @@ impl Summary {
         Some(self.sum(from, to))
     }
 
-    /// As [`Self::count_from`], with the rank of the first entry that is in a whole range.
+    /// As [`Self::count_from`], with the rank of the first entry that is in a whole range. Ranks are
+    /// added up from the last one that was asked for.
     pub fn run_from(
         &self,
         hint: &mut Hint,
         start: &[u8],
         end: Option<&[u8]>,
         piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Run> {
         let (from, to) = self.whole_ranges(hint, start, end, piece)?;
-        Some((self.sum(Place::FIRST, Some(from)), self.sum(from, to)))
+        if from < hint.ranked.0 {
+            hint.ranked = Hint::default().ranked;
+        }
+        let (last, before) = hint.ranked;
+        let first_rank = before + self.sum(last, Some(from));
+        hint.ranked = (from, first_rank);
+        Some(Run {
+            first_rank,
+            entries: self.sum(from, to),
+        })
     }
 
     /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
@@ -306,8 +332,8 @@ impl Summary {
         {
             return None;
         }
-        let first = self.find(hint.0, start);
-        hint.0 = first;
+        let first = self.find(hint.place, start);
+        hint.place = first;
         let last = end.map(|end| self.find(first, end));
         if last == Some(first) {
             self.edge(first, start, end, piece);
@@ -344,15 +370,6 @@ impl Summary {
                 range_end: self.end(place),
             });
         }
-    }
-
-    /// Entries in all ranges before the one that holds `key`, and that range's first key.
-    pub fn rank_of_range(&self, key: &[u8]) -> Option<(u64, &[u8])> {
-        if self.is_unknown(key) {
-            return None;
-        }
-        let place = self.find(Place::FIRST, key);
-        Some((self.sum(Place::FIRST, Some(place)), self.start(place)))
     }
 
     /// Compares the summary with its tree: to be shown all keys in order.

@@ -114,9 +114,22 @@ impl Model {
         });
         let expected: Vec<Vec<u8>> = self.keys.iter().step_by(7).cloned().collect();
         assert_eq!(found, expected);
+        let mut hint = Hint::default();
         for key in expected.iter().step_by(11) {
-            let (rank, start) = self.summary.rank_of_range(key).unwrap();
-            assert_eq!(rank as usize, self.keys.range(..start.to_vec()).count());
+            let mut in_piece = 0;
+            let mut piece = |piece: Piece<'_>| {
+                in_piece += self
+                    .keys
+                    .range(piece.start.to_vec()..)
+                    .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
+                    .count();
+            };
+            let run = self
+                .summary
+                .run_from(&mut hint, key, None, &mut piece)
+                .unwrap();
+            let before = self.keys.range(..key.clone()).count();
+            assert_eq!(run.first_rank as usize, before + in_piece);
         }
     }
 }
