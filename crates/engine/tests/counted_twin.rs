@@ -313,6 +313,58 @@ fn counts_and_samples_are_exact_while_others_write() {
     check(&engine, &mut random, 5);
 }
 
+/// Writers move documents about on either side of an area's border, never across it: what is remembered of
+/// the points along it must never be stale.
+#[test]
+fn counts_along_a_border_are_exact_while_others_write() {
+    const DOCUMENTS: i32 = 20_000;
+    fn place(random: &mut ChaCha8Rng, is_inside: bool) -> RawDocumentBuf {
+        let mut axis = || random.random_range(-0.199..0.199);
+        let (x, y): (f64, f64) = (axis(), axis());
+        let x = if is_inside { x } else { x + 0.4 };
+        rawdoc! { "type": "Point", "coordinates": [x, y] }
+    }
+    let is_inside = |id: i32| id % 2 == 0;
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path());
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let documents: Vec<_> = (0..DOCUMENTS)
+        .map(|id| rawdoc! { "_id": id, "place": place(&mut random, is_inside(id)) })
+        .collect();
+    create_indexes(&engine);
+    insert(&engine, &documents);
+    let remembered = || engine.server_stats().summaries.points_bytes;
+    let inside = area(-0.2, -0.2, 0.2, 0.2);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (engine, done) = (&engine, &done);
+        scope.spawn(move || {
+            let mut random = ChaCha8Rng::seed_from_u64(1);
+            while !done.load(Ordering::Relaxed) {
+                let id = random.random_range(0..DOCUMENTS);
+                let place = place(&mut random, is_inside(id));
+                let set = rawdoc! { "$set": { "place": place } };
+                update(engine, &rawdoc! { "_id": id }, &set);
+                std::thread::yield_now();
+            }
+        });
+        for round in 0..300 {
+            let expected = i64::from(DOCUMENTS / 2);
+            assert_eq!(count(engine, &inside, None), expected, "round {round}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(count(&engine, &inside, None), i64::from(DOCUMENTS / 2));
+    assert!(remembered() > 0);
+    // Nothing is written any more: what was read last is remembered, and gone when its range changes.
+    let before = remembered();
+    assert_eq!(count(&engine, &inside, None), i64::from(DOCUMENTS / 2));
+    assert_eq!(remembered(), before);
+    delete(&engine, &rawdoc! { "place": { "$exists": true } });
+    assert_eq!(remembered(), 0);
+    assert_eq!(count(&engine, &inside, None), 0);
+}
+
 /// Each of the matching documents is drawn equally often over many seeds. Chi-squared with as many
 /// degrees of freedom as documents less one passes the bound (mean plus 4.5 standard deviations) about
 /// once in 100,000 runs; the seeds are fixed, so a pass stays a pass.

@@ -5,7 +5,7 @@
 //! always agree: a count is exact at a point in time. Nobody waits for a write to the storage.
 
 use super::Tree;
-use crate::index::summary::{Span, Summary, Walked};
+use crate::index::summary::{Span, Summary, Walked, WalkedRange};
 use crate::storage::{Family, Snapshot, Store};
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,23 @@ pub struct Counted {
 pub struct Summaries {
     before: Option<Snapshot>,
     trees: Vec<TreeSummary>,
+    /// Summaries that were put in so far.
+    inserted: u64,
 }
 
 struct TreeSummary {
     family: Family,
     tree: Tree,
     summary: Summary,
+    /// Tells it from another that the tree had before.
+    number: u64,
+}
+
+/// A state of a summary, see [`Counted::remember`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    number: u64,
+    changes: u64,
 }
 
 /// A point in time: a snapshot, and summaries that count exactly what is in it. Writers cannot finish
@@ -44,8 +55,19 @@ pub struct Moment<'c> {
 impl Moment<'_> {
     /// The summary of a tree; `None` for a tree that has none yet, or is gone.
     pub fn summary(&self, tree: Tree) -> Option<&Summary> {
-        let found = self.summaries.trees.iter().find(|one| one.tree == tree);
-        found.map(|one| &one.summary)
+        self.of_tree(tree).map(|one| &one.summary)
+    }
+
+    /// The present state of a tree's summary.
+    pub fn mark(&self, tree: Tree) -> Option<Mark> {
+        self.of_tree(tree).map(|one| Mark {
+            number: one.number,
+            changes: one.summary.changes(),
+        })
+    }
+
+    fn of_tree(&self, tree: Tree) -> Option<&TreeSummary> {
+        self.summaries.trees.iter().find(|one| one.tree == tree)
     }
 }
 
@@ -72,6 +94,8 @@ pub struct SummaryFigures {
     pub entries: u64,
     /// Bytes of memory, about.
     pub bytes: u64,
+    /// Bytes of points that are remembered beside, about.
+    pub points_bytes: u64,
 }
 
 impl Counted {
@@ -107,11 +131,24 @@ impl Counted {
         let mut state = self.state.write();
         self.note_changed();
         state.trees.retain(|one| one.tree != tree);
+        state.inserted += 1;
+        let number = state.inserted;
         state.trees.push(TreeSummary {
             family,
             tree,
             summary,
+            number,
         });
+    }
+
+    /// Remembers the points of ranges that were walked at the moment when the summary's state was
+    /// marked, as far as they have not changed since.
+    pub fn remember(&self, tree: Tree, mark: Mark, walked: Vec<WalkedRange>) {
+        let mut state = self.state.write();
+        let same = |one: &&mut TreeSummary| one.tree == tree && one.number == mark.number;
+        if let Some(one) = state.trees.iter_mut().find(same) {
+            one.summary.remember(walked, mark.changes);
+        }
     }
 
     /// Takes the summary of a tree away.
@@ -194,6 +231,7 @@ impl Counted {
             figures.incomplete += u64::from(!one.summary.is_complete());
             figures.entries += one.summary.entries();
             figures.bytes += one.summary.bytes() as u64;
+            figures.points_bytes += one.summary.points_bytes() as u64;
         }
         figures
     }

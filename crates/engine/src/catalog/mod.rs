@@ -23,7 +23,7 @@ mod persist;
 mod saved;
 
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
-pub use counted::{Counted, Moment, Summaries, SummaryFigures, Walk};
+pub use counted::{Counted, Mark, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{DocumentPuts, statistics_entry};
 pub use saved::SummariesAtStart;

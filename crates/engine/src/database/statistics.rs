@@ -135,6 +135,7 @@ impl Engine {
             all.incomplete += one.incomplete;
             all.entries += one.entries;
             all.bytes += one.bytes;
+            all.points_bytes += one.points_bytes;
         }
         all
     }

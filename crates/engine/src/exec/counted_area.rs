@@ -5,8 +5,8 @@
 //! of ranges is walked without a test, and the entries of border cells are tested on their exact
 //! coordinates.
 
-use super::Context;
 use super::counted::Pieces;
+use super::{Context, area_points};
 use crate::catalog::{Collection, Moment};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
@@ -17,7 +17,7 @@ use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
 /// A border cell with about as many entries is not split: testing them costs as much as splitting.
-const BORDER_ENTRIES: f64 = 48.0;
+const BORDER_ENTRIES: f64 = 24.0;
 /// Cells of one area at most.
 const CELLS_MAX: usize = 1 << 16;
 
@@ -28,7 +28,11 @@ pub(super) fn count(
     store: &Store,
     context: &Context,
 ) -> Result<Option<u64>> {
-    let moment = collection.state.counted().moment(store);
+    let counted = collection.state.counted();
+    let moment = counted.moment(store);
+    if access.position == 0 && holds_single_points(access) {
+        return area_points::count(access, counted, moment, context);
+    }
     let Some(taken) = take(access, &moment) else {
         return Ok(None);
     };
@@ -91,10 +95,15 @@ pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Stor
     Some(entries.ceil() as u64)
 }
 
+/// Whether every entry is one point, and every document has one.
+fn holds_single_points(access: &GeoAccess) -> bool {
+    let multikey = access.index.multikey();
+    !multikey.is_multikey() && !multikey.holds_shapes()
+}
+
 /// Takes an area apart; `None` when entries may be more than one point each, or are not counted yet.
 pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea> {
-    let multikey = access.index.multikey();
-    if multikey.is_multikey() || multikey.holds_shapes() {
+    if !holds_single_points(access) {
         return None;
     }
     let summary = moment.summary(access.index.tree)?;
@@ -119,7 +128,7 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
 }
 
 /// The area's cells, the finer the more entries lie along its border.
-fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
+pub(super) fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
     let mut hint = Hint::default();
     let mut holds_few = |first: u64, last: u64| {
         let (start, end) = keys(prefix, first, last);
@@ -139,7 +148,7 @@ fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<Covered
 }
 
 /// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
-fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
     let mut start = prefix.to_vec();
     encode_cell(first, Direction::Ascending, &mut start);
     let mut end = prefix.to_vec();

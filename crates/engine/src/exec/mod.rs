@@ -4,6 +4,7 @@
 //! from the storage to the reply. Nodes that must hold rows (sorts, de-duplication) count their bytes
 //! against a limit. Deliberately absent: choosing the plan, writing.
 
+mod area_points;
 mod build;
 mod collection;
 mod counted;

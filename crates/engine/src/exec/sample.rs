@@ -77,7 +77,7 @@ pub fn sample(
     let mut entries = SampledEntries {
         order: Permutation::new(count, seed),
         drawn: 0,
-        found: Vec::new(),
+        found: Drawn::default(),
         keeps_documents,
         next: 0,
         batch: wanted.size.clamp(1, BATCH),
@@ -243,13 +243,66 @@ struct Target {
     offset: u32,
 }
 
-/// An entry that was drawn.
-#[derive(Clone, Default)]
-struct Found {
-    /// Encoded `_id`.
-    id: Vec<u8>,
-    /// The document, if it is kept.
-    document: Vec<u8>,
+/// Entries that were drawn: their identifiers and, if they are kept, documents.
+#[derive(Default)]
+struct Drawn {
+    parts: Vec<DrawnPart>,
+    /// Where each is, in the order of the draw: which part, and there.
+    places: Vec<(usize, Place)>,
+}
+
+/// Some of the drawn entries in the order in which they were read.
+#[derive(Default)]
+struct DrawnPart {
+    /// Identifiers and documents, one behind the other.
+    bytes: Vec<u8>,
+    /// Which of the draw each is, and where.
+    entries: Vec<(usize, Place)>,
+}
+
+/// Where an entry is in its part; its document ends where the next begins.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    id_at: usize,
+    document_at: usize,
+    end: usize,
+}
+
+impl DrawnPart {
+    fn push(&mut self, slot: usize, id: &[u8], document: &[u8]) {
+        let id_at = self.bytes.len();
+        self.bytes.extend_from_slice(id);
+        let document_at = self.bytes.len();
+        self.bytes.extend_from_slice(document);
+        let place = Place {
+            id_at,
+            document_at,
+            end: self.bytes.len(),
+        };
+        self.entries.push((slot, place));
+    }
+}
+
+impl Drawn {
+    fn new(parts: Vec<DrawnPart>, size: usize) -> Self {
+        let mut places = vec![(0, Place::default()); size];
+        for (number, part) in parts.iter().enumerate() {
+            for (slot, place) in &part.entries {
+                places[*slot] = (number, *place);
+            }
+        }
+        Self { parts, places }
+    }
+
+    fn id(&self, number: usize) -> &[u8] {
+        let (part, place) = self.places[number];
+        &self.parts[part].bytes[place.id_at..place.document_at]
+    }
+
+    fn document(&self, number: usize) -> &[u8] {
+        let (part, place) = self.places[number];
+        &self.parts[part].bytes[place.document_at..place.end]
+    }
 }
 
 /// Entries in the order of the draw.
@@ -257,7 +310,7 @@ struct SampledEntries {
     population: Population,
     order: Permutation,
     drawn: u64,
-    found: Vec<Found>,
+    found: Drawn,
     /// Whether the entries are documents, which need not be read again.
     keeps_documents: bool,
     /// Behind the current entry in `found`.
@@ -272,13 +325,13 @@ struct SampledEntries {
 impl SampledEntries {
     /// Moves to the next entry of the draw.
     fn next_found(&mut self) -> Result<bool> {
-        if self.next >= self.found.len() {
-            self.found.clear();
+        if self.next >= self.found.places.len() {
+            self.found = Drawn::default();
             self.next = 0;
             self.draw_more()?;
         }
         self.next += 1;
-        Ok(self.next <= self.found.len())
+        Ok(self.next <= self.found.places.len())
     }
 
     fn draw_more(&mut self) -> Result<()> {
@@ -300,61 +353,61 @@ impl SampledEntries {
             .collect();
         self.drawn = end;
         let mut ranks = Vec::with_capacity(numbers.len());
-        self.found = vec![Found::default(); numbers.len()];
+        let size = numbers.len();
         self.next = 0;
+        let mut listed = DrawnPart::default();
         for (slot, number) in numbers.into_iter().enumerate() {
             match self.population.rank(number) {
                 Some(rank) => ranks.push((rank, slot)),
-                None => self.found[slot] = self.listed(number as usize)?,
+                None => self.read_listed(number as usize, slot, &mut listed)?,
             }
         }
         ranks.sort_unstable();
         let (keys, targets) = locate(summary, self.population.tree, &ranks);
-        for (slot, found) in self.read(&keys, &targets)? {
-            self.found[slot] = found;
-        }
+        let mut parts = self.read(&keys, &targets)?;
+        parts.push(listed);
+        self.found = Drawn::new(parts, size);
         Ok(())
     }
 
-    /// One of the entries that were looked at.
-    fn listed(&self, number: usize) -> Result<Found> {
-        let id = self.population.listed[number].clone();
+    /// Adds one of the entries that were looked at.
+    fn read_listed(&self, number: usize, slot: usize, part: &mut DrawnPart) -> Result<()> {
+        let id = &self.population.listed[number];
         let mut document = Vec::new();
         if self.keeps_documents {
-            let key = self.population.tree.key(&id);
+            let key = self.population.tree.key(id);
             let read = |bytes: &[u8]| document.extend_from_slice(bytes);
             self.snapshot.get(Family::Documents, &key, read)?;
         }
-        Ok(Found { id, document })
+        part.push(slot, id, &document);
+        Ok(())
     }
 
     /// The entries of targets, many of them as two halves.
-    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Found)>> {
+    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<DrawnPart>> {
         if targets.len() < PARALLEL_TARGETS {
-            return self.read_part(keys, targets);
+            return Ok(vec![self.read_part(keys, targets)?]);
         }
         let (low, high) = targets.split_at(targets.len() / 2);
         let (a, b) = parallel::join(|| self.read_part(keys, low), || self.read_part(keys, high));
-        let mut found = a?;
-        found.append(&mut b?);
-        Ok(found)
+        Ok(vec![a?, b?])
     }
 
-    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<(usize, Found)>> {
+    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<DrawnPart> {
         let mut walk = RankWalk::new(self);
-        let mut found = Vec::with_capacity(targets.len());
+        let mut part = DrawnPart::default();
         for target in targets {
             walk.go_to(target, &keys[target.start.clone()])?;
             let (key, value) = walk.scan.entry();
-            let id = self.population.id_of(key)?.to_vec();
-            let mut document = Vec::new();
+            let id = self.population.id_of(key)?;
             if self.keeps_documents {
                 RawDocument::from_bytes(value).map_err(corrupt_document)?;
-                document.extend_from_slice(value);
+                part.push(target.slot, id, value);
+            } else {
+                part.push(target.slot, id, &[]);
             }
-            found.push((target.slot, Found { id, document }));
         }
-        Ok(found)
+        Ok(part)
     }
 }
 
@@ -433,10 +486,10 @@ impl Rows for SampledEntries {
     }
 
     fn row(&self) -> Row<'_> {
-        let found = &self.found[self.next - 1];
+        let number = self.next - 1;
         Row {
-            id: &found.id,
-            document: RawDocument::from_bytes(&found.document)
+            id: self.found.id(number),
+            document: RawDocument::from_bytes(self.found.document(number))
                 .expect("documents are checked when they are kept"),
         }
     }
@@ -449,7 +502,7 @@ impl Entries for SampledEntries {
 
     fn entry(&self) -> Result<Entry<'_>> {
         Ok(Entry {
-            key: &self.found[self.next - 1].id,
+            key: self.found.id(self.next - 1),
             id_at: 0,
             value: &[],
         })

@@ -147,6 +147,10 @@ fn write_summaries(service: &Service, section: &mut DocumentWriter<'_>) {
         .int64("beingLearnt", number(stats.summaries.incomplete))
         .int64("entries", number(stats.summaries.entries))
         .int64("memoryBytes", number(stats.summaries.bytes))
+        .int64(
+            "rememberedPointsBytes",
+            number(stats.summaries.points_bytes),
+        )
         .string("atStart", stats.summaries_at_start);
 }
 

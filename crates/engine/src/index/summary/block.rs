@@ -1,13 +1,19 @@
 //! Consecutive key ranges with their numbers of entries, packed: about 20 bytes a range.
 
+use super::points::Points;
+
 /// Ranges side by side: each begins at its own first key and ends where the next begins.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     /// The first keys of all ranges, one behind the other.
     starts: Vec<u8>,
     /// Where each first key ends in `starts`.
     ends: Vec<u32>,
     counts: Vec<u32>,
+    /// The points of ranges that were looked into; empty, or one a range.
+    points: Vec<Option<Points>>,
+    /// The summary's number of changes when this block changed last.
+    pub changed_at: u64,
 }
 
 impl Block {
@@ -25,8 +31,35 @@ impl Block {
         self.counts[range]
     }
 
+    /// The number of entries of a range that is about to change.
     pub fn count_mut(&mut self, range: usize) -> &mut u32 {
+        if let Some(points) = self.points.get_mut(range) {
+            *points = None;
+        }
         &mut self.counts[range]
+    }
+
+    /// The points of a range, if they are known.
+    pub fn points(&self, range: usize) -> Option<&Points> {
+        self.points.get(range)?.as_ref()
+    }
+
+    pub fn set_points(&mut self, range: usize, points: Points) {
+        self.points.resize(self.ranges(), None);
+        self.points[range] = Some(points);
+    }
+
+    pub fn forget_points(&mut self) {
+        self.points = Vec::new();
+    }
+
+    /// Points that are known of all ranges.
+    pub fn points_known(&self) -> usize {
+        self.points
+            .iter()
+            .flatten()
+            .map(|points| points.len())
+            .sum()
     }
 
     /// Entries of several ranges together.
@@ -39,19 +72,12 @@ impl Block {
 
     /// The last range from `from` on that begins at or before `key`; `from` itself must.
     pub fn find(&self, from: usize, key: &[u8]) -> usize {
-        let (mut low, mut high) = (from, self.ranges());
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.start(middle) <= key {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        super::last_where(from, self.ranges(), |range| self.start(range) <= key)
     }
 
     pub fn insert(&mut self, at: usize, start: &[u8], count: u32) {
+        self.forget_points();
+        self.reserve(start.len());
         let offset = self.start_offset(at);
         self.starts.splice(offset..offset, start.iter().copied());
         self.ends.insert(at, length(offset));
@@ -62,6 +88,7 @@ impl Block {
 
     /// Joins a range with the one before it.
     pub fn join_with_previous(&mut self, range: usize) {
+        self.forget_points();
         self.counts[range - 1] += self.counts[range];
         let (from, to) = (self.start_offset(range), self.ends[range] as usize);
         self.starts.drain(from..to);
@@ -75,6 +102,7 @@ impl Block {
 
     /// Takes the ranges from `at` on away into a block of their own.
     pub fn split_off(&mut self, at: usize) -> Self {
+        self.forget_points();
         let offset = self.start_offset(at);
         let mut ends = self.ends.split_off(at);
         ends.iter_mut().for_each(|end| *end -= length(offset));
@@ -82,13 +110,19 @@ impl Block {
             starts: self.starts.split_off(offset),
             ends,
             counts: self.counts.split_off(at),
+            points: Vec::new(),
+            changed_at: self.changed_at,
         };
         self.starts.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.counts.shrink_to_fit();
         other
     }
 
     /// Adds the ranges of the block behind this one.
     pub fn append(&mut self, other: &Self) {
+        self.forget_points();
+        self.changed_at = self.changed_at.max(other.changed_at);
         let offset = length(self.starts.len());
         self.starts.extend_from_slice(&other.starts);
         self.ends.extend(other.ends.iter().map(|end| end + offset));
@@ -100,6 +134,18 @@ impl Block {
         size_of::<Self>()
             + self.starts.capacity()
             + 4 * (self.ends.capacity() + self.counts.capacity())
+    }
+
+    /// Makes room for one more range and few others: vectors that double would waste a third of the memory.
+    fn reserve(&mut self, start_bytes: usize) {
+        const RANGES: usize = 8;
+        if self.starts.capacity() - self.starts.len() < start_bytes {
+            self.starts.reserve_exact(RANGES * start_bytes.max(8));
+        }
+        if self.ends.len() == self.ends.capacity() {
+            self.ends.reserve_exact(RANGES);
+            self.counts.reserve_exact(RANGES);
+        }
     }
 
     fn start_offset(&self, range: usize) -> usize {

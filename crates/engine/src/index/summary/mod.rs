@@ -1,21 +1,23 @@
 //! How many entries lie in any range of keys of one tree, and which one is the k-th.
 //!
-//! A tree is cut into ranges of about fifty entries, and the exact number in each is kept. A count
+//! A tree is cut into ranges of about thirty entries, and the exact number in each is kept. A count
 //! of `[a, b)` is the sum of the ranges wholly inside and of what a short walk finds in the two ranges
 //! at the ends; the k-th entry is found by adding up ranges and a short walk in one. Writers tell every
 //! key that comes or goes. A range that grows crowded is cut again by walking it (see `recount`), and so
 //! is learnt a tree that was there before; until then what lies behind `unknown_from` is not known.
 //! Where keys are appended, new ranges begin at them without a walk.
 //!
-//! Memory: about 20 bytes a range, half a byte an entry. Keys are those of the tree without its
+//! Memory: about 20 bytes a range, at most a byte an entry. Keys are those of the tree without its
 //! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
 
 mod block;
 mod codec;
+mod points;
 mod recount;
 #[cfg(test)]
 mod tests;
 
+pub use points::{Point, Points, WalkedRange};
 pub use recount::{Span, Walked};
 
 use block::Block;
@@ -23,15 +25,15 @@ use recount::Recount;
 use std::ops::Range;
 
 /// A range with more entries than this is cut.
-const ENTRIES_MAX: u32 = 96;
+const ENTRIES_MAX: u32 = 64;
 /// Entries of a range that was just made; growing from here to [`ENTRIES_MAX`] pays for the walk.
-const ENTRIES_FRESH: u32 = 24;
+const ENTRIES_FRESH: u32 = 16;
 /// Where keys are appended a range is closed with this many, since it will hardly grow.
-const ENTRIES_APPENDED: u32 = 32;
+const ENTRIES_APPENDED: u32 = 16;
 /// Neighbours are joined up to this many entries.
-const ENTRIES_JOINED: u32 = 32;
+const ENTRIES_JOINED: u32 = 16;
 /// A block with fewer entries a range than this is compacted.
-const ENTRIES_SPARSE: u64 = 6;
+const ENTRIES_SPARSE: u64 = 4;
 /// Ranges of a block: a cut moves at most this many.
 const BLOCK_RANGES_MAX: usize = 128;
 
@@ -49,6 +51,8 @@ pub struct Summary {
     /// First keys of ranges to be cut.
     crowded: Vec<Vec<u8>>,
     recount: Option<Recount>,
+    /// Changes to ranges so far.
+    changes: u64,
 }
 
 /// A range: which block, and which in it.
@@ -125,7 +129,7 @@ pub struct Run {
 
 /// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
 /// walked to be counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Piece<'a> {
     /// The first key asked for.
     pub start: &'a [u8],
@@ -134,9 +138,11 @@ pub struct Piece<'a> {
     /// Entries of the whole range: there are not more in the piece.
     pub entries_max: u32,
     /// First key of the whole range.
-    range_start: &'a [u8],
-    /// First key behind it.
-    range_end: Option<&'a [u8]>,
+    pub range_start: &'a [u8],
+    /// First key behind it; `None` at the end of the tree.
+    pub range_end: Option<&'a [u8]>,
+    /// The points of the whole range, if they are remembered.
+    pub points: Option<&'a Points>,
 }
 
 impl Piece<'_> {
@@ -190,6 +196,7 @@ impl Summary {
             unknown_from: None,
             crowded: Vec::new(),
             recount: None,
+            changes: 0,
         }
     }
 
@@ -315,6 +322,28 @@ impl Summary {
         })
     }
 
+    /// Hands out what `[start, end)` takes of every range, whole ones too. `None` when part of it is
+    /// unknown.
+    pub fn pieces_from(
+        &self,
+        hint: &mut Hint,
+        start: &[u8],
+        end: &[u8],
+        piece: &mut dyn FnMut(Piece<'_>),
+    ) -> Option<()> {
+        if self.is_unknown_before(Some(end)) {
+            return None;
+        }
+        let mut place = self.find(hint.place, start);
+        hint.place = place;
+        while place.block < self.blocks.len() && self.start(place) < end {
+            let last = self.end(place).map_or(end, |behind| behind.min(end));
+            self.edge(place, start.max(self.start(place)), Some(last), piece);
+            place = self.next(place);
+        }
+        Some(())
+    }
+
     /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
     /// those that are not are handed out.
     fn whole_ranges(
@@ -327,9 +356,7 @@ impl Summary {
         if end.is_some_and(|end| end <= start) {
             return Some((Place::FIRST, Some(Place::FIRST)));
         }
-        if let Some(unknown) = &self.unknown_from
-            && end.is_none_or(|end| end > unknown.as_slice())
-        {
+        if self.is_unknown_before(end) {
             return None;
         }
         let first = self.find(hint.place, start);
@@ -368,6 +395,7 @@ impl Summary {
                 entries_max,
                 range_start: self.start(place),
                 range_end: self.end(place),
+                points: self.blocks[place.block].points(place.range),
             });
         }
     }
@@ -425,9 +453,25 @@ impl Summary {
             .is_some_and(|from| from.as_slice() <= key)
     }
 
+    /// Whether some of what lies before `end` is not known.
+    fn is_unknown_before(&self, end: Option<&[u8]>) -> bool {
+        self.unknown_from
+            .as_ref()
+            .is_some_and(|from| end.is_none_or(|end| end > from.as_slice()))
+    }
+
     /// Forgets everything: to be learnt anew.
     fn forget(&mut self) {
+        let changes = self.changes;
         *self = Self::unknown();
+        self.changes = changes;
+        self.note_change(0);
+    }
+
+    /// Notes that ranges of a block have changed.
+    fn note_change(&mut self, block: usize) {
+        self.changes += 1;
+        self.blocks[block].changed_at = self.changes;
     }
 
     /// The range that holds `key`, looked for from `from` on when it is not before that.
@@ -437,20 +481,12 @@ impl Summary {
         } else {
             Place::FIRST
         };
-        let is_in_later = |block: usize| {
-            self.blocks
-                .get(block)
-                .is_some_and(|block| block.start(0) <= key)
-        };
-        if !is_in_later(from.block + 1) {
-            let range = self.blocks[from.block].find(from.range, key);
-            return Place { range, ..from };
-        }
-        let later = &self.blocks[from.block + 1..];
-        let block = from.block + later.partition_point(|block| block.start(0) <= key);
+        let begins_before = |block: usize| self.blocks[block].start(0) <= key;
+        let block = last_where(from.block, self.blocks.len(), begins_before);
+        let first = if block == from.block { from.range } else { 0 };
         Place {
             block,
-            range: self.blocks[block].find(0, key),
+            range: self.blocks[block].find(first, key),
         }
     }
 
@@ -506,6 +542,7 @@ impl Summary {
     }
 
     fn change(&mut self, place: Place, by: i64) {
+        self.note_change(place.block);
         let count = self.blocks[place.block].count_mut(place.range);
         let changed = i64::from(*count) + by;
         *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
@@ -540,6 +577,7 @@ impl Summary {
         }
         let last = self.blocks.last_mut().expect("there is always a block");
         last.insert(last.ranges(), start, count);
+        self.note_change(self.blocks.len() - 1);
         *self.totals.last_mut().expect("there is a total a block") += u64::from(count);
     }
 
@@ -598,6 +636,32 @@ impl Summary {
         let total = self.totals.remove(first + 1);
         self.totals[first] += total;
     }
+}
+
+/// The last number of `from..end` for which `holds` is true, as it is for `from` and then for none behind
+/// the first for which it is not. What is near `from` is found in few steps.
+fn last_where(from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut step) = (from, 1);
+    let mut high = loop {
+        let next = low + step;
+        if next >= end {
+            break end;
+        }
+        if !holds(next) {
+            break next;
+        }
+        low = next;
+        step *= 2;
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// The shortest key that is greater than `before` and not greater than `key`, which is greater.

@@ -255,3 +255,78 @@ fn summaries_survive_encoding() {
     assert!(Summary::decode(&head, slices().skip(1)).is_none());
     assert!(Summary::decode(&head, slices().map(|block| &block[..block.len() - 1])).is_none());
 }
+
+#[test]
+fn the_last_number_that_holds_is_found_from_anywhere() {
+    for end in 1..20 {
+        for last in 0..end {
+            for from in 0..=last {
+                assert_eq!(last_where(from, end, |number| number <= last), last);
+            }
+        }
+    }
+}
+
+#[test]
+fn points_are_remembered_until_their_range_changes() {
+    let mut summary = Summary::empty();
+    let keys: Vec<[u8; 4]> = (0..10_000_u32).map(u32::to_be_bytes).collect();
+    summary.add(keys.iter().map(|key| &key[..]));
+    let known = |summary: &Summary| {
+        let mut known = Vec::new();
+        let (start, end) = (100_u32.to_be_bytes(), 200_u32.to_be_bytes());
+        let mut see = |piece: Piece<'_>| {
+            known.push((piece.points.is_some(), walked(&piece)));
+        };
+        summary
+            .pieces_from(&mut Hint::default(), &start, &end, &mut see)
+            .unwrap();
+        known
+    };
+    let walks = || {
+        known(&summary)
+            .into_iter()
+            .map(|(_, walked)| walked)
+            .collect()
+    };
+    let (first, second): (Vec<WalkedRange>, Vec<WalkedRange>) = (walks(), walks());
+    assert!(first.len() > 4 && known(&summary).iter().all(|(is_known, _)| !is_known));
+    let before = summary.changes();
+    summary.remember(first, before);
+    assert!(known(&summary).iter().all(|(is_known, _)| *is_known));
+    assert!(summary.points_bytes() >= 100 * size_of::<Point>());
+
+    let gone = 150_u32.to_be_bytes();
+    assert!(summary.remove([&gone[..]]));
+    let forgotten = || {
+        known(&summary)
+            .iter()
+            .filter(|(is_known, _)| !is_known)
+            .count()
+    };
+    assert_eq!(forgotten(), 1);
+    // What was walked before the change must not come back.
+    assert!(summary.clone().changes() > before);
+    summary.remember(second, before);
+    assert_eq!(
+        known(&summary)
+            .iter()
+            .filter(|(is_known, _)| !is_known)
+            .count(),
+        1
+    );
+}
+
+/// The range of a piece as a walk finds it.
+fn walked(piece: &Piece<'_>) -> WalkedRange {
+    let point = Point {
+        cell: 0,
+        lon: 0.0,
+        lat: 0.0,
+    };
+    WalkedRange {
+        start: piece.range_start.to_vec(),
+        end: piece.range_end.map(<[u8]>::to_vec),
+        points: vec![point; piece.entries_max as usize].into(),
+    }
+}

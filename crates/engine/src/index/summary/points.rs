@@ -1,0 +1,76 @@
+//! The points of ranges of a 2dsphere index that a count has looked into.
+//!
+//! The border of an area runs through a few hundred ranges, whose points have to be tested one by one.
+//! They are remembered until a write changes their range or the memory is wanted for others, so that the
+//! next area along the same border reads nothing.
+
+use super::{Place, Summary};
+use std::sync::Arc;
+
+/// Bytes of points that a summary remembers at most: so many an entry, but no more than in all.
+const BYTES_AN_ENTRY: u64 = 4;
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// A range with more points is not remembered: it waits to be cut.
+const POINTS_MAX: usize = 1_024;
+
+/// The point of an entry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Its leaf cell.
+    pub cell: u64,
+    /// Degrees of longitude, exactly as stored.
+    pub lon: f64,
+    /// Degrees of latitude, exactly as stored.
+    pub lat: f64,
+}
+
+/// The points of all entries of a range, in the order of their cells.
+pub type Points = Arc<[Point]>;
+
+/// A range that was walked at some point in time.
+#[derive(Debug)]
+pub struct WalkedRange {
+    /// The range's first key.
+    pub start: Vec<u8>,
+    /// The first key behind it; `None` at the end of the tree.
+    pub end: Option<Vec<u8>>,
+    /// What it held.
+    pub points: Points,
+}
+
+impl Summary {
+    /// How often the summary has changed: to be noted with the point in time of a walk.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Remembers what a walk found; ranges that have changed since `changes` are left out.
+    pub fn remember(&mut self, walked: Vec<WalkedRange>, changes: u64) {
+        let limit = BYTES_MAX.min(self.entries() * BYTES_AN_ENTRY);
+        let new: usize = walked.iter().map(|range| range.points.len()).sum();
+        let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
+        let bytes = (new + known) as u64 * size_of::<Point>() as u64;
+        if bytes > limit {
+            self.blocks
+                .iter_mut()
+                .for_each(|block| block.forget_points());
+        }
+        let mut place = Place::FIRST;
+        for range in walked {
+            place = self.find(place, &range.start);
+            let is_same = self.start(place) == range.start.as_slice()
+                && self.end(place) == range.end.as_deref()
+                && self.count_at(place) as usize == range.points.len();
+            let block = &mut self.blocks[place.block];
+            if is_same && block.changed_at <= changes && range.points.len() <= POINTS_MAX {
+                block.set_points(place.range, range.points);
+            }
+        }
+    }
+
+    /// Bytes of points that are remembered, about.
+    pub fn points_bytes(&self) -> usize {
+        let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
+        known * size_of::<Point>()
+    }
+}
