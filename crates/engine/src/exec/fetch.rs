@@ -18,6 +18,8 @@ const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
 /// A batch holds about this many bytes of documents at most.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// So much where every document is wanted: the more are read at once, the more are neighbours.
+const WANTED_BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
 const PARALLEL_BATCH: usize = 256;
 
@@ -26,9 +28,15 @@ const WALK_BATCH: usize = 128;
 /// A document this many steps away is looked for instead of walked to.
 const WALK_STEPS: usize = 10;
 /// One key in this many may have to be looked for before the walk is given up.
-const WALK_KEYS_A_SEEK: usize = 8;
+const WALK_KEYS_A_SEEK: usize = 4;
 /// Keys that may have to be looked for at the beginning.
 const WALK_SEEKS_FREE: usize = 4;
+
+/// A document this far ahead is fetched from memory while others are copied.
+const TOUCH_AHEAD: usize = 6;
+/// Of a longer document the processor guesses the rest.
+const TOUCHED_LINES: usize = 8;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Reads the documents of index entries; documents whose entry is not certain are tested.
 pub struct FetchRows {
@@ -75,9 +83,9 @@ impl FetchRows {
         context: Context,
     ) -> Self {
         // More than is wanted would be read in vain.
-        let largest = match wanted {
-            Some(_) => usize::MAX,
-            None => LARGEST_BATCH,
+        let (bytes, largest) = match wanted {
+            Some(_) => (WANTED_BATCH_BYTES, usize::MAX),
+            None => (BATCH_BYTES, LARGEST_BATCH),
         };
         Self {
             entries,
@@ -86,7 +94,7 @@ impl FetchRows {
             recheck,
             context,
             batch_size: FIRST_BATCH,
-            batch_max: (BATCH_BYTES / mean_document_bytes.max(1)).clamp(1, largest),
+            batch_max: (bytes / mean_document_bytes.max(1)).clamp(1, largest),
             wanted,
             exhausted: false,
             keys: Vec::new(),
@@ -123,7 +131,11 @@ impl FetchRows {
 
     fn next_batch_size(&mut self) -> usize {
         let size = match self.wanted {
-            Some(wanted) => usize::try_from(wanted).unwrap_or(usize::MAX).max(1),
+            // Batches of one size: a short last one would find fewer neighbours.
+            Some(wanted) => {
+                let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).max(1);
+                wanted.div_ceil(wanted.div_ceil(self.batch_max))
+            }
             None => self.batch_size,
         };
         self.batch_size = (self.batch_size * 4).min(self.batch_max);
@@ -153,8 +165,6 @@ impl FetchRows {
         for ((key, certain), place) in requests.iter().zip(places) {
             // An entry without its document would be corruption; `check` finds it, a query skips it.
             if let Some(document) = place {
-                RawDocument::from_bytes(&self.parts[document.part][document.range.clone()])
-                    .map_err(corrupt_document)?;
                 self.fetched.push(Fetched {
                     id: key.start + 4..key.end,
                     document,
@@ -163,6 +173,17 @@ impl FetchRows {
             }
         }
         Ok(())
+    }
+
+    /// Has the processor fetch a document that comes soon: they lie in another order than they are lent.
+    fn touch_ahead(&self) {
+        if let Some(Fetched { document, .. }) = self.fetched.get(self.position + TOUCH_AHEAD) {
+            let bytes = &self.parts[document.part][document.range.clone()];
+            let lines = bytes.iter().step_by(CACHE_LINE_BYTES).take(TOUCHED_LINES);
+            lines.for_each(|byte| {
+                std::hint::black_box(*byte);
+            });
+        }
     }
 
     fn is_match(&self, fetched: &Fetched) -> Result<bool> {
@@ -175,7 +196,7 @@ impl FetchRows {
     fn document(&self, fetched: &Fetched) -> &RawDocument {
         let Place { part, range } = &fetched.document;
         RawDocument::from_bytes(&self.parts[*part][range.clone()])
-            .expect("read has checked the document")
+            .expect("documents are checked when they are read")
     }
 }
 
@@ -218,10 +239,15 @@ impl Part {
     }
 
     /// Adds the document of the next key, if there is one.
-    fn push(&mut self, document: Option<&[u8]>) {
+    fn push(&mut self, document: Option<&[u8]>) -> Result<()> {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(document.unwrap_or_default());
+        if let Some(document) = document {
+            // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
+            RawDocument::from_bytes(document).map_err(corrupt_document)?;
+            self.bytes.extend_from_slice(document);
+        }
         self.ranges.push(document.map(|_| start..self.bytes.len()));
+        Ok(())
     }
 }
 
@@ -244,8 +270,13 @@ fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
         return Ok(part);
     }
     let mut part = Part::new(keys.len());
-    snapshot.multi_get(Family::Documents, keys, &mut |_, value| part.push(value))?;
-    Ok(part)
+    let mut pushed = Ok(());
+    snapshot.multi_get(Family::Documents, keys, &mut |_, value| {
+        if pushed.is_ok() {
+            pushed = part.push(value);
+        }
+    })?;
+    pushed.map(|()| part)
 }
 
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
@@ -273,7 +304,7 @@ fn walk_neighbours(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Option<Part>> 
             is_on_entry = scan.advance()?;
         }
         let found = is_on_entry && scan.entry().0 == *key;
-        part.push(found.then(|| scan.entry().1));
+        part.push(found.then(|| scan.entry().1))?;
     }
     Ok(Some(part))
 }
@@ -290,6 +321,7 @@ impl Rows for FetchRows {
                 continue;
             }
             self.position += 1;
+            self.touch_ahead();
             if self.is_match(&self.fetched[self.position - 1])? {
                 if let Some(wanted) = &mut self.wanted {
                     *wanted = wanted.saturating_sub(1);
@@ -339,7 +371,7 @@ mod tests {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let walked = walk_neighbours(&snapshot, &keys).unwrap().unwrap();
             let mut single = Part::new(keys.len());
-            let mut read = |_: usize, value: Option<&[u8]>| single.push(value);
+            let mut read = |_: usize, value: Option<&[u8]>| single.push(value).unwrap();
             snapshot
                 .multi_get(Family::Documents, &keys, &mut read)
                 .unwrap();
