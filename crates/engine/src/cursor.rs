@@ -60,6 +60,15 @@ impl Query {
         Self::new(Source::Rows(rows))
     }
 
+    /// A query that has found one document.
+    pub(crate) fn from_document(document: RawDocumentBuf) -> Self {
+        Self {
+            current: Some(document),
+            held: true,
+            ..Self::from_documents(Vec::new())
+        }
+    }
+
     /// A query over documents that are there already.
     pub fn from_documents(documents: Vec<RawDocumentBuf>) -> Self {
         Self::new(Source::Documents(Box::new(documents.into_iter().map(Ok))))

@@ -24,7 +24,7 @@ impl Namespace {
     /// `InvalidNamespace` (73) for names MongoDB refuses.
     pub fn new(database: &str, collection: &str) -> Result<Self> {
         check_database_name(database)?;
-        let whole = format!("{database}.{collection}");
+        let whole = || format!("{database}.{collection}");
         if collection.starts_with('.') {
             return Err(Error::new(
                 Code::InvalidNamespace,
@@ -35,7 +35,7 @@ impl Namespace {
         if bad {
             return Err(Error::new(
                 Code::InvalidNamespace,
-                format!("Invalid namespace specified '{whole}'"),
+                format!("Invalid namespace specified '{}'", whole()),
             ));
         }
         if collection.contains('$') {
@@ -44,11 +44,12 @@ impl Namespace {
                 format!("Invalid collection name: {collection}"),
             ));
         }
-        if whole.len() > NAMESPACE_BYTES_MAX {
+        if database.len() + 1 + collection.len() > NAMESPACE_BYTES_MAX {
             return Err(Error::new(
                 Code::InvalidNamespace,
                 format!(
-                    "Fully qualified namespace is too long. Namespace: {whole} Max: {NAMESPACE_BYTES_MAX}"
+                    "Fully qualified namespace is too long. Namespace: {} Max: {NAMESPACE_BYTES_MAX}",
+                    whole()
                 ),
             ));
         }

@@ -231,6 +231,11 @@ impl Engine {
         })
     }
 
+    /// Whether a collection exists.
+    pub fn has_collection(&self, namespace: &Namespace) -> bool {
+        self.catalog.get(namespace).is_some()
+    }
+
     /// The specifications of a collection's indexes, `_id` first.
     ///
     /// # Errors

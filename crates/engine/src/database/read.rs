@@ -10,8 +10,10 @@ use crate::exec::{self, Context, Rows, Sample, SampleSize};
 use crate::namespace::Namespace;
 use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
-use crate::storage::{Snapshot, Store};
-use bson::raw::RawDocument;
+use crate::storage::{Family, Snapshot, Store};
+use bson::RawBsonRef;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use meridian_value::key::{self, Direction, TypeBits};
 use std::sync::Arc;
 
 /// A plan together with what it runs on.
@@ -80,12 +82,31 @@ impl Engine {
     /// # Errors
     /// What the filter, projection, sort and hint refuse.
     pub fn find(&self, namespace: &Namespace, request: &FindRequest<'_>) -> Result<Query> {
+        if let Some(id) = only_id(request) {
+            return self.find_by_id(namespace, id);
+        }
         let spec = query_spec(request)?;
         let Some(prepared) = self.prepare(namespace, spec)? else {
             return Ok(Query::from_documents(Vec::new()));
         };
         let rows = prepared.rows()?;
         Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
+    }
+
+    /// The document with this `_id`: one read of the present state needs neither plan nor snapshot.
+    fn find_by_id(&self, namespace: &Namespace, id: RawBsonRef<'_>) -> Result<Query> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(Query::from_documents(Vec::new()));
+        };
+        let mut key = collection.documents.prefix().to_vec();
+        key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
+        let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
+        match self.store.get(Family::Documents, &key, read)? {
+            Some(document) => Ok(Query::from_document(
+                document.map_err(exec::corrupt_document)?,
+            )),
+            None => Ok(Query::from_documents(Vec::new())),
+        }
     }
 
     /// The exact number of documents that match.
@@ -147,6 +168,32 @@ impl Engine {
             None => Ok(exec::nothing()),
         }
     }
+}
+
+/// The `_id` of a find for one document and nothing else; `None` where an operator may be meant, or more
+/// is to be done than to read it.
+fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
+    let asks_more = request.projection.is_some()
+        || request.sort.is_some()
+        || request.hint.is_some()
+        || request.variables.is_some()
+        || request.skip > 0;
+    let mut fields = request.filter.iter();
+    let (name, id) = fields.next()?.ok()?;
+    if asks_more || name.as_str() != "_id" || fields.next().is_some() {
+        return None;
+    }
+    let is_plain = matches!(
+        id,
+        RawBsonRef::ObjectId(_)
+            | RawBsonRef::String(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::Double(_)
+            | RawBsonRef::DateTime(_)
+            | RawBsonRef::Binary(_)
+    );
+    is_plain.then_some(id)
 }
 
 /// What a find asks for, parsed.

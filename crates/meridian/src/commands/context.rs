@@ -80,7 +80,7 @@ impl<'a> Context<'a> {
 
     /// Whether a collection exists.
     pub fn exists(&self, namespace: &Namespace) -> bool {
-        self.engine().list_indexes(namespace).is_ok()
+        self.engine().has_collection(namespace)
     }
 
     /// The documents of a field that may be an array in the body or a document sequence.

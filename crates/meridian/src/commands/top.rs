@@ -55,7 +55,7 @@ impl Usage {
             return;
         };
         let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
-        let name = format!("{database}.{collection}");
+        let name = [database, ".", collection].concat();
         let mut collections = self.0.lock();
         if collections.len() >= COLLECTIONS_MAX && !collections.contains_key(&name) {
             return;
