@@ -6,8 +6,7 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Document, doc, rawdoc};
 use meridian_engine::index::{Existing, IndexSpec};
 use meridian_engine::{
-    Code, Durability, Engine, ExplainRequest, FindRequest, InsertOptions, Namespace,
-    UpdateStatement, Verbosity,
+    Code, Engine, ExplainRequest, FindRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
 use std::sync::Arc;
 
@@ -130,18 +129,7 @@ fn explain(engine: &Engine, request: &FindRequest<'_>) -> (Vec<String>, Document
 }
 
 fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
-    let statement = UpdateStatement {
-        filter,
-        update: RawBsonRef::Document(update),
-        multi: true,
-        upsert: false,
-        array_filters: Vec::new(),
-        hint: None,
-        variables: None,
-        constants: None,
-        bypass_validation: false,
-        durability: Durability::Buffered,
-    };
+    let statement = UpdateStatement::new(filter, update);
     engine.update(&namespace(), &statement).unwrap();
 }
 

@@ -77,29 +77,12 @@ fn create_indexes(engine: &Engine) {
 }
 
 fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
-    let statement = UpdateStatement {
-        filter,
-        update: bson::RawBsonRef::Document(update),
-        multi: true,
-        upsert: false,
-        array_filters: Vec::new(),
-        hint: None,
-        variables: None,
-        constants: None,
-        bypass_validation: false,
-        durability: Durability::Buffered,
-    };
+    let statement = UpdateStatement::new(filter, update);
     engine.update(&namespace(), &statement).unwrap();
 }
 
 fn delete(engine: &Engine, filter: &RawDocument) {
-    let statement = DeleteStatement {
-        filter,
-        limit_one: false,
-        hint: None,
-        variables: None,
-        durability: Durability::Buffered,
-    };
+    let statement = DeleteStatement::new(filter);
     engine.delete(&namespace(), &statement).unwrap();
 }
 

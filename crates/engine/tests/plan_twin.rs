@@ -8,8 +8,8 @@ mod covered;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, RawArrayBuf, rawdoc};
 use meridian_engine::{
-    CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions,
-    Namespace, UpdateStatement,
+    CountRequest, DeleteStatement, Engine, EngineOptions, FindRequest, InsertOptions, Namespace,
+    UpdateStatement,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -224,25 +224,14 @@ fn change_some(engine: &Engine, random: &mut ChaCha8Rng) {
         let mut update = RawDocumentBuf::new();
         update.append(bson::cstr!("$set"), set);
         let statement = UpdateStatement {
-            filter: &filter,
-            update: bson::RawBsonRef::Document(&update),
             multi: random.random(),
-            upsert: false,
-            array_filters: Vec::new(),
-            hint: None,
-            variables: None,
-            constants: None,
-            bypass_validation: false,
-            durability: Durability::Buffered,
+            ..UpdateStatement::new(&filter, &update)
         };
         engine.update(&namespace(), &statement).unwrap();
         let doomed = rawdoc! { "_id": random.random_range(0..DOCUMENTS) };
         let statement = DeleteStatement {
-            filter: &doomed,
             limit_one: true,
-            hint: None,
-            variables: None,
-            durability: Durability::Buffered,
+            ..DeleteStatement::new(&doomed)
         };
         engine.delete(&namespace(), &statement).unwrap();
     }

@@ -159,6 +159,22 @@ impl Accumulator {
         }
     }
 
+    /// Whether the field only counts documents: `$count`, or `$sum` of a whole number.
+    pub(super) fn counts(&self) -> bool {
+        match self.kind {
+            Kind::Count => true,
+            Kind::Sum => match self.argument.constant() {
+                Some(Value::Raw(RawBsonRef::Int32(_) | RawBsonRef::Int64(_))) => true,
+                // Shells send 1 as a double; a product of small whole numbers is exact.
+                Some(Value::Raw(RawBsonRef::Double(value))) => {
+                    value.fract() == 0.0 && value.abs() <= 1000.0
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// What a new group begins with. The context's document is the group's key as `_id`.
     pub fn begin(&self, count: Option<usize>) -> State {
         match self.kind {
@@ -369,6 +385,21 @@ impl State {
                 let top = matches!(accumulator.kind, Kind::Top | Kind::TopN);
                 add_ranked(entries, *count, top, ranked_key(sort, document)?, output)
             }
+        }
+    }
+
+    /// Takes one value for so many documents; for accumulators that only count.
+    pub(super) fn add_times(&mut self, value: &Value<'_>, times: u64) {
+        match self {
+            State::Count(count) => *count += i64::try_from(times).unwrap_or(i64::MAX),
+            State::Sum(sum) => {
+                if let Value::Raw(raw) = value
+                    && let Some(number) = Number::from_raw(*raw)
+                {
+                    sum.add_times(number, times);
+                }
+            }
+            _ => unreachable!("only accumulators that count are asked"),
         }
     }
 

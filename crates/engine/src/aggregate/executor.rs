@@ -394,7 +394,11 @@ impl Step {
 /// The largest document a `$facet` may make, as any other.
 const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
-fn facet_document(
+/// The document of a `$facet`: what each executor still gives, by name.
+///
+/// # Errors
+/// 10334 when it is too large, and those of the stages.
+pub fn facet_document(
     names: Vec<String>,
     executors: Vec<Executor>,
     limits: &Limits,

@@ -102,6 +102,49 @@ impl Group {
         &self.specification
     }
 
+    /// The expressions that the key is made of.
+    pub(super) fn key_nodes(&self) -> Vec<&Node> {
+        match &self.key {
+            Key::Parts(parts) => parts.iter().map(|(_, node)| node).collect(),
+            Key::Whole(node) => vec![node],
+        }
+    }
+
+    /// Appends the bytes by which the groups of documents are told apart.
+    ///
+    /// # Errors
+    /// Those of the key's expressions.
+    pub(super) fn encode_key(
+        &self,
+        document: &RawDocument,
+        variables: &Variables,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut context = Context::new(document, variables);
+        prefetch(&self.fields, &mut context)?;
+        self.encode_key_in(&mut context, out)
+    }
+
+    fn encode_key_in<'c>(&'c self, context: &mut Context<'c>, out: &mut Vec<u8>) -> Result<()> {
+        match &self.key {
+            Key::Parts(parts) => {
+                for (_, node) in parts {
+                    group_key::encode(&node.evaluate(context)?, out)?;
+                }
+                Ok(())
+            }
+            Key::Whole(node) => {
+                let value = node.evaluate(context)?;
+                let value = if value.is_missing() {
+                    Value::NULL
+                } else {
+                    value
+                };
+                group_key::encode(&value, out)
+            }
+        }
+    }
+
     /// The fields read.
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();
@@ -180,39 +223,42 @@ impl Groups {
             limits,
         } = self;
         let mut context = Context::new(document, variables);
-        prefetch(&group.fields, &mut context)?;
-        key.clear();
-        match &group.key {
-            Key::Parts(parts) => {
-                for (_, node) in parts {
-                    group_key::encode(&node.evaluate(&mut context)?, key)?;
-                }
-            }
-            Key::Whole(node) => {
-                let value = node.evaluate(&mut context)?;
-                let value = if value.is_missing() {
-                    Value::NULL
-                } else {
-                    value
-                };
-                group_key::encode(&value, key)?;
-            }
-        }
-        let place = match table.places.get(&key[..]) {
-            Some(place) => *place as usize,
-            None => table.begin(group, key, &mut context)?,
-        };
+        let place = table.place(group, key, &mut context)?;
         let width = group.accumulators.len();
         let states = &mut table.states[place * width..(place + 1) * width];
         for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
             let value = accumulator.argument.evaluate(&mut context)?;
             table.bytes += state.add(accumulator, &value, document)?;
         }
-        limits.check(table.bytes, || {
-            "Exceeded memory limit for $group, but didn't allow external sort. Pass \
-             allowDiskUse:true to opt in."
-                .into()
-        })
+        limits.check(table.bytes, too_large)
+    }
+
+    /// Takes so many documents at once, all of which have `document`'s key. For accumulators that only
+    /// count: see [`Accumulator::counts`].
+    ///
+    /// # Errors
+    /// As [`Groups::push`].
+    pub fn push_times(
+        &mut self,
+        document: &RawDocument,
+        times: u64,
+        variables: &Variables,
+    ) -> Result<()> {
+        let Self {
+            group,
+            table,
+            key,
+            limits,
+        } = self;
+        let mut context = Context::new(document, variables);
+        let place = table.place(group, key, &mut context)?;
+        let width = group.accumulators.len();
+        let states = &mut table.states[place * width..(place + 1) * width];
+        for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
+            let value = accumulator.argument.evaluate(&mut context)?;
+            state.add_times(&value, times);
+        }
+        limits.check(table.bytes, too_large)
     }
 
     /// The groups as documents, in the order they were first met.
@@ -234,7 +280,28 @@ impl Groups {
     }
 }
 
+fn too_large() -> String {
+    "Exceeded memory limit for $group, but didn't allow external sort. Pass allowDiskUse:true to opt in."
+        .into()
+}
+
 impl Table {
+    /// The place of a document's group, which may be new.
+    fn place<'c>(
+        &mut self,
+        group: &'c Group,
+        key: &mut Vec<u8>,
+        context: &mut Context<'c>,
+    ) -> Result<usize> {
+        prefetch(&group.fields, context)?;
+        key.clear();
+        group.encode_key_in(context, key)?;
+        match self.places.get(&key[..]) {
+            Some(place) => Ok(*place as usize),
+            None => self.begin(group, key, context),
+        }
+    }
+
     /// A new group.
     fn begin<'c>(
         &mut self,

@@ -12,6 +12,7 @@
 
 mod accumulator;
 mod bucket;
+mod counting;
 mod dependencies;
 mod executor;
 mod expression;
@@ -25,6 +26,7 @@ mod sum;
 #[cfg(test)]
 mod tests;
 mod time;
+mod time_bins;
 mod time_parse;
 mod time_text;
 mod transform;
@@ -33,10 +35,11 @@ mod value;
 
 pub use accumulator::{Accumulator, Kind as AccumulatorKind};
 pub use bucket::BucketAuto;
+pub use counting::{CountingGroup, Stretches};
 pub use dependencies::FieldSet;
-pub use executor::{Executor, Limits, run};
+pub use executor::{Executor, Limits, facet_document, run};
 pub use expression::{Expression, VariableScope, Variables};
-pub use group::Group;
+pub use group::{Group, Groups};
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
 pub use pipeline::{Pipeline, dependencies};
 pub use replace_root::ReplaceRoot;

@@ -52,6 +52,23 @@ impl Sum {
         }
     }
 
+    /// Adds a whole number so many times; exact for doubles as long as the product is.
+    pub fn add_times(&mut self, number: Number, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.add(number);
+        let more = times - 1;
+        self.count += more;
+        match number {
+            Number::Int32(value) => self.integers += i128::from(value) * i128::from(more),
+            Number::Int64(value) => self.integers += i128::from(value) * i128::from(more),
+            #[allow(clippy::cast_precision_loss)]
+            Number::Double(value) => self.add_double(value * more as f64),
+            Number::Decimal(_) => unreachable!("decimals are added one by one"),
+        }
+    }
+
     #[inline]
     fn add_double(&mut self, value: f64) {
         if !value.is_finite() {

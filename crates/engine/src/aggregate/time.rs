@@ -298,7 +298,7 @@ pub fn parse_day_of_week(text: &str) -> Option<i64> {
 }
 
 /// Where `$dateTrunc` counts bins from: 2000-01-01, a Saturday.
-const REFERENCE_DAYS: i64 = 10_957;
+pub(super) const REFERENCE_DAYS: i64 = 10_957;
 
 /// The start of the bin an instant lies in. `week_start` is 1 (Monday) to 7 (Sunday).
 pub fn truncate(millis: i64, unit: Unit, bin: i64, zone: &Zone, week_start: i64) -> i64 {

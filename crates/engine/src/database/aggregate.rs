@@ -1,14 +1,11 @@
-//! `aggregate`: what the storage can answer is planned, the stages behind it are run, `$out` and
-//! `$merge` are written.
+//! `aggregate`: what the storage can answer is planned, or counted (see `counting`), the stages behind it
+//! are run, and what `$out` and `$merge` are to write is written (see `output`).
 
 use super::Engine;
 use super::read::everything;
-use super::requests::{
-    AggregateRequest, AggregateTarget, CountRequest, FindRequest, parse_context,
-};
+use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
 use crate::aggregate::{
-    Executor, FieldSet, Limits, Merge, Out, Pipeline, Stage, VariableScope, Variables, WhenMatched,
-    WhenNotMatched, dependencies,
+    Executor, FieldSet, Limits, Pipeline, Stage, VariableScope, Variables, dependencies,
 };
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
@@ -16,17 +13,10 @@ use crate::exec::{Rows, SampleSize};
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};
 use crate::query::{Filter, Sort};
-use crate::write::{Change, Durability, InsertOptions};
-use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Documents that `$out` writes in one commit.
-const OUT_BATCH: usize = 1_000;
-/// Collections that `$out` fills before they take their name begin so; leftovers are removed at start.
-pub(super) const OUT_PREFIX: &str = "tmp.agg_out.";
 
 /// A pipeline, split into what is planned and what is run on the rows.
 pub(crate) struct Split {
@@ -70,43 +60,44 @@ impl Engine {
         };
         if let Some(source) = pipeline.stages.first().filter(|stage| stage.is_source()) {
             let documents = self.source_documents(namespace, source)?;
-            return run(
-                documents,
-                pipeline.stages[1..].to_vec(),
-                request.allow_disk_use,
-            );
+            return run(documents, &pipeline.stages[1..], request.allow_disk_use);
         }
         let split = split(pipeline, request)?;
         if let Some(shape) = &split.count_as {
             return self.counted(namespace, &split, shape, request);
         }
-        let query = match self.prepare(namespace, split.spec)? {
-            Some(prepared) => {
-                let drawn = prepared.sample(split.sample)?;
-                let (rows, stages) = match drawn {
-                    Some(sample) => (sample.rows, &split.stages[1..]),
-                    None => (prepared.rows()?, &split.stages[..]),
-                };
-                over_rows(rows, stages, request.allow_disk_use)?
-            }
-            None => over_rows(
-                crate::exec::nothing(),
-                &split.stages,
-                request.allow_disk_use,
-            )?,
+        let Split {
+            spec,
+            stages,
+            output,
+            sample,
+            ..
+        } = split;
+        let query = match self.count_groups(namespace, &spec, &stages, request.allow_disk_use)? {
+            Some(counted) => counted,
+            None => self.stream(namespace, spec, &stages, sample, request.allow_disk_use)?,
         };
-        match split.output {
+        match output {
             None => Ok(query),
-            Some(Stage::Out(out)) => self
-                .write_out(namespace, &out, query, request)
-                .map_err(while_writing),
-            Some(Stage::Merge(merge)) => self
-                .write_merge(namespace, &merge, query, request)
-                .map_err(while_writing),
-            Some(other) => Err(Error::not_implemented(format!(
-                "the output stage {}",
-                other.name()
-            ))),
+            Some(output) => self.write_output(namespace, &output, query, request),
+        }
+    }
+
+    /// Runs the stages over what the plan finds.
+    fn stream(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+        stages: &[Stage],
+        sample: Option<SampleSize>,
+        allow_disk_use: bool,
+    ) -> Result<Query> {
+        let Some(prepared) = self.prepare(namespace, spec)? else {
+            return over_rows(crate::exec::nothing(), stages, allow_disk_use);
+        };
+        match prepared.sample(sample)? {
+            Some(sample) => over_rows(sample.rows, &stages[1..], allow_disk_use),
+            None => over_rows(prepared.rows()?, stages, allow_disk_use),
         }
     }
 
@@ -144,215 +135,6 @@ impl Engine {
             Err(_) => answer.append(name, count),
         }
         Ok(Query::from_documents(vec![answer]))
-    }
-
-    /// Fills a collection of its own and gives it the target's name, indexes and options in one step.
-    fn write_out(
-        &self,
-        source: &Namespace,
-        out: &Out,
-        mut query: Query,
-        request: &AggregateRequest<'_>,
-    ) -> Result<Query> {
-        let database = out.database.as_deref().unwrap_or(&source.database);
-        let target = Namespace::new(database, &out.collection)?;
-        let temporary = Namespace::new(database, &format!("{OUT_PREFIX}{}", ObjectId::new()))?;
-        let existing = self.catalog.get(&target);
-        let options = existing
-            .as_ref()
-            .map_or_else(Default::default, |old| old.options.as_ref().clone());
-        self.catalog.create(&temporary, options)?;
-        let filled = (|| {
-            if let Some(old) = &existing {
-                let specs = old
-                    .ready_indexes()
-                    .map(|index| index.spec.clone())
-                    .collect();
-                self.writer.build_indexes(&temporary, specs, &mut |_| ())?;
-            }
-            self.insert_all(&temporary, &mut query, request.bypass_validation)?;
-            self.catalog.rename(&temporary, &target, true)
-        })();
-        if let Err(error) = filled {
-            self.catalog.remove(&temporary)?;
-            return Err(error);
-        }
-        self.cursors.kill_namespace(&target);
-        self.writer.settle(request.durability)?;
-        Ok(Query::from_documents(Vec::new()))
-    }
-
-    fn insert_all(
-        &self,
-        target: &Namespace,
-        query: &mut Query,
-        bypass_validation: bool,
-    ) -> Result<()> {
-        let options = InsertOptions {
-            ordered: true,
-            bypass_validation,
-            durability: Durability::Buffered,
-        };
-        loop {
-            let mut batch: Vec<RawDocumentBuf> = Vec::new();
-            let done = query.fill(Some(OUT_BATCH), usize::MAX, &mut |document| {
-                batch.push(document.to_owned())
-            })?;
-            let documents: Vec<&RawDocument> = batch.iter().map(AsRef::as_ref).collect();
-            let outcome = self.writer.insert(target, &documents, &options)?;
-            if let Some(failure) = outcome.errors.into_iter().next() {
-                return Err(failure.error);
-            }
-            if done {
-                return Ok(());
-            }
-        }
-    }
-
-    fn write_merge(
-        &self,
-        source: &Namespace,
-        merge: &Merge,
-        mut query: Query,
-        request: &AggregateRequest<'_>,
-    ) -> Result<Query> {
-        let database = merge.database.as_deref().unwrap_or(&source.database);
-        let target = Namespace::new(database, &merge.collection)?;
-        self.check_merge_fields(&target, merge)?;
-        self.catalog.get_or_create(&target)?;
-        let variables = Variables::new(DateTime::now());
-        let mut found = None;
-        while let Some(document) = query.next_document()? {
-            let document = document.to_owned();
-            let merged = self.merge_one(
-                &target,
-                merge,
-                &document,
-                &variables,
-                request.bypass_validation,
-            );
-            match merged {
-                // As in MongoDB, the others are inserted all the same.
-                Err(error)
-                    if error.code == Code::DuplicateKey
-                        && matches!(merge.when_matched, WhenMatched::Fail) =>
-                {
-                    found.get_or_insert(error);
-                }
-                merged => merged?,
-            }
-        }
-        if let Some(error) = found {
-            return Err(error);
-        }
-        self.writer.settle(request.durability)?;
-        Ok(Query::from_documents(Vec::new()))
-    }
-
-    /// `on` must be what a unique index guards, or two documents could match.
-    fn check_merge_fields(&self, target: &Namespace, merge: &Merge) -> Result<()> {
-        let Some(on) = &merge.on else { return Ok(()) };
-        let mut wanted: Vec<&str> = on.iter().map(String::as_str).collect();
-        wanted.sort_unstable();
-        let guarded = wanted == ["_id"]
-            || self.catalog.get(target).is_some_and(|collection| {
-                collection.ready_indexes().any(|index| {
-                    let mut own: Vec<&str> = index
-                        .spec
-                        .key
-                        .iter()
-                        .map(|(path, _)| path.as_str())
-                        .collect();
-                    own.sort_unstable();
-                    index.spec.unique && index.spec.partial_filter.is_none() && own == wanted
-                })
-            });
-        if guarded {
-            return Ok(());
-        }
-        Err(Error::location(
-            51183,
-            "Cannot find index to verify that join fields will be unique",
-        ))
-    }
-
-    fn merge_one(
-        &self,
-        target: &Namespace,
-        merge: &Merge,
-        document: &RawDocument,
-        variables: &Variables,
-        bypass_validation: bool,
-    ) -> Result<()> {
-        if matches!(merge.when_matched, WhenMatched::Fail) {
-            return self.merge_new(target, document, bypass_validation);
-        }
-        let filter = merge_filter(merge, document)?;
-        let parsed = Filter::parse(&filter)?;
-        let find = FindRequest::new(&filter);
-        let decide = |existing: &RawDocument| {
-            if !parsed.matches(existing)? {
-                return Ok(None);
-            }
-            merged(merge, existing, document, variables).map(Some)
-        };
-        // A document that appears between the look-up and the insert is merged in the second round.
-        for _ in 0..2 {
-            let has_key = !filter.is_empty();
-            if has_key
-                && self
-                    .modify_first(target, &find, bypass_validation, &decide)?
-                    .is_some()
-            {
-                return Ok(());
-            }
-            match merge.when_not_matched {
-                WhenNotMatched::Discard => return Ok(()),
-                WhenNotMatched::Fail => {
-                    return Err(Error::new(
-                        Code::MergeStageNoMatchingDocument,
-                        "$merge could not find a matching document in the target collection for at least one document in the source collection",
-                    ));
-                }
-                WhenNotMatched::Insert => {}
-            }
-            let options = InsertOptions {
-                bypass_validation,
-                ..InsertOptions::default()
-            };
-            let outcome = self.writer.insert(target, &[document], &options)?;
-            match outcome.errors.into_iter().next() {
-                None => return Ok(()),
-                Some(failure) if failure.error.code == Code::DuplicateKey && has_key => {}
-                Some(failure) => return Err(failure.error),
-            }
-        }
-        Err(Error::new(
-            Code::DuplicateKey,
-            "$merge found another document with the same unique key",
-        ))
-    }
-
-    /// Inserts a document that must not be there: what `on` names is guarded by a unique index.
-    fn merge_new(
-        &self,
-        target: &Namespace,
-        document: &RawDocument,
-        bypass_validation: bool,
-    ) -> Result<()> {
-        const FOUND: &str = "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields";
-        let options = InsertOptions {
-            bypass_validation,
-            ..InsertOptions::default()
-        };
-        let outcome = self.writer.insert(target, &[document], &options)?;
-        match outcome.errors.into_iter().next() {
-            None => Ok(()),
-            Some(failure) if failure.error.code == Code::DuplicateKey => {
-                Err(failure.error.within(FOUND))
-            }
-            Some(failure) => Err(failure.error),
-        }
     }
 
     fn source_documents(
@@ -552,8 +334,13 @@ fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], allow_disk_use: bool) -> Res
     }))))
 }
 
-fn run(documents: Vec<RawDocumentBuf>, stages: Vec<Stage>, allow_disk_use: bool) -> Result<Query> {
-    let mut executor = executor(&stages, allow_disk_use)?;
+/// Runs stages over documents that are there already.
+pub(super) fn run(
+    documents: Vec<RawDocumentBuf>,
+    stages: &[Stage],
+    allow_disk_use: bool,
+) -> Result<Query> {
+    let mut executor = executor(stages, allow_disk_use)?;
     for document in &documents {
         if executor.push(document)?.is_break() {
             break;
@@ -566,7 +353,7 @@ fn run(documents: Vec<RawDocumentBuf>, stages: Vec<Stage>, allow_disk_use: bool)
     }))))
 }
 
-fn executor(stages: &[Stage], allow_disk_use: bool) -> Result<Executor> {
+pub(super) fn executor(stages: &[Stage], allow_disk_use: bool) -> Result<Executor> {
     Executor::new(
         stages,
         Variables::new(DateTime::now()),
@@ -605,103 +392,4 @@ impl Iterator for Running {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_result().transpose()
     }
-}
-
-/// The words MongoDB puts before what `$out` and `$merge` meet while they write.
-fn while_writing(error: Error) -> Error {
-    // Asked before anything runs.
-    if error.code == Code::Location(51183) {
-        return error;
-    }
-    error.within("PlanExecutor error during aggregation")
-}
-
-/// The filter that finds the document to merge into; empty when the new one has no `_id` yet.
-fn merge_filter(merge: &Merge, document: &RawDocument) -> Result<RawDocumentBuf> {
-    let by_id = vec!["_id".to_owned()];
-    let mut filter = RawDocumentBuf::new();
-    for path in merge.on.as_ref().unwrap_or(&by_id) {
-        let value = meridian_value::path::get(document, &meridian_value::path::Path::parse(path));
-        match value {
-            Some(value)
-                if !matches!(value, bson::RawBsonRef::Null | bson::RawBsonRef::Array(_)) =>
-            {
-                if let Ok(name) = CString::try_from(path.as_str()) {
-                    let mut equal = RawDocumentBuf::new();
-                    equal.append(cstr!("$eq"), value);
-                    filter.append(&*name, equal);
-                }
-            }
-            None if path == "_id" => return Ok(RawDocumentBuf::new()),
-            _ => {
-                return Err(Error::location(
-                    51132,
-                    "$merge write error: 'on' field cannot be missing, null, undefined or an array",
-                ));
-            }
-        }
-    }
-    Ok(filter)
-}
-
-fn merged(
-    merge: &Merge,
-    existing: &RawDocument,
-    new: &RawDocument,
-    variables: &Variables,
-) -> Result<Change> {
-    let after = match &merge.when_matched {
-        WhenMatched::KeepExisting => return Ok(Change::Keep),
-        WhenMatched::Fail => unreachable!("inserted without looking"),
-        WhenMatched::Replace => overlay(&with_only_id(existing), new),
-        WhenMatched::Merge => overlay(existing, new),
-        WhenMatched::Pipeline(stages) => {
-            let stages: Vec<&RawDocument> = stages.iter().map(AsRef::as_ref).collect();
-            let pipeline = Pipeline::parse_with(&stages, &merge.scope(new, variables)?)?;
-            let mut executor =
-                Executor::new(&pipeline.stages, variables.clone(), &Limits::new(false))?;
-            let _ = executor.push(existing)?;
-            executor.finish()?;
-            let produced = executor.pull()?.unwrap_or_default();
-            overlay(&with_only_id(existing), &produced)
-        }
-    };
-    let same_id = |a: &RawDocument, b: &RawDocument| match (a.get("_id"), b.get("_id")) {
-        (Ok(Some(a)), Ok(Some(b))) => meridian_value::compare(a, b).is_eq(),
-        _ => true,
-    };
-    if !same_id(existing, &after) {
-        return Err(Error::new(
-            Code::ImmutableField,
-            "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?",
-        ));
-    }
-    if after.as_bytes() == existing.as_bytes() {
-        Ok(Change::Keep)
-    } else {
-        Ok(Change::Replace(after))
-    }
-}
-
-fn with_only_id(document: &RawDocument) -> RawDocumentBuf {
-    let mut only = RawDocumentBuf::new();
-    if let Ok(Some(id)) = document.get("_id") {
-        only.append(cstr!("_id"), id);
-    }
-    only
-}
-
-/// `base` with the top-level fields of `over`: replaced in their place, new ones at the end.
-fn overlay(base: &RawDocument, over: &RawDocument) -> RawDocumentBuf {
-    let mut result = RawDocumentBuf::new();
-    for (name, value) in base.iter().flatten() {
-        let value = over.get(name.as_str()).ok().flatten().unwrap_or(value);
-        result.append(name, value);
-    }
-    for (name, value) in over.iter().flatten() {
-        if !matches!(base.get(name.as_str()), Ok(Some(_))) {
-            result.append(name, value);
-        }
-    }
-    result
 }

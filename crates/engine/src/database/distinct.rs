@@ -1,16 +1,19 @@
-//! `distinct`: the values at a path, each once.
+//! `distinct`: the values at a path, each once. From an index that has them in order they come straight,
+//! else every row is looked at.
 
 use super::Engine;
 use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
 use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};
+use crate::exec::{Context, distinct_values};
 use crate::namespace::Namespace;
-use crate::plan::QuerySpec;
+use crate::plan::{QuerySpec, grouped};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument};
 use meridian_value::field::find;
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::path::{Path, elements};
+use meridian_value::with_raw;
 use std::collections::BTreeMap;
 
 /// Bytes that the values of a `distinct` may have: MongoDB's limit, the size of a reply.
@@ -27,37 +30,91 @@ impl Engine {
         request: &DistinctRequest<'_>,
     ) -> Result<RawArrayBuf> {
         let spec = distinct_spec(request)?;
-        let mut array = RawArrayBuf::new();
-        let Some(prepared) = self.prepare(namespace, spec)? else {
-            return Ok(array);
-        };
-        let mut rows = prepared.rows()?;
-        let path = Path::parse(request.key);
-        let mut values: BTreeMap<Vec<u8>, bson::RawBson> = BTreeMap::new();
-        let mut bytes = 0;
-        let within = |error: Error| error.within("Executor error during distinct command");
-        while rows.advance().map_err(within)? {
-            values_at(
-                rows.row().document,
-                path.parts(),
-                path.positions(),
-                &mut |value| {
-                    let mut key = Vec::new();
-                    encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
-                    values.entry(key).or_insert_with_key(|key| {
-                        bytes += key.len();
-                        value.into()
-                    });
-                },
-            );
-            if bytes > DISTINCT_BYTES_MAX {
-                return Err(Error::location(17217, "distinct too big, 16mb cap"));
-            }
+        let mut values = Values::default();
+        if !self.distinct_by_index(namespace, &spec, request.key, &mut values)? {
+            self.distinct_by_rows(namespace, spec, request.key, &mut values)?;
         }
-        for value in values.into_values() {
+        let mut array = RawArrayBuf::new();
+        for value in values.found.into_values() {
             array.push(value);
         }
         Ok(array)
+    }
+
+    /// Goes from value to value in an index; false when there is none that serves.
+    fn distinct_by_index(
+        &self,
+        namespace: &Namespace,
+        spec: &QuerySpec,
+        key: &str,
+        values: &mut Values,
+    ) -> Result<bool> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(false);
+        };
+        let Some(access) = grouped(&collection, spec, key) else {
+            return Ok(false);
+        };
+        let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
+        // The index is asked whether it is multikey after this.
+        let snapshot = self.store.snapshot();
+        distinct_values(
+            &access,
+            key,
+            &collection,
+            &snapshot,
+            &Context::default(),
+            &mut add,
+        )
+    }
+
+    fn distinct_by_rows(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+        key: &str,
+        values: &mut Values,
+    ) -> Result<()> {
+        let Some(prepared) = self.prepare(namespace, spec)? else {
+            return Ok(());
+        };
+        let mut rows = prepared.rows()?;
+        let path = Path::parse(key);
+        let within = |error: Error| error.within("Executor error during distinct command");
+        while rows.advance().map_err(within)? {
+            let mut added = Ok(());
+            let document = rows.row().document;
+            values_at(document, path.parts(), path.positions(), &mut |value| {
+                if added.is_ok() {
+                    added = values.add(value);
+                }
+            });
+            added?;
+        }
+        Ok(())
+    }
+}
+
+/// The values found, each once, in order.
+#[derive(Default)]
+struct Values {
+    found: BTreeMap<Vec<u8>, bson::RawBson>,
+    bytes: usize,
+}
+
+impl Values {
+    /// Adds a value unless one that equals it is there.
+    fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
+        let mut key = Vec::new();
+        encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
+        self.found.entry(key).or_insert_with_key(|key| {
+            self.bytes += key.len();
+            value.into()
+        });
+        if self.bytes > DISTINCT_BYTES_MAX {
+            return Err(Error::location(17217, "distinct too big, 16mb cap"));
+        }
+        Ok(())
     }
 }
 

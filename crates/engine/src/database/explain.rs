@@ -2,23 +2,33 @@
 
 use super::Engine;
 use super::aggregate::{Split, parse, split};
+use super::counting::{Counting, Figures, Part, What};
 use super::distinct::distinct_spec;
 use super::read::{Prepared, count_spec, query_spec};
 use super::requests::{Action, ExplainRequest, FindRequest, Verbosity};
-use crate::aggregate::Stage;
+use crate::aggregate::{Limits, Stage};
+use crate::catalog::Collection;
 use crate::error::Result;
+use crate::exec::{Context, Rows, SampleSize, entries_by_summary};
 use crate::namespace::Namespace;
-use crate::plan::{self, QuerySpec, above, access_document, count_document, plan_document};
+use crate::plan::{
+    Access, Amount, Amounts, QuerySpec, above, access_document, count_document, counted_document,
+    plan_document,
+};
 use crate::query::Filter;
-use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use crate::storage::Store;
+use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How the rows of a plan are used.
-enum Use {
+enum Use<'a> {
     Rows,
     Count,
     Wrapped(&'static str),
+    /// For the distinct values at a path.
+    Distinct(&'a str),
+    Sample(SampleSize),
 }
 
 impl Engine {
@@ -51,7 +61,7 @@ impl Engine {
                 self.explain_one(
                     namespace,
                     distinct_spec(distinct)?,
-                    &Use::Rows,
+                    &Use::Distinct(distinct.key),
                     verbosity,
                     &mut answer,
                 )?;
@@ -123,29 +133,30 @@ impl Engine {
         &self,
         namespace: &Namespace,
         spec: QuerySpec,
-        usage: &Use,
+        usage: &Use<'_>,
         verbosity: Verbosity,
         answer: &mut RawDocumentBuf,
     ) -> Result<()> {
         let source = spec.filter.to_document();
-        let fast_count = matches!(usage, Use::Count)
-            && matches!(*spec.filter, Filter::Always)
-            && spec.hint.is_none();
+        let has_nothing_to_ask = matches!(*spec.filter, Filter::Always) && spec.hint.is_none();
+        let fast_count = matches!(usage, Use::Count) && has_nothing_to_ask;
         let prepared = self.prepare(namespace, spec)?;
-        let winning = match &prepared {
-            None => rawdoc! { "stage": "EOF" },
-            Some(_) if fast_count => above(
-                rawdoc! { "stage": "COUNT" },
-                rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" },
-            ),
-            Some(prepared) => winning_plan(&prepared.plan, usage),
+        let run = match &prepared {
+            None => Run::nothing(),
+            Some(_) if fast_count => Run {
+                stage: above(
+                    rawdoc! { "stage": "COUNT" },
+                    rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" },
+                ),
+                ..Run::nothing()
+            },
+            Some(prepared) => run(prepared, usage, verbosity)?,
         };
-        answer.append(
-            cstr!("queryPlanner"),
-            query_planner(namespace, &source, &winning, prepared.as_ref()),
-        );
+        let planner = query_planner(namespace, &source, &run.stage, prepared.as_ref());
+        answer.append(cstr!("queryPlanner"), planner);
         if verbosity != Verbosity::QueryPlanner {
-            let stats = execution_stats(prepared.as_ref(), usage, fast_count, winning, verbosity)?;
+            let context = prepared.map(|prepared| prepared.context);
+            let stats = execution_stats(run, &context.unwrap_or_default(), verbosity);
             answer.append(cstr!("executionStats"), stats);
         }
         Ok(())
@@ -162,21 +173,39 @@ impl Engine {
     ) -> Result<()> {
         let Split {
             spec,
-            stages,
+            mut stages,
             output,
             count_as,
-            sample: _,
+            sample,
         } = split;
         if stages.is_empty() && output.is_none() {
             return self.explain_one(namespace, spec, &Use::Rows, verbosity, answer);
         }
-        let usage = if count_as.is_some() {
-            Use::Count
-        } else {
-            Use::Rows
-        };
         let mut cursor = RawDocumentBuf::new();
-        self.explain_one(namespace, spec, &usage, verbosity, &mut cursor)?;
+        let counting = match &count_as {
+            None => self.counting(namespace, &spec, &stages)?,
+            Some(_) => None,
+        };
+        match (counting, count_as, sample) {
+            (Some(counting), ..) if self.summaries_serve(&counting) => {
+                self.explain_counting(namespace, &spec, &counting, verbosity, &mut cursor)?;
+                stages.drain(..counting.rest_at);
+            }
+            (Some(_), ..) => {
+                self.explain_one(namespace, spec, &Use::Rows, verbosity, &mut cursor)?;
+                cursor.append(cstr!("notCounted"), "a summary is still being learnt");
+            }
+            (None, Some(_), _) => {
+                self.explain_one(namespace, spec, &Use::Count, verbosity, &mut cursor)?;
+            }
+            (None, None, Some(size)) => {
+                self.explain_one(namespace, spec, &Use::Sample(size), verbosity, &mut cursor)?;
+                stages.remove(0);
+            }
+            (None, None, None) => {
+                self.explain_one(namespace, spec, &Use::Rows, verbosity, &mut cursor)?;
+            }
+        }
         let mut list = RawArrayBuf::new();
         list.push(rawdoc! { "$cursor": cursor });
         let run: Vec<&'static str> = stages.iter().chain(&output).map(Stage::name).collect();
@@ -190,13 +219,197 @@ impl Engine {
         answer.append(cstr!("stages"), list);
         Ok(())
     }
+
+    /// A pipeline that is answered by counting: what is counted of which index, and, when it was run, how.
+    fn explain_counting(
+        &self,
+        namespace: &Namespace,
+        spec: &QuerySpec,
+        counting: &Counting,
+        verbosity: Verbosity,
+        answer: &mut RawDocumentBuf,
+    ) -> Result<()> {
+        let context = Context::default();
+        let started = Instant::now();
+        let found = match verbosity {
+            Verbosity::QueryPlanner => None,
+            _ => self.count_parts(counting, &Limits::new(false), &context)?,
+        };
+        let elapsed = started.elapsed();
+        let collection = &counting.collection;
+        let amounts = |access: &Access| amount(access, collection, &self.store);
+        let mut documents = counting.parts.iter().enumerate().map(|(number, part)| {
+            let figures = found.as_ref().map(|found| found[number].figures);
+            (part.name.as_str(), part_document(part, figures, &amounts))
+        });
+        let stage = if counting.is_facet {
+            let mut facets = RawDocumentBuf::new();
+            for (name, document) in documents {
+                if let Ok(name) = CString::try_from(name) {
+                    facets.append(&*name, document);
+                }
+            }
+            let mut stage = rawdoc! { "stage": "COUNTED_FACET" };
+            stage.append(cstr!("facets"), facets);
+            stage
+        } else {
+            documents.next().map(|one| one.1).unwrap_or_default()
+        };
+        let source = spec.filter.to_document();
+        let planner = query_planner(namespace, &source, &stage, None);
+        answer.append(cstr!("queryPlanner"), planner);
+        if let Some(found) = found {
+            let run = Run {
+                stage,
+                returned: found.iter().map(|one| one.figures.groups).sum(),
+                elapsed,
+                rejected: None,
+            };
+            answer.append(
+                cstr!("executionStats"),
+                execution_stats(run, &context, verbosity),
+            );
+        }
+        Ok(())
+    }
 }
 
-fn winning_plan(plan: &plan::Plan, usage: &Use) -> RawDocumentBuf {
-    match usage {
-        Use::Rows => plan_document(plan),
-        Use::Count => count_document(plan),
-        Use::Wrapped(stage) => above(rawdoc! { "stage": *stage }, plan_document(plan)),
+/// A part of a counting pipeline, with what came of it when it was run.
+fn part_document(part: &Part, figures: Option<Figures>, amounts: &Amounts<'_>) -> RawDocumentBuf {
+    let mut stage = match &part.what {
+        What::Total(_) => rawdoc! { "stage": "COUNT" },
+        What::Groups(group) => rawdoc! { "stage": "COUNTED_GROUP", "groupBy": group.path() },
+    };
+    stage.append(cstr!("countedBy"), "summary");
+    if let Some(figures) = figures {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        stage.append(cstr!("groups"), number(figures.groups));
+        stage.append(cstr!("rangesCounted"), number(figures.stretches));
+        stage.append(cstr!("entriesCounted"), number(figures.entries));
+        stage.append(cstr!("entriesNotRead"), number(figures.told));
+    }
+    above(stage, counted_document("COUNT_SCAN", &part.access, amounts))
+}
+
+/// A plan that was explained, and what came of running it.
+struct Run {
+    /// The root of its stages.
+    stage: RawDocumentBuf,
+    returned: u64,
+    elapsed: Duration,
+    /// Documents that were drawn for a sample and did not match.
+    rejected: Option<u64>,
+}
+
+impl Run {
+    fn nothing() -> Self {
+        Self {
+            stage: rawdoc! { "stage": "EOF" },
+            returned: 0,
+            elapsed: Duration::ZERO,
+            rejected: None,
+        }
+    }
+}
+
+/// Explains a plan, and runs it unless only the plan is asked for.
+fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run> {
+    let amounts = |access: &Access| amount(access, &prepared.collection, &prepared.store);
+    let is_run = verbosity != Verbosity::QueryPlanner;
+    let started = Instant::now();
+    let (mut returned, mut rejected) = (0, None);
+    let stage = match usage {
+        Use::Rows | Use::Wrapped(_) => {
+            if is_run {
+                returned = drain(prepared.rows()?)?;
+            }
+            let plan = plan_document(&prepared.plan, &amounts);
+            match usage {
+                Use::Wrapped(stage) => above(rawdoc! { "stage": *stage }, plan),
+                _ => plan,
+            }
+        }
+        Use::Count => {
+            let by = match prepared.is_counted_by_summary() {
+                true => "summary",
+                false => "walk",
+            };
+            if is_run {
+                prepared.count()?;
+            }
+            let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
+            count_document(&prepared.plan, stage, &amounts)
+        }
+        Use::Distinct(key) => match prepared.distinct_access(key) {
+            Some(access) => {
+                if is_run {
+                    returned = prepared.distinct_values(&access, key)?;
+                }
+                let scan = counted_document("DISTINCT_SCAN", &access, &amounts);
+                let mut shape = RawDocumentBuf::new();
+                if let Ok(name) = CString::try_from(*key) {
+                    shape.append(&*name, 1);
+                }
+                shape.append(cstr!("_id"), 0);
+                let mut stage = rawdoc! { "stage": "PROJECTION_COVERED" };
+                stage.append(cstr!("transformBy"), shape);
+                above(stage, scan)
+            }
+            None => return run(prepared, &Use::Rows, verbosity),
+        },
+        Use::Sample(wanted) => {
+            let size = if is_run { wanted.size } else { 0 };
+            let drawn = prepared.sample(Some(SampleSize { size, ..*wanted }))?;
+            let Some(sample) = drawn else {
+                // What is drawn from a stream of rows is a stage of its own.
+                let mut run = run(prepared, &Use::Rows, verbosity)?;
+                let stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "reading all that matches" };
+                run.stage = above(stage, run.stage);
+                return Ok(run);
+            };
+            let mut stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "rank" };
+            stage.append(cstr!("size"), signed(wanted.size));
+            stage.append(cstr!("population"), signed(sample.population));
+            if let Some(tested) = prepared.plan.unproven() {
+                stage.append(cstr!("rejectsUnless"), tested.to_document());
+            }
+            if is_run {
+                returned = drain(sample.rows)?;
+                let examined = prepared.context.counters.documents_examined();
+                rejected = Some(examined.saturating_sub(returned));
+            }
+            let input = access_document(&prepared.plan.access, None, &amounts);
+            above(stage, input)
+        }
+    };
+    Ok(Run {
+        stage,
+        returned,
+        elapsed: started.elapsed(),
+        rejected,
+    })
+}
+
+fn drain(mut rows: Box<dyn Rows>) -> Result<u64> {
+    let mut returned = 0;
+    while rows.advance()? {
+        returned += 1;
+    }
+    Ok(returned)
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What the summaries know of the number of entries that an access path walks.
+fn amount(access: &Access, collection: &Collection, store: &Store) -> Amount {
+    let is_area = matches!(access, Access::Geo(_));
+    match entries_by_summary(access, collection, store) {
+        Ok(Some(entries)) if is_area => Amount::Estimated(entries),
+        Ok(Some(entries)) => Amount::Exact(entries),
+        Ok(None) => Amount::Learning,
+        Err(_) => Amount::None,
     }
 }
 
@@ -213,47 +426,33 @@ fn query_planner(
     planner.append(cstr!("maxScansToExplodeReached"), false);
     planner.append(cstr!("winningPlan"), winning.to_owned());
     let mut rejected = RawArrayBuf::new();
-    for access in prepared.iter().flat_map(|prepared| &prepared.plan.rejected) {
-        rejected.push(access_document(access, None));
+    if let Some(prepared) = prepared {
+        let amounts = |access: &Access| amount(access, &prepared.collection, &prepared.store);
+        for access in &prepared.plan.rejected {
+            rejected.push(access_document(access, None, &amounts));
+        }
     }
     planner.append(cstr!("rejectedPlans"), rejected);
     planner
 }
 
-fn execution_stats(
-    prepared: Option<&Prepared>,
-    usage: &Use,
-    fast_count: bool,
-    winning: RawDocumentBuf,
-    verbosity: Verbosity,
-) -> Result<RawDocumentBuf> {
-    let started = Instant::now();
-    let mut returned = 0;
-    if let Some(prepared) = prepared.filter(|_| !fast_count) {
-        if matches!(usage, Use::Count) {
-            prepared.count()?;
-        } else {
-            let mut rows = prepared.rows()?;
-            while rows.advance()? {
-                returned += 1;
-            }
-        }
-    }
-    let millis = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
-    let counters = prepared
-        .map(|prepared| prepared.context.counters.clone())
-        .unwrap_or_default();
+fn execution_stats(run: Run, context: &Context, verbosity: Verbosity) -> RawDocumentBuf {
+    let millis = i32::try_from(run.elapsed.as_millis()).unwrap_or(i32::MAX);
     let number = |count: u64| i32::try_from(count).unwrap_or(i32::MAX);
     let mut stats = rawdoc! {
         "executionSuccess": true,
-        "nReturned": number(returned),
-        "executionTimeMillis": i32::try_from(millis).unwrap_or(i32::MAX),
-        "totalKeysExamined": number(counters.keys_examined()),
-        "totalDocsExamined": number(counters.documents_examined()),
+        "nReturned": number(run.returned),
+        "executionTimeMillis": millis,
+        "totalKeysExamined": number(context.counters.keys_examined()),
+        "totalDocsExamined": number(context.counters.documents_examined()),
     };
-    stats.append(cstr!("executionStages"), winning);
+    let mut stage = run.stage;
+    if let Some(rejected) = run.rejected {
+        stage.append(cstr!("rejected"), signed(rejected));
+    }
+    stats.append(cstr!("executionStages"), stage);
     if verbosity == Verbosity::AllPlansExecution {
         stats.append(cstr!("allPlansExecution"), RawArrayBuf::new());
     }
-    Ok(stats)
+    stats
 }

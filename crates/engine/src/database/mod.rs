@@ -5,10 +5,12 @@
 
 mod aggregate;
 mod background;
+mod counting;
 mod definition;
 mod distinct;
 mod explain;
 mod modify;
+mod output;
 mod read;
 mod requests;
 mod statistics;
@@ -145,7 +147,7 @@ impl Engine {
             if collection
                 .namespace
                 .collection
-                .starts_with(aggregate::OUT_PREFIX)
+                .starts_with(output::OUT_PREFIX)
             {
                 self.catalog.remove(&collection.namespace)?;
             }

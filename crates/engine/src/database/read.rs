@@ -6,9 +6,9 @@ use crate::aggregate::FieldSet;
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::Result;
-use crate::exec::{self, Context, Rows, Sample, SampleSize};
+use crate::exec::{self, Context, Rows, Sample, SampleSize, Total};
 use crate::namespace::Namespace;
-use crate::plan::{self, Hint, Plan, QuerySpec, Sizes};
+use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
 use crate::storage::{Family, Snapshot, Store};
 use bson::RawBsonRef;
@@ -42,6 +42,38 @@ impl Prepared {
             &self.store,
             &self.context,
         )
+    }
+
+    /// Whether a count of what the plan finds is answered by a summary, not by a walk.
+    pub(crate) fn is_counted_by_summary(&self) -> bool {
+        let moment = self.collection.state.counted().moment(&self.store);
+        self.plan.counts_by_entries()
+            && Total::take(&self.plan.access, &self.collection, &moment).is_some()
+    }
+
+    /// The index that leads from one value at a path to the next, if there is one.
+    pub(crate) fn distinct_access(&self, path: &str) -> Option<Access> {
+        let found = plan::grouped(&self.collection, &self.plan.query, path);
+        found.filter(|access| access.index().is_some())
+    }
+
+    /// The number of distinct values at a path, by such an index.
+    pub(crate) fn distinct_values(&self, access: &Access, path: &str) -> Result<u64> {
+        let mut found = 0;
+        let mut count = |_: &bson::Bson| {
+            found += 1;
+            Ok(())
+        };
+        let (collection, snapshot) = (&self.collection, &self.snapshot);
+        exec::distinct_values(
+            access,
+            path,
+            collection,
+            snapshot,
+            &self.context,
+            &mut count,
+        )?;
+        Ok(found)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
@@ -140,12 +172,7 @@ impl Engine {
             return Ok(None);
         };
         let snapshot = self.store.snapshot();
-        let sizes = SnapshotSizes {
-            store: &self.store,
-            collection: &collection,
-            snapshot: &snapshot,
-        };
-        let plan = plan::plan(&collection, spec, &sizes)?;
+        let plan = self.plan_at(&collection, &snapshot, spec)?;
         let context = Context::default();
         Ok(Some(Prepared {
             collection,
@@ -154,6 +181,25 @@ impl Engine {
             plan,
             context,
         }))
+    }
+
+    /// Plans a query on a version of a collection.
+    pub(crate) fn plan_on(&self, collection: &Collection, spec: QuerySpec) -> Result<Plan> {
+        self.plan_at(collection, &self.store.snapshot(), spec)
+    }
+
+    fn plan_at(
+        &self,
+        collection: &Collection,
+        snapshot: &Snapshot,
+        spec: QuerySpec,
+    ) -> Result<Plan> {
+        let sizes = SnapshotSizes {
+            store: &self.store,
+            collection,
+            snapshot,
+        };
+        plan::plan(collection, spec, &sizes)
     }
 
     /// The rows of a find without projection, for statements that change what they find.

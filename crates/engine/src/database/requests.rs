@@ -118,6 +118,24 @@ pub struct UpdateStatement<'a> {
     pub durability: Durability,
 }
 
+impl<'a> UpdateStatement<'a> {
+    /// Updates all that match, inserts nothing.
+    pub fn new(filter: &'a RawDocument, update: &'a RawDocument) -> Self {
+        Self {
+            filter,
+            update: RawBsonRef::Document(update),
+            multi: true,
+            upsert: false,
+            array_filters: Vec::new(),
+            hint: None,
+            variables: None,
+            constants: None,
+            bypass_validation: false,
+            durability: Durability::Buffered,
+        }
+    }
+}
+
 /// What an update did.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateOutcome {
@@ -142,6 +160,19 @@ pub struct DeleteStatement<'a> {
     pub variables: Option<&'a RawDocument>,
     /// When the delete counts as done.
     pub durability: Durability,
+}
+
+impl<'a> DeleteStatement<'a> {
+    /// Deletes all that match.
+    pub fn new(filter: &'a RawDocument) -> Self {
+        Self {
+            filter,
+            limit_one: false,
+            hint: None,
+            variables: None,
+            durability: Durability::Buffered,
+        }
+    }
 }
 
 /// `findAndModify`.

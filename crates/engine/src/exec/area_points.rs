@@ -6,7 +6,7 @@
 
 use super::counted_area::{covering, keys};
 use super::{Context, Pacer, parallel};
-use crate::catalog::{Counted, Moment, Tree};
+use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoveredRange};
 use crate::index::entry::Located;
@@ -15,51 +15,17 @@ use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Points from which on a second core is worth it.
 const POINTS_ALONE: u64 = 4_096;
 
-/// The exact number of points in the area; `None` when the summary cannot tell.
-pub(super) fn count(
-    access: &GeoAccess,
-    counted: &Counted,
-    moment: Moment<'_>,
-    context: &Context,
-) -> Result<Option<u64>> {
-    let tree = access.index.tree;
-    let (Some(summary), Some(mark)) = (moment.summary(tree), moment.mark(tree)) else {
-        return Ok(None);
-    };
-    let mut border = Border::new(tree);
-    let mut whole = 0;
-    let mut hint = Hint::default();
-    for part in covering(access, &[], summary) {
-        let (start, end) = keys(&[], part.first, part.last);
-        let mut look = |piece: Piece<'_>| border.push(&piece, part);
-        let inside = match part.relation {
-            CellRelation::Inside => summary.count_from(&mut hint, &start, Some(&end), &mut look),
-            CellRelation::Border => summary
-                .pieces_from(&mut hint, &start, &end, &mut look)
-                .map(|()| 0),
-        };
-        let Some(inside) = inside else {
-            return Ok(None);
-        };
-        whole += inside;
-    }
-    let snapshot = moment.snapshot.clone();
-    // Writers go on while points are read on the snapshot.
-    drop(moment);
-    let seen = border.count(access, &snapshot, context)?;
-    if !seen.walked.is_empty() {
-        counted.remember(tree, mark, seen.walked);
-    }
-    Ok(Some(whole + seen.points))
-}
-
-/// The ranges of the summary that the area cuts through, ascending.
-struct Border {
+/// The ranges of the summary that an area cuts through, ascending.
+pub(super) struct Border {
+    access: GeoAccess,
     tree: Tree,
+    state: Arc<CollectionState>,
+    mark: Mark,
     ranges: Vec<BorderRange>,
     /// The parts of the area in these ranges, range by range.
     parts: Vec<CoveredRange>,
@@ -86,14 +52,51 @@ struct Seen {
 }
 
 impl Border {
-    fn new(tree: Tree) -> Self {
-        Self {
+    /// The points that the summary knows to be in the area, and the border, whose points are still to be
+    /// counted; `None` when the summary cannot tell.
+    pub fn take(
+        access: &GeoAccess,
+        collection: &Collection,
+        moment: &Moment<'_>,
+    ) -> Option<(u64, Self)> {
+        let tree = access.index.tree;
+        let summary = moment.summary(tree)?;
+        let mut border = Self {
+            access: access.clone(),
             tree,
+            state: collection.state.clone(),
+            mark: moment.mark(tree)?,
             ranges: Vec::new(),
             parts: Vec::new(),
             keys: Vec::new(),
             points_max: 0,
+        };
+        let mut whole = 0;
+        let mut hint = Hint::default();
+        for part in covering(access, &[], summary) {
+            let (start, end) = keys(&[], part.first, part.last);
+            let mut look = |piece: Piece<'_>| border.push(&piece, part);
+            whole += match part.relation {
+                CellRelation::Inside => {
+                    summary.count_from(&mut hint, &start, Some(&end), &mut look)?
+                }
+                CellRelation::Border => {
+                    summary.pieces_from(&mut hint, &start, &end, &mut look)?;
+                    0
+                }
+            };
         }
+        Some((whole, border))
+    }
+
+    /// The points of the border that are in the area, on the moment's snapshot.
+    pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
+        let seen = self.count_halves(snapshot, context)?;
+        if !seen.walked.is_empty() {
+            let counted = self.state.counted();
+            counted.remember(self.tree, self.mark, seen.walked);
+        }
+        Ok(seen.points)
     }
 
     /// Adds a part of the area that takes a piece of a range, behind the others.
@@ -136,8 +139,8 @@ impl Border {
     }
 
     /// The points in the area, of many as two halves.
-    fn count(&self, access: &GeoAccess, snapshot: &Snapshot, context: &Context) -> Result<Seen> {
-        let part = |ranges| self.count_part(ranges, access, snapshot, context);
+    fn count_halves(&self, snapshot: &Snapshot, context: &Context) -> Result<Seen> {
+        let part = |ranges| self.count_part(ranges, snapshot, context);
         if self.points_max < POINTS_ALONE {
             return part(&self.ranges);
         }
@@ -152,11 +155,10 @@ impl Border {
     fn count_part(
         &self,
         ranges: &[BorderRange],
-        access: &GeoAccess,
         snapshot: &Snapshot,
         context: &Context,
     ) -> Result<Seen> {
-        let mut reader = PointReader::new(access, context);
+        let mut reader = PointReader::new(&self.access, context);
         let mut seen = Seen::default();
         for range in ranges {
             let read = match &range.points {
@@ -166,7 +168,7 @@ impl Border {
             let points = range.points.as_ref().or(read.as_ref());
             let points = points.map_or(&[][..], |points| points);
             for part in &self.parts[range.parts.clone()] {
-                seen.points += count_in(points, part, access);
+                seen.points += count_in(points, part, &self.access);
             }
             if let Some(points) = read {
                 seen.walked.push(self.walked(range, points));

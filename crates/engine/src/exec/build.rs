@@ -1,6 +1,6 @@
 //! From a plan to the nodes that run it.
 
-use super::counted::TreeRanges;
+use super::counted::{Total, TreeRanges};
 use super::counted_area;
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
@@ -103,13 +103,14 @@ pub fn count_by_summary(
     store: &Store,
     context: &Context,
 ) -> Result<Option<u64>> {
-    if let Access::Geo(access) = access {
-        return counted_area::count(access, collection, store, context);
-    }
-    match TreeRanges::of(access, collection) {
-        Some(ranges) => ranges.count(collection, store, context),
-        None => Ok(None),
-    }
+    let moment = collection.state.counted().moment(store);
+    let Some(total) = Total::take(access, collection, &moment) else {
+        return Ok(None);
+    };
+    let snapshot = moment.snapshot.clone();
+    // Writers go on while the pieces are walked on the snapshot.
+    drop(moment);
+    total.count(&snapshot, context).map(Some)
 }
 
 /// The number of entries of an access path, counted up to `at_most`.

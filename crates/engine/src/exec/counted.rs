@@ -4,13 +4,15 @@
 //! summary cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
 //! then the entries are walked.
 
+use super::area_points::Border;
 use super::index::{settled_ranges, walked_ranges};
-use super::{Context, Pacer, parallel};
+use super::{Context, Pacer, counted_area, parallel};
 use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
+use crate::geo::CellRelation;
 use crate::index::bounds::ByteRange;
 use crate::index::summary::{Hint, Piece, Run};
-use crate::plan::{Access, Branch, IndexAccess};
+use crate::plan::{Access, Branch, GeoAccess, IndexAccess};
 use crate::storage::{Family, Order, Snapshot, Store};
 use meridian_value::key::Direction;
 use std::sync::Arc;
@@ -95,6 +97,15 @@ impl TreeRanges {
         Some(all)
     }
 
+    /// What is in the ranges at a moment, to be counted; `None` when the summary does not know.
+    pub fn total(&self, moment: &Moment<'_>) -> Option<Total> {
+        let (runs, pieces) = self.runs(moment)?;
+        Some(Total {
+            whole: runs.iter().map(|run| run.entries).sum(),
+            pieces: TotalPieces::Ranges(pieces),
+        })
+    }
+
     /// The exact number of entries; `None` when the summary does not know.
     pub fn count(
         &self,
@@ -103,14 +114,13 @@ impl TreeRanges {
         context: &Context,
     ) -> Result<Option<u64>> {
         let moment = collection.state.counted().moment(store);
-        let Some((runs, pieces)) = self.runs(&moment) else {
+        let Some(total) = self.total(&moment) else {
             return Ok(None);
         };
         let snapshot = moment.snapshot.clone();
         // Writers go on while the pieces are walked on the snapshot.
         drop(moment);
-        let whole: u64 = runs.iter().map(|run| run.entries).sum();
-        Ok(Some(whole + pieces.count(&snapshot, context)?))
+        total.count(&snapshot, context).map(Some)
     }
 
     /// The runs of whole ranges of the summary, and the pieces that are left.
@@ -124,6 +134,59 @@ impl TreeRanges {
             runs.push(summary.run_from(&mut hint, &range.start, Some(&range.end), &mut piece)?);
         }
         Some((runs, pieces))
+    }
+}
+
+/// What an access path matches at a moment: what its summary knows, and what must be walked on the
+/// moment's snapshot.
+pub struct Total {
+    whole: u64,
+    pieces: TotalPieces,
+}
+
+enum TotalPieces {
+    Ranges(Pieces),
+    Area(Pieces<CellRelation>, GeoAccess),
+    Border(Border),
+}
+
+impl Total {
+    /// Takes what an access path matches, whose entries prove the match, from its summary; `None` when
+    /// that cannot tell.
+    pub fn take(access: &Access, collection: &Collection, moment: &Moment<'_>) -> Option<Self> {
+        let Access::Geo(access) = access else {
+            return TreeRanges::of(access, collection)?.total(moment);
+        };
+        if access.position == 0 && counted_area::holds_single_points(access) {
+            let (whole, border) = Border::take(access, collection, moment)?;
+            let pieces = TotalPieces::Border(border);
+            return Some(Self { whole, pieces });
+        }
+        let taken = counted_area::take(access, moment)?;
+        Some(Self {
+            whole: taken.runs.iter().map(|run| run.entries).sum(),
+            pieces: TotalPieces::Area(taken.pieces, access.clone()),
+        })
+    }
+
+    /// Entries that the summary told, so that nobody reads them.
+    pub fn told(&self) -> u64 {
+        self.whole
+    }
+
+    /// The exact number.
+    ///
+    /// # Errors
+    /// Storage failures, time limits.
+    pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
+        let walked = match &self.pieces {
+            TotalPieces::Ranges(pieces) => pieces.count(snapshot, context)?,
+            TotalPieces::Area(pieces, access) => {
+                pieces.count_where(snapshot, context, &counted_area::entry_test(access))?
+            }
+            TotalPieces::Border(border) => border.count(snapshot, context)?,
+        };
+        Ok(self.whole + walked)
     }
 }
 

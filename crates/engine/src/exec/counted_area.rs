@@ -6,9 +6,7 @@
 //! coordinates.
 
 use super::counted::Pieces;
-use super::{Context, area_points};
 use crate::catalog::{Collection, Moment};
-use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
 use crate::index::entry::Located;
 use crate::index::summary::{Hint, Piece, Run, Summary};
@@ -20,29 +18,6 @@ use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 const BORDER_ENTRIES: f64 = 24.0;
 /// Cells of one area at most.
 const CELLS_MAX: usize = 1 << 16;
-
-/// The exact number of points in the area; `None` when the summary cannot tell.
-pub(super) fn count(
-    access: &GeoAccess,
-    collection: &Collection,
-    store: &Store,
-    context: &Context,
-) -> Result<Option<u64>> {
-    let counted = collection.state.counted();
-    let moment = counted.moment(store);
-    if access.position == 0 && holds_single_points(access) {
-        return area_points::count(access, counted, moment, context);
-    }
-    let Some(taken) = take(access, &moment) else {
-        return Ok(None);
-    };
-    let snapshot = moment.snapshot.clone();
-    drop(moment);
-    let whole: u64 = taken.runs.iter().map(|run| run.entries).sum();
-    let matches = entry_test(access);
-    let walked = taken.pieces.count_where(&snapshot, context, &matches)?;
-    Ok(Some(whole + walked))
-}
 
 /// Whether the point of an entry lies in the area, by the cell's relation and the entry's value.
 pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> bool + Sync + '_ {
@@ -96,7 +71,7 @@ pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Stor
 }
 
 /// Whether every entry is one point, and every document has one.
-fn holds_single_points(access: &GeoAccess) -> bool {
+pub(super) fn holds_single_points(access: &GeoAccess) -> bool {
     let multikey = access.index.multikey();
     !multikey.is_multikey() && !multikey.holds_shapes()
 }

@@ -9,10 +9,26 @@ use crate::storage::Order;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 
-/// The tree of stages, root first, without figures.
-pub fn plan_document(plan: &Plan) -> RawDocumentBuf {
+/// What is known of the number of entries that an access path walks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// This many, by the summary.
+    Exact(u64),
+    /// About this many, by a coarse covering of the area and the summary.
+    Estimated(u64),
+    /// The summary still learns what the tree holds.
+    Learning,
+    /// There is no such number.
+    None,
+}
+
+/// Tells the amounts of access paths.
+pub type Amounts<'a> = dyn Fn(&Access) -> Amount + 'a;
+
+/// The tree of stages, root first.
+pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
     let query = &plan.query;
-    let mut node = access_document(&plan.access, plan.residual.as_deref());
+    let mut node = access_document(&plan.access, plan.residual.as_deref(), amounts);
     if let Some(sort) = &plan.sort {
         let mut stage = rawdoc! { "stage": "SORT" };
         stage.append(cstr!("sortPattern"), sort.to_document());
@@ -75,14 +91,32 @@ fn inclusion(paths: &[String]) -> RawDocumentBuf {
 }
 
 /// The stages of a count: entries alone where they prove enough.
-pub fn count_document(plan: &Plan) -> RawDocumentBuf {
-    let stage = rawdoc! { "stage": "COUNT" };
-    let input = match &plan.access {
-        Access::Index(access) if plan.counts_by_entries() => index_scan("COUNT_SCAN", access),
-        Access::Geo(access) if plan.counts_by_entries() => geo_scan("COUNT_SCAN", access),
-        access => access_document(access, plan.residual.as_deref()),
+pub fn count_document(plan: &Plan, stage: RawDocumentBuf, amounts: &Amounts<'_>) -> RawDocumentBuf {
+    let input = if plan.counts_by_entries() {
+        counted_document("COUNT_SCAN", &plan.access, amounts)
+    } else {
+        access_document(&plan.access, plan.residual.as_deref(), amounts)
     };
     above(stage, input)
+}
+
+/// An access path whose entries alone are used, by a stage of this name where it is an index.
+pub fn counted_document(name: &str, access: &Access, amounts: &Amounts<'_>) -> RawDocumentBuf {
+    match access {
+        Access::Index(own) => with_amount(index_scan(name, own), amounts(access)),
+        Access::Geo(own) => with_amount(geo_scan(name, own), amounts(access)),
+        access => access_document(access, None, amounts),
+    }
+}
+
+fn with_amount(mut stage: RawDocumentBuf, amount: Amount) -> RawDocumentBuf {
+    match amount {
+        Amount::Exact(entries) => stage.append(cstr!("exactEntries"), signed(entries)),
+        Amount::Estimated(entries) => stage.append(cstr!("estimatedEntries"), signed(entries)),
+        Amount::Learning => stage.append(cstr!("summary"), "learning"),
+        Amount::None => {}
+    }
+    stage
 }
 
 /// `stage` over `input`.
@@ -92,7 +126,12 @@ pub fn above(mut stage: RawDocumentBuf, input: RawDocumentBuf) -> RawDocumentBuf
 }
 
 /// One access path with the test that follows it.
-pub fn access_document(access: &Access, residual: Option<&Filter>) -> RawDocumentBuf {
+pub fn access_document(
+    access: &Access,
+    residual: Option<&Filter>,
+    amounts: &Amounts<'_>,
+) -> RawDocumentBuf {
+    let counted = |stage: RawDocumentBuf| with_amount(stage, amounts(access));
     match access {
         Access::Nothing => rawdoc! { "stage": "EOF" },
         Access::Collection(order) => {
@@ -101,13 +140,14 @@ pub fn access_document(access: &Access, residual: Option<&Filter>) -> RawDocumen
             stage.append(cstr!("direction"), direction(*order));
             stage
         }
-        Access::Primary(access) => primary(access, residual),
-        Access::Index(access) => fetch(index_scan("IXSCAN", access), &access.entries, residual),
-        Access::Geo(access) => fetch(geo_scan("IXSCAN", access), &access.entries, residual),
+        Access::Primary(own) if own.bounds.is_single_point() => id_look_up(residual),
+        Access::Primary(own) => counted(primary(own, residual)),
+        Access::Index(own) => fetch(counted(index_scan("IXSCAN", own)), &own.entries, residual),
+        Access::Geo(own) => fetch(counted(geo_scan("IXSCAN", own)), &own.entries, residual),
         Access::Union(branches) => {
             let mut inputs = RawArrayBuf::new();
             for Branch { access, residual } in branches {
-                inputs.push(access_document(access, residual.as_deref()));
+                inputs.push(access_document(access, residual.as_deref(), amounts));
             }
             let mut stage = rawdoc! { "stage": "OR" };
             append_filter(&mut stage, residual);
@@ -132,12 +172,13 @@ fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>) {
     }
 }
 
+fn id_look_up(residual: Option<&Filter>) -> RawDocumentBuf {
+    let mut stage = rawdoc! { "stage": "IDHACK" };
+    append_filter(&mut stage, residual);
+    stage
+}
+
 fn primary(access: &PrimaryAccess, residual: Option<&Filter>) -> RawDocumentBuf {
-    if access.bounds.is_single_point() {
-        let mut stage = rawdoc! { "stage": "IDHACK" };
-        append_filter(&mut stage, residual);
-        return stage;
-    }
     let mut stage =
         rawdoc! { "stage": "CLUSTERED_IXSCAN", "keyPattern": { "_id": 1 }, "indexName": "_id_" };
     append_filter(&mut stage, residual);

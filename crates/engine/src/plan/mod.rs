@@ -10,12 +10,16 @@ mod candidate;
 mod choose;
 mod entry_use;
 mod explain;
+mod grouped;
 mod partial;
 
 pub use access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
 pub use choose::{Sizes, plan};
 pub use entry_use::{EntryFilter, EntryUse, Reading};
-pub use explain::{above, access_document, count_document, plan_document};
+pub use explain::{
+    Amount, Amounts, above, access_document, count_document, counted_document, plan_document,
+};
+pub use grouped::{grouped, grouped_position};
 
 use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};

@@ -420,25 +420,14 @@ fn change_some(engine: &Engine, random: &mut ChaCha8Rng, lists: bool) {
             rawdoc! { "$unset": { "a": 1, "c.d": 1 } }
         };
         let statement = UpdateStatement {
-            filter: &filter,
-            update: RawBsonRef::Document(&update),
             multi: false,
-            upsert: false,
-            array_filters: Vec::new(),
-            hint: None,
-            variables: None,
-            constants: None,
-            bypass_validation: false,
-            durability: Durability::Buffered,
+            ..UpdateStatement::new(&filter, &update)
         };
         engine.update(&namespace(), &statement).unwrap();
         let doomed = rawdoc! { "_id": random.random_range(0..DOCUMENTS) };
         let statement = DeleteStatement {
-            filter: &doomed,
             limit_one: true,
-            hint: None,
-            variables: None,
-            durability: Durability::Buffered,
+            ..DeleteStatement::new(&doomed)
         };
         engine.delete(&namespace(), &statement).unwrap();
         if random.random_ratio(1, 8) {

@@ -5,6 +5,7 @@ use super::control::number;
 use super::convert::display;
 use super::date::{date_millis, zone};
 use crate::aggregate::time::{self, Unit, Zone, parse_day_of_week};
+use crate::aggregate::time_bins::LocalBins;
 use crate::error::{Error, Result};
 use meridian_value::number::Number;
 
@@ -17,6 +18,39 @@ pub struct TruncatePlan {
     week_start: i64,
     /// Where every bin is as long as every other: where one begins, and its length.
     even: Option<(i64, i64)>,
+}
+
+impl TruncatePlan {
+    /// The first instant behind a stretch of time around `millis` that lies in one bin.
+    pub fn end(&self, millis: i64) -> Option<i64> {
+        match self.even {
+            Some((_, length)) => self.even_begin(millis)?.checked_add(length),
+            None => self.bins().end(millis),
+        }
+    }
+
+    /// The first instant of such a stretch.
+    pub fn begin(&self, millis: i64) -> Option<i64> {
+        match self.even {
+            Some(_) => self.even_begin(millis),
+            None => self.bins().begin(millis),
+        }
+    }
+
+    fn even_begin(&self, millis: i64) -> Option<i64> {
+        let (start, length) = self.even?;
+        let number = millis.checked_sub(start)?.div_euclid(length);
+        number.checked_mul(length)?.checked_add(start)
+    }
+
+    fn bins(&self) -> LocalBins {
+        LocalBins {
+            unit: self.unit,
+            bin: self.bin,
+            zone: self.zone,
+            week_start: self.week_start,
+        }
+    }
 }
 
 /// The plan, from the values of `unit`, `binSize`, `timezone`, `startOfWeek`; none where

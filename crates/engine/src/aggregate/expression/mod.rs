@@ -31,8 +31,9 @@ mod trigonometry;
 
 pub(crate) use array::several_count;
 pub(crate) use convert::display;
+pub(crate) use date_math::TruncatePlan;
 pub(crate) use evaluate::descend;
-pub(crate) use node::{Context, Node, prefetch};
+pub(crate) use node::{Comparison, Context, Node, prefetch};
 pub use parse::{VariableScope, parse_field_path};
 
 use super::dependencies::FieldSet;

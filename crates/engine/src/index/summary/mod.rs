@@ -208,6 +208,24 @@ impl Summary {
         }
     }
 
+    /// A copy of what is known of the keys from `start` up to `end` (`None`: to the end of the tree), to be
+    /// asked about no others. `None` when part of it is unknown.
+    pub fn part(&self, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
+        if let Some(unknown) = &self.unknown_from
+            && end.is_none_or(|end| end > unknown.as_slice())
+        {
+            return None;
+        }
+        let first = self.find(Place::FIRST, start);
+        let last = end.map_or(self.blocks.len() - 1, |end| self.find(first, end).block);
+        let blocks = first.block..last.max(first.block) + 1;
+        Some(Self {
+            blocks: self.blocks[blocks.clone()].to_vec(),
+            totals: self.totals[blocks].to_vec(),
+            ..Self::empty()
+        })
+    }
+
     /// Whether the whole tree is known, so that every count is answered.
     pub fn is_complete(&self) -> bool {
         self.unknown_from.is_none()

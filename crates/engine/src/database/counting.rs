@@ -1,0 +1,295 @@
+//! Pipelines that are answered by counting entries: groups, buckets, and facets of them.
+//!
+//! In: what the planner may use of a pipeline, and its first stages. Out: a [`Counting`], if they are a
+//! `$group` that counts by one field of an index, or a `$facet` of such pipelines and of `$count`s. All
+//! parts of a `$facet` are counted at the same moment. Where an index or its summary cannot serve,
+//! the caller runs the pipeline over documents as any other.
+
+use super::Engine;
+use super::aggregate::{executor, run};
+use crate::aggregate::{CountingGroup, Limits, Stage, facet_document};
+use crate::catalog::{Collection, Moment};
+use crate::cursor::Query;
+use crate::error::Result;
+use crate::exec::{Context, GroupEntries, Total};
+use crate::namespace::Namespace;
+use crate::plan::{Access, QuerySpec, grouped};
+use crate::query::Filter;
+use crate::storage::Snapshot;
+use bson::raw::{CString, RawDocumentBuf};
+use std::sync::Arc;
+
+/// A pipeline that counts entries.
+pub(super) struct Counting {
+    pub collection: Arc<Collection>,
+    pub parts: Vec<Part>,
+    /// Whether the parts are those of a `$facet`.
+    pub is_facet: bool,
+    /// Stages that the counted ones are followed by start here.
+    pub rest_at: usize,
+}
+
+/// One thing that is counted.
+pub(super) struct Part {
+    /// The name of its facet.
+    pub name: String,
+    pub access: Access,
+    pub what: What,
+    /// The stages that follow.
+    rest: Vec<Stage>,
+}
+
+pub(super) enum What {
+    /// Everything, under this name.
+    Total(String),
+    /// By groups.
+    Groups(CountingGroup),
+}
+
+/// What one part found.
+pub(super) struct Found {
+    documents: Vec<RawDocumentBuf>,
+    pub figures: Figures,
+}
+
+/// How a part was counted.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Figures {
+    /// Documents of the answer before the stages that follow.
+    pub groups: u64,
+    /// Stretches of the field's values.
+    pub stretches: u64,
+    /// Entries counted.
+    pub entries: u64,
+    /// Of these, entries that the summary told.
+    pub told: u64,
+}
+
+/// A part's entries at a moment.
+enum Taken {
+    Total(Total),
+    Groups(GroupEntries),
+}
+
+impl Engine {
+    /// Answers a pipeline by counting entries, if it can be.
+    pub(super) fn count_groups(
+        &self,
+        namespace: &Namespace,
+        spec: &QuerySpec,
+        stages: &[Stage],
+        allow_disk_use: bool,
+    ) -> Result<Option<Query>> {
+        let Some(counting) = self.counting(namespace, spec, stages)? else {
+            return Ok(None);
+        };
+        let limits = Limits::new(allow_disk_use);
+        let Some(found) = self.count_parts(&counting, &limits, &Context::default())? else {
+            return Ok(None);
+        };
+        let rest = &stages[counting.rest_at..];
+        if !counting.is_facet {
+            let documents = found.into_iter().flat_map(|one| one.documents).collect();
+            return run(documents, rest, allow_disk_use).map(Some);
+        }
+        let mut executors = Vec::with_capacity(found.len());
+        for (part, one) in counting.parts.iter().zip(found) {
+            let mut stages = executor(&part.rest, allow_disk_use)?;
+            for document in &one.documents {
+                if stages.push(document)?.is_break() {
+                    break;
+                }
+            }
+            executors.push(stages);
+        }
+        let names = counting.parts.into_iter().map(|part| part.name).collect();
+        // What is wrong here is met again, and told in MongoDB's words, by the plain way.
+        let Ok(document) = facet_document(names, executors, &limits) else {
+            return Ok(None);
+        };
+        run(vec![document], rest, allow_disk_use).map(Some)
+    }
+
+    /// What a pipeline counts; `None` for others.
+    pub(super) fn counting(
+        &self,
+        namespace: &Namespace,
+        spec: &QuerySpec,
+        stages: &[Stage],
+    ) -> Result<Option<Counting>> {
+        if spec.sort.is_some() || spec.limit.is_some() || spec.skip > 0 {
+            return Ok(None);
+        }
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(None);
+        };
+        let part = |name: &str, stages: &[Stage]| self.part(&collection, spec, name, stages);
+        let (parts, is_facet) = match stages.first() {
+            Some(Stage::Group(_)) => (part("", &stages[..1])?.into_iter().collect(), false),
+            Some(Stage::Facet(facets)) => {
+                let mut parts = Vec::with_capacity(facets.len());
+                for (name, pipeline) in facets {
+                    let Some(part) = part(name, &pipeline.stages)? else {
+                        return Ok(None);
+                    };
+                    parts.push(part);
+                }
+                (parts, true)
+            }
+            _ => (Vec::new(), false),
+        };
+        Ok((!parts.is_empty()).then_some(Counting {
+            collection: collection.clone(),
+            parts,
+            is_facet,
+            rest_at: 1,
+        }))
+    }
+
+    /// What one pipeline counts: behind `$match`es of its own a `$group` or `$count`.
+    fn part(
+        &self,
+        collection: &Arc<Collection>,
+        spec: &QuerySpec,
+        name: &str,
+        stages: &[Stage],
+    ) -> Result<Option<Part>> {
+        let is_match = |stage: &&Stage| matches!(stage, Stage::Match(_));
+        let matches = stages.iter().take_while(is_match).count();
+        let spec = narrowed(spec, &stages[..matches]);
+        let found = match stages.get(matches) {
+            Some(Stage::Group(group)) => CountingGroup::new(group).and_then(|group| {
+                let access = grouped(collection, &spec, group.path())?;
+                Some((access, What::Groups(group)))
+            }),
+            Some(Stage::Count(field)) => {
+                let plan = self.plan_on(collection, spec)?;
+                plan.counts_by_entries()
+                    .then_some((plan.access, What::Total(field.clone())))
+            }
+            _ => None,
+        };
+        Ok(found.map(|(access, what)| Part {
+            name: name.to_owned(),
+            access,
+            what,
+            rest: stages[matches + 1..].to_vec(),
+        }))
+    }
+
+    /// Counts all parts as of one moment; `None` when a summary cannot tell, or a key cannot be computed.
+    pub(super) fn count_parts(
+        &self,
+        counting: &Counting,
+        limits: &Limits,
+        context: &Context,
+    ) -> Result<Option<Vec<Found>>> {
+        let moment = counting.collection.state.counted().moment(&self.store);
+        let Some(taken) = take(counting, &moment) else {
+            return Ok(None);
+        };
+        let snapshot = moment.snapshot.clone();
+        // Writers go on while the entries are walked on the snapshot.
+        drop(moment);
+        let mut found = Vec::with_capacity(taken.len());
+        for (part, taken) in counting.parts.iter().zip(taken) {
+            match part.count(&taken, &snapshot, limits, context)? {
+                Some(one) => found.push(one),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Whether the summaries that a pipeline is counted by know enough now.
+    pub(super) fn summaries_serve(&self, counting: &Counting) -> bool {
+        let moment = counting.collection.state.counted().moment(&self.store);
+        take(counting, &moment).is_some()
+    }
+}
+
+fn take(counting: &Counting, moment: &Moment<'_>) -> Option<Vec<Taken>> {
+    let take = |part: &Part| part.take(&counting.collection, moment);
+    counting.parts.iter().map(take).collect()
+}
+
+impl Part {
+    fn take(&self, collection: &Collection, moment: &Moment<'_>) -> Option<Taken> {
+        match &self.what {
+            What::Total(_) => Total::take(&self.access, collection, moment).map(Taken::Total),
+            What::Groups(group) => {
+                GroupEntries::take(&self.access, group.path(), collection, moment)
+                    .map(Taken::Groups)
+            }
+        }
+    }
+
+    fn count(
+        &self,
+        taken: &Taken,
+        snapshot: &Snapshot,
+        limits: &Limits,
+        context: &Context,
+    ) -> Result<Option<Found>> {
+        match (taken, &self.what) {
+            (Taken::Groups(entries), What::Groups(group)) => {
+                let counted = entries.count(group, snapshot, limits, context)?;
+                Ok(counted.map(|counted| Found {
+                    figures: Figures {
+                        groups: counted.documents.len() as u64,
+                        stretches: counted.stretches,
+                        entries: counted.entries,
+                        told: counted.told,
+                    },
+                    documents: counted.documents,
+                }))
+            }
+            (Taken::Total(total), What::Total(name)) => {
+                let entries = total.count(snapshot, context)?;
+                let documents = total_document(name, entries);
+                Ok(documents.map(|documents| Found {
+                    figures: Figures {
+                        groups: documents.len() as u64,
+                        stretches: 1,
+                        entries,
+                        told: total.told(),
+                    },
+                    documents,
+                }))
+            }
+            _ => unreachable!("a part's entries are taken as it counts"),
+        }
+    }
+}
+
+/// As `$count` answers: nothing at all for nothing.
+fn total_document(name: &str, entries: u64) -> Option<Vec<RawDocumentBuf>> {
+    if entries == 0 {
+        return Some(Vec::new());
+    }
+    let name = CString::try_from(name).ok()?;
+    let mut document = RawDocumentBuf::new();
+    match i32::try_from(entries) {
+        Ok(entries) => document.append(&*name, entries),
+        Err(_) => document.append(&*name, i64::try_from(entries).ok()?),
+    }
+    Some(vec![document])
+}
+
+/// A query with the conditions of `$match` stages added.
+fn narrowed(spec: &QuerySpec, matches: &[Stage]) -> QuerySpec {
+    let mut conditions = vec![(*spec.filter).clone()];
+    for stage in matches {
+        if let Stage::Match(filter) = stage {
+            conditions.push(filter.clone());
+        }
+    }
+    let filter = match conditions.len() {
+        1 => spec.filter.clone(),
+        _ => Arc::new(Filter::And(conditions).simplify()),
+    };
+    QuerySpec {
+        filter,
+        ..spec.clone()
+    }
+}

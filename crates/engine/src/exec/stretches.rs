@@ -1,0 +1,259 @@
+//! Walks the entries of a tree by stretches of one field's values.
+//!
+//! In: an access path whose entries are the documents that match, each once, and lie in the order of the
+//! field (alone, or behind fields that are fixed). Out: entry after entry, its field's bytes and value; the
+//! caller says where the stretch of an entry ends, and a [`Walk`] goes there: over a short one step by
+//! step, over a long one by the summary, which knows how many entries it has without reading them.
+
+use super::counted::TreeRanges;
+use super::{Context, Pacer, corrupt_document, corrupt_entry};
+use crate::catalog::{Collection, Index, Moment, Tree};
+use crate::error::Result;
+use crate::index::bounds::ByteRange;
+use crate::index::summary::{Hint, Piece, Summary};
+use crate::plan::{Access, grouped_position};
+use crate::storage::{Family, Order, Scan, Snapshot};
+use bson::Bson;
+use bson::raw::RawDocument;
+use meridian_value::key::{Direction, skip};
+use std::sync::Arc;
+
+/// A search costs as much as about this many steps.
+const STEPS_BEFORE_SEEK: u32 = 40;
+
+/// The entries of an access path, in the order of one field's values.
+pub(super) struct FieldEntries {
+    family: Family,
+    tree: Tree,
+    index: Option<Arc<Index>>,
+    /// The field's position in the key.
+    position: usize,
+    pub ranges: Vec<ByteRange>,
+}
+
+/// The field of an entry.
+pub(super) struct EntryField {
+    /// Where its bytes lie in the key with the tree's prefix.
+    pub bytes: std::ops::Range<usize>,
+    /// Its value; none when the document does not have it.
+    pub value: Option<Bson>,
+}
+
+impl FieldEntries {
+    /// The entries by the field at `path`; `None` when they do not lie so, or must be tested or
+    /// de-duplicated. To be asked when the snapshot is taken: an index that became multikey later is
+    /// not so in it.
+    pub fn new(access: &Access, path: &str, collection: &Collection) -> Option<Self> {
+        let position = grouped_position(access, path)?;
+        let found = TreeRanges::of(access, collection)?;
+        Some(Self {
+            family: found.family,
+            tree: found.tree,
+            index: found.index,
+            position,
+            ranges: found.ranges,
+        })
+    }
+
+    /// The tree that they are in.
+    pub fn tree(&self) -> Tree {
+        self.tree
+    }
+
+    /// What the summary knows of the entries; `None` when it does not know all of them.
+    pub fn known(&self, moment: &Moment<'_>) -> Option<Summary> {
+        let summary = moment.summary(self.tree)?;
+        match (self.ranges.first(), self.ranges.last()) {
+            (Some(first), Some(last)) => summary.part(&first.start, Some(&last.end)),
+            _ => Some(Summary::empty()),
+        }
+    }
+
+    /// The order in which the field is kept.
+    pub fn direction(&self) -> Direction {
+        match &self.index {
+            None => Direction::Ascending,
+            Some(index) => index.spec.key[self.position].1.direction(),
+        }
+    }
+
+    /// The field of an entry.
+    pub fn field(&self, key: &[u8], value: &[u8]) -> Result<EntryField> {
+        let Some(index) = &self.index else {
+            return id_field(key, value);
+        };
+        let mut types = index.layout.split(value)?.types;
+        let mut at = 4;
+        for position in 0..self.position {
+            at += match types.is_spent() {
+                true => index.layout.field_length(position, &key[at..])?,
+                false => {
+                    index
+                        .layout
+                        .decode_field(position, &key[at..], &mut types)?
+                        .1
+                }
+            };
+        }
+        let (value, length) = index
+            .layout
+            .decode_field(self.position, &key[at..], &mut types)?;
+        Ok(EntryField {
+            bytes: at..at + length,
+            value,
+        })
+    }
+}
+
+/// The `_id` of a document.
+fn id_field(key: &[u8], value: &[u8]) -> Result<EntryField> {
+    let length = skip(&key[4..], Direction::Ascending).ok_or_else(corrupt_entry)?;
+    let document = RawDocument::from_bytes(value).map_err(corrupt_document)?;
+    let id = document.get("_id").map_err(corrupt_document)?;
+    let id = id.ok_or_else(corrupt_entry)?;
+    Ok(EntryField {
+        bytes: 4..4 + length,
+        value: Some(Bson::try_from(id).map_err(corrupt_document)?),
+    })
+}
+
+/// A walk over the entries of all ranges.
+pub(super) struct Walk<'w> {
+    entries: &'w FieldEntries,
+    scan: Scan,
+    is_on_entry: bool,
+    /// The next range, and the end of the current one.
+    next_range: usize,
+    range_end: Vec<u8>,
+    pacer: Pacer,
+}
+
+impl<'w> Walk<'w> {
+    pub fn new(entries: &'w FieldEntries, snapshot: &Snapshot, context: &Context) -> Self {
+        let (start, end) = entries.tree.range();
+        Self {
+            entries,
+            scan: snapshot.scan(entries.family, &start, &end, Order::Forward),
+            is_on_entry: false,
+            next_range: 0,
+            range_end: Vec::new(),
+            pacer: Pacer::new(context.clone()),
+        }
+    }
+
+    /// Moves to the first entry of the next range that has one, unless the current one goes on; false at the
+    /// end.
+    pub fn find_entry(&mut self) -> Result<bool> {
+        while !self.is_before(&self.range_end) {
+            let Some(range) = self.entries.ranges.get(self.next_range) else {
+                return Ok(false);
+            };
+            self.next_range += 1;
+            let start = self.entries.tree.key(&range.start);
+            self.range_end = self.entries.tree.key(&range.end).to_vec();
+            if !self.is_on_entry || self.scan.entry().0 < &start[..] {
+                self.seek(&start)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The current entry, its key with the tree's prefix.
+    pub fn entry(&self) -> (&[u8], &[u8]) {
+        self.scan.entry()
+    }
+
+    /// The end of a stretch that would end at `limit`, but not behind the range.
+    pub fn within<'a>(&'a self, limit: &'a [u8]) -> &'a [u8] {
+        limit.min(&self.range_end)
+    }
+
+    /// Whether the walk is on an entry before `limit`.
+    pub fn is_before(&self, limit: &[u8]) -> bool {
+        self.is_on_entry && self.scan.entry().0 < limit
+    }
+
+    /// Goes to the next entry.
+    pub fn step(&mut self) -> Result<()> {
+        self.pacer.step_key()?;
+        self.is_on_entry = self.scan.advance()?;
+        Ok(())
+    }
+
+    /// Goes to the first entry from `limit` on.
+    pub fn pass(&mut self, limit: &[u8]) -> Result<()> {
+        for _ in 0..STEPS_BEFORE_SEEK {
+            self.step()?;
+            if !self.is_before(limit) {
+                return Ok(());
+            }
+        }
+        self.seek(limit)
+    }
+
+    /// Goes to the first entry from `limit` on; the number of entries passed, and how many of them the
+    /// summary told.
+    pub fn count_to(&mut self, limit: &[u8], known: &Known<'_>) -> Result<(u64, u64)> {
+        let mut passed = 0;
+        for _ in 0..STEPS_BEFORE_SEEK {
+            self.step()?;
+            passed += 1;
+            if !self.is_before(limit) {
+                return Ok((passed, 0));
+            }
+        }
+        let jump = known.jump(self.scan.entry().0, limit);
+        let Some(jump) = jump.filter(|jump| jump.entries > u64::from(STEPS_BEFORE_SEEK)) else {
+            return Ok((passed + self.step_to(limit)?, 0));
+        };
+        passed += self.step_to(&jump.from)? + jump.entries;
+        self.seek(&jump.to)?;
+        passed += self.step_to(limit)?;
+        Ok((passed, jump.entries))
+    }
+
+    fn step_to(&mut self, limit: &[u8]) -> Result<u64> {
+        let mut steps = 0;
+        while self.is_before(limit) {
+            self.step()?;
+            steps += 1;
+        }
+        Ok(steps)
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.scan.seek(key);
+        self.is_on_entry = self.scan.advance()?;
+        Ok(())
+    }
+}
+
+/// What a summary knows of the entries of a walk.
+pub(super) struct Known<'s> {
+    pub tree: Tree,
+    pub summary: &'s Summary,
+}
+
+/// Entries that need not be read: those from `from` up to `to`.
+struct Jump {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    entries: u64,
+}
+
+impl Known<'_> {
+    /// The whole ranges of the summary between two keys, which have the tree's prefix.
+    fn jump(&self, start: &[u8], end: &[u8]) -> Option<Jump> {
+        let (mut from, mut to) = (start.to_vec(), end.to_vec());
+        let key = |bytes: &[u8]| self.tree.key(bytes).to_vec();
+        let (start, end) = (&start[4..], &end[4..]);
+        let mut piece = |piece: Piece<'_>| match piece.end {
+            Some(behind) if piece.start == start => from = key(behind),
+            _ => to = key(piece.start),
+        };
+        let entries =
+            self.summary
+                .count_from(&mut Hint::default(), start, Some(end), &mut piece)?;
+        Some(Jump { from, to, entries })
+    }
+}
