@@ -1,6 +1,7 @@
 """Aggregation stages and accumulators, the roll-ups of evaluation 1, $out and $merge, and their errors."""
 
 import pytest
+from bson import Decimal128, Int64
 from fixtures import date
 from harness.cases import Case
 
@@ -79,6 +80,9 @@ PIPELINES = {
     "group_null_key": [{"$group": {"_id": "$score", "n": {"$sum": 1}}}],
     "group_object_key": [{"$group": {"_id": {"c": "$city", "odd": {"$mod": ["$age", 2]}}, "n": {"$sum": 1}}}],
     "group_object_missing": [{"$group": {"_id": {"k": "$nick", "z": "$zzz"}, "n": {"$sum": 1}}}],
+    "group_object_one_missing": [{"$group": {"_id": {"k": "$nick"}, "n": {"$sum": 1}}}],
+    "group_object_one_below": [{"$group": {"_id": {"k": {"l": "$nick"}}, "n": {"$sum": 1}}}],
+    "group_object_one_in_facet": [{"$facet": {"x": [{"$group": {"_id": {"k": "$nick"}, "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]}}],
     "group_array_key": [{"$group": {"_id": "$tags", "n": {"$sum": 1}}}],
     "group_expression_key": [{"$group": {"_id": {"$substrCP": ["$name", 0, 6]}, "n": {"$sum": 1}}}],
     "group_sum_mixed": [{"$group": {"_id": "$city", "s": {"$sum": "$score"}, "b": {"$sum": "$big"}}}],
@@ -192,6 +196,71 @@ def test_rollup(pair, unit):
             },
         ],
     )
+
+
+# Groups that an index on their field answers without documents: beside the collection without indexes.
+NUMBERS = [1, 1.0, Int64(1), 2.5, Decimal128("2.5"), -3, 0, float("nan"), "1", "a", None, True, {"x": 1}, {"x": 1.0}]
+COUNTED = [
+    {
+        "_id": number,
+        **({"d": date(2024, 1 + number % 12, 1 + number % 28, number % 24)} if number % 7 else {} if number % 2 else {"d": None}),
+        "day": date(2024, 3, 29 + number % 3, number % 24),
+        **({"v": NUMBERS[number % len(NUMBERS)]} if number % 5 else {}),
+        "k": number % 3,
+    }
+    for number in range(120)
+]
+BY_ID = {"$sort": {"_id": 1}}
+
+
+def grouped(key, *more):
+    return [*more, {"$group": {"_id": key, "n": {"$sum": 1}, "m": {"$count": {}}, "two": {"$sum": 2.0}}}, BY_ID]
+
+
+def truncated(field, **options):
+    return {"$dateTrunc": {"date": field, **options}}
+
+
+COUNTED_PIPELINES = {
+    "month": grouped(truncated("$d", unit="month")),
+    "two_weeks": grouped(truncated("$d", unit="week", binSize=2, startOfWeek="tue")),
+    "day_in_zone": grouped(truncated("$day", unit="day", timezone="Europe/Berlin")),
+    "hour_in_zone": grouped(truncated("$day", unit="hour", binSize=5, timezone="America/New_York")),
+    "in_document": grouped({"day": truncated("$d", unit="quarter", timezone="+03:30")}),
+    "parts": grouped({"y": {"$year": "$day"}, "m": {"$month": "$day"}, "d": {"$dayOfMonth": {"date": "$day", "timezone": "Europe/Paris"}}}),
+    "text": grouped({"$dateToString": {"date": "$d", "format": "%Y-%m"}}),
+    "text_on_null": grouped({"$dateToString": {"date": "$d", "format": "%H", "onNull": "never"}}),
+    "not_a_date": grouped(truncated("$k", unit="day")),
+    "range": grouped(truncated("$day", unit="day"), {"$match": {"day": {"$gte": date(2024, 3, 30), "$lt": date(2024, 3, 31)}}}),
+    "prefix": grouped(truncated("$d", unit="month"), {"$match": {"k": 1}}),
+    "values": grouped("$v"),
+    "values_in_document": grouped({"v": "$v"}),
+    "values_of_a_range": grouped("$v", {"$match": {"v": {"$gt": 0}}}),
+    "condition": grouped({"$cond": [{"$lt": ["$v", 2]}, "low", {"$ifNull": ["$v", "none"]}]}),
+    "sort_by_count": [{"$sortByCount": "$k"}, {"$sort": {"count": 1, "_id": 1}}],
+    "bucket": [{"$bucket": {"groupBy": "$v", "boundaries": [-3, 0, 2.5, 9], "default": "other"}}],
+    "bucket_dates": [{"$bucket": {"groupBy": "$day", "boundaries": [date(2024, 3, 29), date(2024, 3, 30), date(2024, 4, 1)]}}],
+    "bucket_outside": [{"$facet": {"x": [{"$bucket": {"groupBy": "$k", "boundaries": [0, 2]}}]}}],
+    "values_below": grouped({"a": {"v": "$v"}}),
+    "values_twice": grouped({"v": "$v", "w": "$v"}),
+    "facet": [{"$facet": {
+        "days": grouped(truncated("$day", unit="day")),
+        "ones": [{"$match": {"k": 1}}, {"$count": "n"}],
+        "none": [{"$match": {"k": 9}}, {"$count": "n"}],
+        "v": [{"$sortByCount": "$k"}, {"$sort": {"_id": 1}}, {"$limit": 2}],
+    }}],
+}  # fmt: skip
+COUNTED_INDEXES = [{"d": 1}, {"day": -1}, {"v": 1}, {"k": 1, "d": 1}]
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["walked", "counted"])
+@pytest.mark.parametrize("name", COUNTED_PIPELINES)
+def test_counted(pair, name, indexed):
+    indexes = [{"key": key, "name": "_".join(key)} for key in COUNTED_INDEXES]
+    create = [{"createIndexes": "COLL", "indexes": indexes}] if indexed else []
+    command = {"aggregate": "COLL", "pipeline": COUNTED_PIPELINES[name], "cursor": {}}
+    distinct = [{"distinct": "COLL", "key": key} for key in ("d", "day", "v", "k")] if name == "values" else []
+    pair.run_case(Case(f"counted_{name}", [*create, command, *distinct], COUNTED))
 
 
 SMALL = [{"_id": number, "k": number % 3, "v": number * 10} for number in range(6)]

@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{DateTime, Decimal128, rawdoc};
+use bson::{DateTime, Decimal128, Document, rawdoc};
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, DeleteStatement, DistinctRequest, Durability, Engine, Error,
-    ExplainRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
+    AggregateRequest, AggregateTarget, DeleteStatement, DistinctRequest, Durability, Engine,
+    EngineOptions, Error, ExplainRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
+use meridian_value::key::{Direction, TypeBits, encode};
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -127,27 +128,40 @@ fn aggregate(
     Ok(documents)
 }
 
-/// The answer in an order that does not depend on how it was found; of facets, too.
-fn sorted(documents: Vec<RawDocumentBuf>) -> Vec<Vec<u8>> {
-    let inner = |document: RawDocumentBuf| {
-        let is_facet = document
-            .iter()
-            .flatten()
-            .all(|(_, value)| matches!(value, RawBsonRef::Array(_)));
-        if !is_facet || document.is_empty() {
-            return document.as_bytes().to_vec();
+/// A group's document, in which values that are equal are alike whatever their type: which of them gives
+/// a group its `_id` depends on the order in which documents are met.
+fn plain(document: &RawDocument) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in document.iter().flatten() {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        if name == "_id" {
+            let types = &mut TypeBits::new();
+            encode(value, Direction::Ascending, &mut bytes, types);
+        } else {
+            let mut one = RawDocumentBuf::new();
+            one.append(bson::cstr!("v"), value);
+            bytes.extend_from_slice(one.as_bytes());
         }
-        let mut bytes = Vec::new();
-        for (name, value) in document.iter().flatten() {
-            let items = value.as_array().unwrap().into_iter();
-            let items = items.map(|item| item.unwrap().as_document().unwrap().to_owned());
-            bytes.extend_from_slice(name.as_str().as_bytes());
-            bytes.extend(sorted(items.collect()).into_iter().flatten());
-        }
-        bytes
-    };
-    let mut all: Vec<Vec<u8>> = documents.into_iter().map(inner).collect();
+    }
+    bytes
+}
+
+/// The answer in an order that does not depend on how it was found; each facet's, too.
+fn sorted(documents: &[RawDocumentBuf], shape: &dyn Fn(&RawDocument) -> Vec<u8>) -> Vec<Vec<u8>> {
+    let is_facet = |document: &RawDocumentBuf| document.get_array("a").is_ok();
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for document in documents.iter().filter(|document| !is_facet(document)) {
+        all.push(shape(document));
+    }
     all.sort();
+    for document in documents.iter().filter(|document| is_facet(document)) {
+        for (name, value) in document.iter().flatten() {
+            let items = value.as_array().unwrap().into_iter().flatten();
+            let items = items.map(|item| item.as_document().unwrap().to_owned());
+            all.push(name.as_str().as_bytes().to_vec());
+            all.extend(sorted(&items.collect::<Vec<_>>(), shape));
+        }
+    }
     all
 }
 
@@ -294,15 +308,44 @@ fn pipeline(random: &mut ChaCha8Rng) -> Vec<RawDocumentBuf> {
     stages
 }
 
+fn first_difference(a: &[Vec<u8>], b: &[Vec<u8>]) -> String {
+    let at = a.iter().zip(b).position(|(a, b)| a != b);
+    let shown = |all: &[Vec<u8>]| {
+        let one = at
+            .and_then(|at| all.get(at))
+            .map(|bytes| bytes.escape_ascii().to_string());
+        format!("{} parts, {one:?}", all.len())
+    };
+    format!("{} but walked {}", shown(a), shown(b))
+}
+
+fn json(pipeline: &[RawDocumentBuf]) -> String {
+    let stages = pipeline
+        .iter()
+        .map(|stage| Document::try_from(&**stage).unwrap());
+    let shown: Vec<String> = stages.map(|stage| stage.to_string()).collect();
+    shown.join(", ")
+}
+
 /// Both answers are the same; true when the first was counted.
 fn check(engine: &Engine, pipeline: &[RawDocumentBuf], shown: &str) -> bool {
     let natural = rawdoc! { "$natural": 1 };
     let counted = aggregate(engine, pipeline, None);
-    let plain = aggregate(engine, pipeline, Some(&natural));
-    match (counted, plain) {
-        (Ok(counted), Ok(plain)) => assert_eq!(sorted(counted), sorted(plain), "{shown}"),
-        (Err(counted), Err(plain)) => assert_eq!(counted.code, plain.code, "{shown}"),
-        (counted, plain) => panic!("{shown}: {counted:?}, plainly {plain:?}"),
+    let walked = aggregate(engine, pipeline, Some(&natural));
+    match (counted, walked) {
+        (Ok(counted), Ok(walked)) => {
+            let (a, b) = (sorted(&counted, &plain), sorted(&walked, &plain));
+            assert!(a == b, "{shown}: {}", first_difference(&a, &b));
+            // Without a filter both meet the documents of a group in the order of `_id`, unless the index
+            // of `n` puts another field between.
+            if !shown.contains("$match") && !shown.contains("\"$n\"") {
+                let exact = |document: &RawDocument| document.as_bytes().to_vec();
+                let (a, b) = (sorted(&counted, &exact), sorted(&walked, &exact));
+                assert!(a == b, "{shown}: {}", first_difference(&a, &b));
+            }
+        }
+        (Err(counted), Err(walked)) => assert_eq!(counted.code, walked.code, "{shown}"),
+        (counted, walked) => panic!("{shown}: {counted:?}, plainly {walked:?}"),
     }
     let (stage, stats) = first_stage(engine, pipeline);
     let is_counted = stage.starts_with("COUNTED");
@@ -334,7 +377,7 @@ fn check_distinct(engine: &Engine, random: &mut ChaCha8Rng, shown: &str) {
         assert!(compared.all(|equal| equal), "{shown}, {key}: {filter:?}");
         let length = |array: &RawArrayBuf| array.into_iter().count();
         assert_eq!(length(&found), length(&plain), "{shown}, {key}: {filter:?}");
-        if filter.is_empty() {
+        if filter.is_empty() && key != "n" {
             assert_eq!(found, plain, "{shown}, {key}");
         }
     }
@@ -370,7 +413,7 @@ fn groups_are_those_of_a_walk() {
         for round in 0..4 {
             for number in 0..60 {
                 let pipeline = pipeline(&mut random);
-                let shown = format!("seed {seed}, round {round}, {number}: {pipeline:?}");
+                let shown = format!("seed {seed}, round {round}, {number}: {}", json(&pipeline));
                 counted += u32::from(check(&engine, &pipeline, &shown));
             }
             check_distinct(&engine, &mut random, &format!("seed {seed}, round {round}"));
@@ -383,10 +426,11 @@ fn groups_are_those_of_a_walk() {
     }
 }
 
-/// Long stretches are told by the summary, not read.
+/// Long stretches are told by the summary, not read: on disk, where ranges are cut in the background.
 #[test]
 fn few_groups_of_many_entries_are_not_read() {
-    let engine = Engine::in_memory().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(3);
     create_indexes(&engine);
     let documents: Vec<_> = (0..20_000).map(|id| document(&mut random, id)).collect();
@@ -403,11 +447,19 @@ fn few_groups_of_many_entries_are_not_read() {
         ],
     ];
     for pipeline in pipelines {
-        let shown = format!("{pipeline:?}");
+        let shown = json(&pipeline);
         assert!(check(&engine, &pipeline, &shown), "{shown}");
-        let (_, stats) = first_stage(&engine, &pipeline);
-        let keys = stats.get_i32("totalKeysExamined").unwrap();
-        assert!(keys < 1_500, "{shown} examined {keys} keys");
+        // Ranges that the inserts crowded are cut in the background.
+        let mut keys = i32::MAX;
+        for _ in 0..500 {
+            let (_, stats) = first_stage(&engine, &pipeline);
+            keys = stats.get_i32("totalKeysExamined").unwrap();
+            if keys < 1_200 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(keys < 1_200, "{shown} examined {keys} keys");
     }
 }
 
@@ -430,7 +482,7 @@ fn what_cannot_be_counted_is_walked() {
     assert!(check(&engine, &pipelines[2], "before the array"));
     insert(&engine, &[rawdoc! { "_id": 1_000, "k": [1, 2], "n": 1 }]);
     for pipeline in pipelines {
-        check(&engine, &pipeline, &format!("{pipeline:?}"));
+        check(&engine, &pipeline, &json(&pipeline));
     }
 }
 

@@ -129,19 +129,12 @@ impl Group {
         match &self.key {
             Key::Parts(parts) => {
                 for (_, node) in parts {
-                    group_key::encode(&node.evaluate(context)?, out)?;
+                    let value = node.evaluate(context)?;
+                    group_key::encode(&part_of_key(value, parts.len()), out)?;
                 }
                 Ok(())
             }
-            Key::Whole(node) => {
-                let value = node.evaluate(context)?;
-                let value = if value.is_missing() {
-                    Value::NULL
-                } else {
-                    value
-                };
-                group_key::encode(&value, out)
-            }
+            Key::Whole(node) => group_key::encode(&part_of_key(node.evaluate(context)?, 1), out),
         }
     }
 
@@ -280,6 +273,16 @@ impl Groups {
     }
 }
 
+/// A missing value is null where it is all that the key is made of, but not beside others: so does
+/// `DocumentSourceGroup::computeId` of MongoDB 6.0.
+fn part_of_key(value: Value<'_>, parts: usize) -> Value<'_> {
+    if parts == 1 && value.is_missing() {
+        Value::NULL
+    } else {
+        value
+    }
+}
+
 fn too_large() -> String {
     "Exceeded memory limit for $group, but didn't allow external sort. Pass allowDiskUse:true to opt in."
         .into()
@@ -313,7 +316,8 @@ impl Table {
             Key::Parts(parts) => {
                 let mut fields = Vec::with_capacity(parts.len());
                 for (name, node) in parts {
-                    fields.push(((&**name).into(), node.evaluate(context)?));
+                    let value = part_of_key(node.evaluate(context)?, parts.len());
+                    fields.push(((&**name).into(), value));
                 }
                 RawBson::Document(build_document(&fields)?)
             }

@@ -182,28 +182,29 @@ impl Engine {
             return self.explain_one(namespace, spec, &Use::Rows, verbosity, answer);
         }
         let mut cursor = RawDocumentBuf::new();
-        let counting = match &count_as {
+        let counting = match count_as {
             None => self.counting(namespace, &spec, &stages)?,
             Some(_) => None,
         };
-        match (counting, count_as, sample) {
-            (Some(counting), ..) if self.summaries_serve(&counting) => {
-                self.explain_counting(namespace, &spec, &counting, verbosity, &mut cursor)?;
-                stages.drain(..counting.rest_at);
+        let is_counted = match &counting {
+            Some(counting) => {
+                self.explain_counting(namespace, &spec, counting, verbosity, &mut cursor)?
             }
-            (Some(_), ..) => {
-                self.explain_one(namespace, spec, &Use::Rows, verbosity, &mut cursor)?;
-                cursor.append(cstr!("notCounted"), "a summary is still being learnt");
-            }
-            (None, Some(_), _) => {
-                self.explain_one(namespace, spec, &Use::Count, verbosity, &mut cursor)?;
-            }
-            (None, None, Some(size)) => {
-                self.explain_one(namespace, spec, &Use::Sample(size), verbosity, &mut cursor)?;
-                stages.remove(0);
-            }
-            (None, None, None) => {
-                self.explain_one(namespace, spec, &Use::Rows, verbosity, &mut cursor)?;
+            None => false,
+        };
+        let usage = match (&count_as, sample) {
+            (Some(_), _) => Use::Count,
+            (None, Some(size)) => Use::Sample(size),
+            (None, None) => Use::Rows,
+        };
+        if is_counted || matches!(usage, Use::Sample(_)) {
+            stages.remove(0);
+        }
+        if !is_counted {
+            self.explain_one(namespace, spec, &usage, verbosity, &mut cursor)?;
+            if counting.is_some() {
+                const WHY: &str = "a summary is still being learnt, or a key cannot be computed";
+                cursor.append(cstr!("notCounted"), WHY);
             }
         }
         let mut list = RawArrayBuf::new();
@@ -221,6 +222,7 @@ impl Engine {
     }
 
     /// A pipeline that is answered by counting: what is counted of which index, and, when it was run, how.
+    /// False, and nothing told, where it cannot be counted now.
     fn explain_counting(
         &self,
         namespace: &Namespace,
@@ -228,12 +230,16 @@ impl Engine {
         counting: &Counting,
         verbosity: Verbosity,
         answer: &mut RawDocumentBuf,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let context = Context::default();
         let started = Instant::now();
         let found = match verbosity {
-            Verbosity::QueryPlanner => None,
-            _ => self.count_parts(counting, &Limits::new(false), &context)?,
+            Verbosity::QueryPlanner if self.summaries_serve(counting) => None,
+            Verbosity::QueryPlanner => return Ok(false),
+            _ => match self.count_parts(counting, &Limits::new(false), &context)? {
+                Some(found) => Some(found),
+                None => return Ok(false),
+            },
         };
         let elapsed = started.elapsed();
         let collection = &counting.collection;
@@ -270,7 +276,7 @@ impl Engine {
                 execution_stats(run, &context, verbosity),
             );
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -87,14 +87,12 @@ impl GroupEntries {
                 limit.push(meridian_value::key::ABOVE_ALL);
             }
             let is_null = matches!(field.value, None | Some(Bson::Null));
-            let Ok(alone) = (if is_null {
-                group.tells_missing_from_null(&variables)
-            } else {
-                Ok(false)
-            }) else {
-                return Ok(None);
+            let is_alone = match is_null.then(|| group.tells_missing_from_null(&variables)) {
+                None => false,
+                Some(Ok(tells)) => tells,
+                Some(Err(_)) => return Ok(None),
             };
-            let (passed, known) = if alone {
+            let (passed, not_read) = if is_alone {
                 walk.step()?;
                 (1, 0)
             } else {
@@ -106,7 +104,7 @@ impl GroupEntries {
                 return Ok(None);
             }
             entries += passed;
-            told += known;
+            told += not_read;
             count += 1;
         }
         let documents: Result<Vec<RawDocumentBuf>> = groups.into_documents().collect();

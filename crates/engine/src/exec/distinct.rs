@@ -10,7 +10,7 @@ use bson::Bson;
 use meridian_value::key::ABOVE_ALL;
 
 /// Hands the values at `path` to `visit`, in the order of the access path: of values that are equal the
-/// one whose document comes first by `_id`. False, and nothing done, when the entries do not lie in the
+/// first there. False, and nothing done, when the entries do not lie in the
 /// order of the field, must be tested or de-duplicated.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 //! remove COLL {filter}             rename COLL "other"         drop COLL
 //! find COLL {filter} [{sort, skip, limit, projection, hint}]
 //! count COLL {filter} [{skip, limit, hint}]
+//! aggregate COLL {stage} ...           distinct COLL "path" [{filter}]
 //! ```
 
 use crate::batches::Trees;
@@ -15,9 +16,9 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 use meridian_engine::storage::Recording;
 use meridian_engine::{
-    Action, CollectionOptions, CountRequest, DeleteStatement, DropIndexes, Durability, Engine,
-    Error, ExplainRequest, FindAndModifyRequest, FindRequest, InsertOptions, Namespace,
-    UpdateStatement, Verbosity,
+    Action, AggregateRequest, AggregateTarget, CollectionOptions, CountRequest, DeleteStatement,
+    DistinctRequest, DropIndexes, Durability, Engine, Error, ExplainRequest, FindAndModifyRequest,
+    FindRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -129,6 +130,8 @@ impl Session {
             "delete" => self.delete(collection, &arguments),
             "find" => self.find(collection, &arguments),
             "count" => self.count(collection, &arguments),
+            "aggregate" => self.aggregate(collection, &arguments),
+            "distinct" => self.distinct(collection, &arguments),
             other => panic!("unknown command {other}"),
         };
         let mut shown = outcome.unwrap_or_else(|error| {
@@ -312,6 +315,39 @@ impl Session {
         let plan = self.plan(collection, &ExplainRequest::Count(request))?;
         let count = self.engine.count(&namespace(collection), &request)?;
         Ok(format!("{plan}counted {count}\n"))
+    }
+
+    fn aggregate(&self, collection: &str, arguments: &Arguments) -> Outcome {
+        let stages = arguments.documents();
+        let request = AggregateRequest {
+            pipeline: stages.iter().map(AsRef::as_ref).collect(),
+            hint: None,
+            variables: None,
+            allow_disk_use: false,
+            bypass_validation: false,
+            durability: Durability::Buffered,
+        };
+        let mut shown = self.plan(collection, &ExplainRequest::Aggregate(request.clone()))?;
+        let target = AggregateTarget::Collection(namespace(collection));
+        let mut query = self.engine.aggregate(&target, &request)?;
+        while let Some(document) = query.next_document()? {
+            writeln!(shown, "{}", plans::json(document)).unwrap();
+        }
+        Ok(shown)
+    }
+
+    fn distinct(&self, collection: &str, arguments: &Arguments) -> Outcome {
+        let filter = arguments.0.get(1).map(|_| arguments.document(1));
+        let filter = filter.unwrap_or_default();
+        let request = DistinctRequest {
+            key: arguments.text(0).unwrap(),
+            filter: &filter,
+            hint: None,
+        };
+        let plan = self.plan(collection, &ExplainRequest::Distinct(request))?;
+        let values = self.engine.distinct(&namespace(collection), &request)?;
+        let values = plans::json(&bson::rawdoc! { "values": values });
+        Ok(format!("{plan}{values}\n"))
     }
 
     fn plan(&self, collection: &str, request: &ExplainRequest<'_>) -> Outcome {

@@ -23,9 +23,20 @@ pub fn json(document: &RawDocument) -> String {
 /// The plan of an `explain` answer and what running it examined.
 pub fn show(explained: &Document) -> String {
     let mut shown = String::new();
+    // A pipeline that goes on behind its plan begins with a stage that holds it.
+    let cursor = explained.get_array("stages").ok().and_then(|stages| {
+        let first = stages.first()?.as_document()?;
+        first.get_document("$cursor").ok()
+    });
+    let explained = cursor.unwrap_or(explained);
     let planner = explained.get_document("queryPlanner").unwrap();
-    stage(planner.get_document("winningPlan").unwrap(), 0, &mut shown);
     let stats = explained.get_document("executionStats").unwrap();
+    let root = match cursor {
+        // With the figures of what was counted or drawn.
+        Some(_) => stats.get_document("executionStages").unwrap(),
+        None => planner.get_document("winningPlan").unwrap(),
+    };
+    stage(root, 0, &mut shown);
     let (keys, documents) = (
         stats.get("totalKeysExamined").unwrap(),
         stats.get("totalDocsExamined").unwrap(),
@@ -72,9 +83,26 @@ fn stage(plan: &Document, depth: usize, shown: &mut String) {
             }
             ("indexName" | "direction", Bson::String(text)) => write!(shown, " {text}").unwrap(),
             ("limitAmount" | "skipAmount", number) => write!(shown, " {number}").unwrap(),
+            (
+                "groups" | "rangesCounted" | "entriesCounted" | "entriesNotRead" | "population"
+                | "rejected",
+                number,
+            ) => write!(shown, ", {field} {number}").unwrap(),
+            ("groupBy" | "countedBy" | "drawnBy", Bson::String(text)) => {
+                write!(shown, ", {field} {text}").unwrap();
+            }
+            ("exactEntries", number) if plan.get_str("stage").unwrap() == "COUNT_SCAN" => {
+                write!(shown, ", {number} entries").unwrap();
+            }
+            ("facets", Bson::Document(facets)) => {
+                inputs.extend(facets.iter().filter_map(|facet| facet.1.as_document()));
+            }
             ("isMultiKey", Bson::Boolean(true)) => shown.push_str(" multikey"),
             ("indexBounds", Bson::Document(bounds)) => shown.push_str(&self::bounds(bounds)),
-            ("filter" | "sortPattern" | "transformBy", Bson::Document(document)) => {
+            (
+                "filter" | "sortPattern" | "transformBy" | "rejectsUnless",
+                Bson::Document(document),
+            ) => {
                 let text = Bson::Document(document.clone()).into_relaxed_extjson();
                 write!(shown, " {text}").unwrap();
             }
