@@ -123,10 +123,19 @@ impl Stretches<'_> {
             out.extend_from_slice(cut);
         }
         for reading in &self.others {
-            let edge = self.edge(reading, value).unwrap_or_else(|| behind(field));
-            if out.len() == at || edge.as_slice() < &out[at..] {
-                out.truncate(at);
-                out.extend_from_slice(&edge);
+            match self.edge(reading, value) {
+                Some(edge) if out.len() == at || edge.as_slice() < &out[at..] => {
+                    out.truncate(at);
+                    out.extend_from_slice(&edge);
+                }
+                Some(_) => {}
+                None => {
+                    // Nothing is nearer than the end of the keys with this very value.
+                    out.truncate(at);
+                    out.extend_from_slice(field);
+                    out.push(ABOVE_ALL);
+                    return;
+                }
             }
         }
     }
@@ -181,11 +190,6 @@ fn encoded(value: &Bson, direction: Direction) -> Vec<u8> {
         encode(raw, direction, &mut key, &mut TypeBits::new());
     });
     key
-}
-
-/// The first bytes behind all keys with this field.
-fn behind(field: &[u8]) -> Vec<u8> {
-    [field, &[ABOVE_ALL]].concat()
 }
 
 /// The first bytes behind a cut: below the constant's own values, or above them.

@@ -227,7 +227,7 @@ impl Groups {
     }
 
     /// Takes so many documents at once, all of which have `document`'s key. For accumulators that only
-    /// count: see [`Accumulator::counts`].
+    /// count, see [`super::CountingGroup`].
     ///
     /// # Errors
     /// As [`Groups::push`].

@@ -19,14 +19,13 @@ use crate::storage::Snapshot;
 use bson::raw::{CString, RawDocumentBuf};
 use std::sync::Arc;
 
-/// A pipeline that counts entries.
+/// A pipeline whose first stage counts entries.
 pub(super) struct Counting {
+    pub namespace: Namespace,
     pub collection: Arc<Collection>,
     pub parts: Vec<Part>,
     /// Whether the parts are those of a `$facet`.
     pub is_facet: bool,
-    /// Stages that the counted ones are followed by start here.
-    pub rest_at: usize,
 }
 
 /// One thing that is counted.
@@ -87,7 +86,7 @@ impl Engine {
         let Some(found) = self.count_parts(&counting, &limits, &Context::default())? else {
             return Ok(None);
         };
-        let rest = &stages[counting.rest_at..];
+        let rest = &stages[1..];
         if !counting.is_facet {
             let documents = found.into_iter().flat_map(|one| one.documents).collect();
             return run(documents, rest, allow_disk_use).map(Some);
@@ -139,10 +138,10 @@ impl Engine {
             _ => (Vec::new(), false),
         };
         Ok((!parts.is_empty()).then_some(Counting {
+            namespace: namespace.clone(),
             collection: collection.clone(),
             parts,
             is_facet,
-            rest_at: 1,
         }))
     }
 

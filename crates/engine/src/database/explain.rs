@@ -5,7 +5,7 @@ use super::aggregate::{Split, parse, split};
 use super::counting::{Counting, Figures, Part, What};
 use super::distinct::distinct_spec;
 use super::read::{Prepared, count_spec, query_spec};
-use super::requests::{Action, ExplainRequest, FindRequest, Verbosity};
+use super::requests::{Action, AggregateRequest, ExplainRequest, FindRequest, Verbosity};
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::Collection;
 use crate::error::Result;
@@ -68,13 +68,7 @@ impl Engine {
             }
             ExplainRequest::Aggregate(aggregate) => {
                 let split = split(parse(aggregate)?, aggregate)?;
-                self.explain_pipeline(
-                    namespace,
-                    split,
-                    &aggregate.pipeline,
-                    verbosity,
-                    &mut answer,
-                )?;
+                self.explain_pipeline(namespace, split, aggregate, verbosity, &mut answer)?;
             }
             ExplainRequest::Update(update) => {
                 let find = FindRequest {
@@ -167,7 +161,7 @@ impl Engine {
         &self,
         namespace: &Namespace,
         split: Split,
-        sources: &[&RawDocument],
+        request: &AggregateRequest<'_>,
         verbosity: Verbosity,
         answer: &mut RawDocumentBuf,
     ) -> Result<()> {
@@ -188,7 +182,8 @@ impl Engine {
         };
         let is_counted = match &counting {
             Some(counting) => {
-                self.explain_counting(namespace, &spec, counting, verbosity, &mut cursor)?
+                let limits = Limits::new(request.allow_disk_use);
+                self.explain_counting(counting, &limits, &spec, verbosity, &mut cursor)?
             }
             None => false,
         };
@@ -202,14 +197,18 @@ impl Engine {
         }
         if !is_counted {
             self.explain_one(namespace, spec, &usage, verbosity, &mut cursor)?;
-            if counting.is_some() {
-                const WHY: &str = "a summary is still being learnt, or a key cannot be computed";
-                cursor.append(cstr!("notCounted"), WHY);
+            if let Some(counting) = &counting {
+                let why = match self.summaries_serve(counting) {
+                    true => "a group's key cannot be computed",
+                    false => "a summary is still being learnt",
+                };
+                cursor.append(cstr!("notCounted"), why);
             }
         }
         let mut list = RawArrayBuf::new();
         list.push(rawdoc! { "$cursor": cursor });
         let run: Vec<&'static str> = stages.iter().chain(&output).map(Stage::name).collect();
+        let sources = &request.pipeline;
         let first = sources.len().saturating_sub(run.len());
         for (position, name) in run.into_iter().enumerate() {
             match sources.get(first + position) {
@@ -225,9 +224,9 @@ impl Engine {
     /// False, and nothing told, where it cannot be counted now.
     fn explain_counting(
         &self,
-        namespace: &Namespace,
-        spec: &QuerySpec,
         counting: &Counting,
+        limits: &Limits,
+        spec: &QuerySpec,
         verbosity: Verbosity,
         answer: &mut RawDocumentBuf,
     ) -> Result<bool> {
@@ -236,7 +235,7 @@ impl Engine {
         let found = match verbosity {
             Verbosity::QueryPlanner if self.summaries_serve(counting) => None,
             Verbosity::QueryPlanner => return Ok(false),
-            _ => match self.count_parts(counting, &Limits::new(false), &context)? {
+            _ => match self.count_parts(counting, limits, &context)? {
                 Some(found) => Some(found),
                 None => return Ok(false),
             },
@@ -262,7 +261,7 @@ impl Engine {
             documents.next().map(|one| one.1).unwrap_or_default()
         };
         let source = spec.filter.to_document();
-        let planner = query_planner(namespace, &source, &stage, None);
+        let planner = query_planner(&counting.namespace, &source, &stage, None);
         answer.append(cstr!("queryPlanner"), planner);
         if let Some(found) = found {
             let run = Run {

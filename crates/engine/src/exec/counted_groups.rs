@@ -15,6 +15,7 @@ use crate::plan::Access;
 use crate::storage::Snapshot;
 use bson::Bson;
 use bson::raw::RawDocumentBuf;
+use meridian_value::key::ABOVE_ALL;
 
 /// The entries that are to be grouped, as of a moment.
 pub struct GroupEntries {
@@ -84,7 +85,7 @@ impl GroupEntries {
             stretches.end(&key[field.bytes.clone()], field.value.as_ref(), &mut limit);
             if limit.len() == field.bytes.start {
                 // All values behind belong to the same group, under the same leading fields.
-                limit.push(meridian_value::key::ABOVE_ALL);
+                limit.push(ABOVE_ALL);
             }
             let is_null = matches!(field.value, None | Some(Bson::Null));
             let is_alone = match is_null.then(|| group.tells_missing_from_null(&variables)) {
@@ -96,7 +97,7 @@ impl GroupEntries {
                 walk.step()?;
                 (1, 0)
             } else {
-                let limit = walk.within(&limit).to_vec();
+                walk.clamp(&mut limit);
                 walk.count_to(&limit, &known)?
             };
             let document = group.document(field.value.as_ref());

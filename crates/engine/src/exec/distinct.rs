@@ -30,13 +30,13 @@ pub fn distinct_values(
     while walk.find_entry()? {
         let (key, value) = walk.entry();
         let field = entries.field(key, value)?;
-        let limit = [&key[..field.bytes.end], &[ABOVE_ALL]].concat();
+        let mut limit = [&key[..field.bytes.end], &[ABOVE_ALL]].concat();
         match &field.value {
             // Null stands among documents without the field: each entry must be looked at.
             None => walk.step()?,
             Some(value) => {
                 visit(value)?;
-                let limit = walk.within(&limit).to_vec();
+                walk.clamp(&mut limit);
                 walk.pass(&limit)?;
             }
         }

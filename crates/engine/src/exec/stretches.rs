@@ -125,6 +125,8 @@ pub(super) struct Walk<'w> {
     /// The next range, and the end of the current one.
     next_range: usize,
     range_end: Vec<u8>,
+    /// Whether the last stretch was long enough to leap over most of it.
+    has_jumped: bool,
     pacer: Pacer,
 }
 
@@ -137,6 +139,7 @@ impl<'w> Walk<'w> {
             is_on_entry: false,
             next_range: 0,
             range_end: Vec::new(),
+            has_jumped: false,
             pacer: Pacer::new(context.clone()),
         }
     }
@@ -163,9 +166,11 @@ impl<'w> Walk<'w> {
         self.scan.entry()
     }
 
-    /// The end of a stretch that would end at `limit`, but not behind the range.
-    pub fn within<'a>(&'a self, limit: &'a [u8]) -> &'a [u8] {
-        limit.min(&self.range_end)
+    /// Makes `limit` the end of the range if it lies behind that.
+    pub fn clamp(&self, limit: &mut Vec<u8>) {
+        if self.range_end < *limit {
+            limit.clone_from(&self.range_end);
+        }
     }
 
     /// Whether the walk is on an entry before `limit`.
@@ -195,7 +200,13 @@ impl<'w> Walk<'w> {
     /// summary told.
     pub fn count_to(&mut self, limit: &[u8], known: &Known<'_>) -> Result<(u64, u64)> {
         let mut passed = 0;
-        for _ in 0..STEPS_BEFORE_SEEK {
+        // Behind a long stretch another one is likely: the summary is asked at once.
+        let patience = if self.has_jumped {
+            0
+        } else {
+            STEPS_BEFORE_SEEK
+        };
+        for _ in 0..patience {
             self.step()?;
             passed += 1;
             if !self.is_before(limit) {
@@ -203,7 +214,9 @@ impl<'w> Walk<'w> {
             }
         }
         let jump = known.jump(self.scan.entry().0, limit);
-        let Some(jump) = jump.filter(|jump| jump.entries > u64::from(STEPS_BEFORE_SEEK)) else {
+        let jump = jump.filter(|jump| jump.entries > u64::from(STEPS_BEFORE_SEEK));
+        self.has_jumped = jump.is_some();
+        let Some(jump) = jump else {
             return Ok((passed + self.step_to(limit)?, 0));
         };
         passed += self.step_to(&jump.from)? + jump.entries;

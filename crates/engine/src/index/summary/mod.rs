@@ -211,6 +211,9 @@ impl Summary {
     /// A copy of what is known of the keys from `start` up to `end` (`None`: to the end of the tree), to be
     /// asked about no others. `None` when part of it is unknown.
     pub fn part(&self, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
+        if end.is_some_and(|end| end <= start) {
+            return Some(Self::empty());
+        }
         if let Some(unknown) = &self.unknown_from
             && end.is_none_or(|end| end > unknown.as_slice())
         {
