@@ -3,8 +3,9 @@
 //! types, null, missing fields and duplicates; random pipelines; while others write.
 #![allow(clippy::unwrap_used)]
 
+use bson::oid::ObjectId;
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{DateTime, Decimal128, Document, rawdoc};
+use bson::{DateTime, Decimal128, Document, Timestamp, rawdoc};
 use meridian_engine::{
     AggregateRequest, AggregateTarget, DeleteStatement, DistinctRequest, Durability, Engine,
     EngineOptions, Error, ExplainRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
@@ -35,6 +36,18 @@ fn date(random: &mut ChaCha8Rng) -> RawBson {
     RawBson::DateTime(DateTime::from_millis(BEGIN_MS + millis))
 }
 
+/// What also counts as a date.
+fn dates_by_seconds(random: &mut ChaCha8Rng) -> (ObjectId, Timestamp) {
+    let seconds = |random: &mut ChaCha8Rng| 1_514_764_800 + random.random_range(0..40_000) * 997;
+    let mut bytes: [u8; 12] = random.random();
+    bytes[..4].copy_from_slice(&u32::to_be_bytes(seconds(random)));
+    let timestamp = Timestamp {
+        time: seconds(random),
+        increment: random.random_range(0..3),
+    };
+    (ObjectId::from_bytes(bytes), timestamp)
+}
+
 fn number(random: &mut ChaCha8Rng) -> RawBson {
     let whole = random.random_range(-3..12);
     match random.random_range(0..5) {
@@ -60,10 +73,13 @@ fn mixed(random: &mut ChaCha8Rng) -> Option<RawBson> {
     })
 }
 
-/// `d` is always a date, `s` one or null or missing, `n` a number, `m` anything, `w.v` anything below.
+/// `d` is always a date, `o` and `t` stand for one, `s` is one or null or missing, `n` a number, `m` anything, `w.v` anything below.
 fn document(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
     let mut document = rawdoc! { "_id": id, "d": date(random), "n": number(random) };
     document.append(bson::cstr!("k"), random.random_range(0..4));
+    let (object_id, timestamp) = dates_by_seconds(random);
+    document.append(bson::cstr!("o"), object_id);
+    document.append(bson::cstr!("t"), timestamp);
     document.append(bson::cstr!("u"), random.random_range(0..1_000_000));
     if random.random_ratio(9, 10) {
         document.append(bson::cstr!("s"), date(random));
@@ -96,6 +112,8 @@ fn create_indexes(engine: &Engine) {
         rawdoc! { "key": { "m": -1 }, "name": "m" },
         rawdoc! { "key": { "w.v": 1 }, "name": "wv" },
         rawdoc! { "key": { "u": 1 }, "name": "u" },
+        rawdoc! { "key": { "o": -1 }, "name": "o" },
+        rawdoc! { "key": { "t": 1 }, "name": "t" },
     ];
     let specs: Vec<&RawDocument> = specs.iter().map(AsRef::as_ref).collect();
     let made = engine.create_indexes(&namespace(), &specs, &mut |_| ());
@@ -252,8 +270,10 @@ fn grouping(random: &mut ChaCha8Rng) -> Vec<RawDocumentBuf> {
             ];
         }
         2 => group.append(bson::cstr!("_id"), value_key(random)),
-        3 => group.append(bson::cstr!("_id"), date_key(random, "$s")),
-        _ => group.append(bson::cstr!("_id"), date_key(random, "$d")),
+        _ => {
+            let path = ["$d", "$d", "$s", "$o", "$t"][random.random_range(0..5)];
+            group.append(bson::cstr!("_id"), date_key(random, path));
+        }
     }
     group.append(bson::cstr!("n"), rawdoc! { "$sum": 1 });
     if random.random() {
@@ -361,7 +381,7 @@ fn check_distinct(engine: &Engine, random: &mut ChaCha8Rng, shown: &str) {
         true => condition(random),
         false => RawDocumentBuf::new(),
     };
-    for key in ["d", "s", "n", "m", "k", "w.v", "_id"] {
+    for key in ["d", "s", "n", "m", "k", "o", "t", "w.v", "_id"] {
         let values = |hint: Option<&RawDocument>| {
             let request = DistinctRequest {
                 key,

@@ -340,6 +340,9 @@ pub(super) fn run(
     stages: &[Stage],
     allow_disk_use: bool,
 ) -> Result<Query> {
+    if stages.is_empty() {
+        return Ok(Query::from_documents(documents));
+    }
     let mut executor = executor(stages, allow_disk_use)?;
     for document in &documents {
         if executor.push(document)?.is_break() {

@@ -137,13 +137,10 @@ impl Engine {
         let prepared = self.prepare(namespace, spec)?;
         let run = match &prepared {
             None => Run::nothing(),
-            Some(_) if fast_count => Run {
-                stage: above(
-                    rawdoc! { "stage": "COUNT" },
-                    rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" },
-                ),
-                ..Run::nothing()
-            },
+            Some(_) if fast_count => Run::of(above(
+                rawdoc! { "stage": "COUNT" },
+                rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" },
+            )),
             Some(prepared) => run(prepared, usage, verbosity)?,
         };
         let planner = query_planner(namespace, &source, &run.stage, prepared.as_ref());
@@ -308,8 +305,13 @@ struct Run {
 
 impl Run {
     fn nothing() -> Self {
+        Self::of(rawdoc! { "stage": "EOF" })
+    }
+
+    /// One that has not been run.
+    fn of(stage: RawDocumentBuf) -> Self {
         Self {
-            stage: rawdoc! { "stage": "EOF" },
+            stage,
             returned: 0,
             elapsed: Duration::ZERO,
             rejected: None,
@@ -319,79 +321,100 @@ impl Run {
 
 /// Explains a plan, and runs it unless only the plan is asked for.
 fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run> {
-    let amounts = |access: &Access| amount(access, &prepared.collection, &prepared.store);
     let is_run = verbosity != Verbosity::QueryPlanner;
     let started = Instant::now();
-    let (mut returned, mut rejected) = (0, None);
-    let stage = match usage {
-        Use::Rows | Use::Wrapped(_) => {
-            if is_run {
-                returned = drain(prepared.rows()?)?;
-            }
-            let plan = plan_document(&prepared.plan, &amounts);
-            match usage {
-                Use::Wrapped(stage) => above(rawdoc! { "stage": *stage }, plan),
-                _ => plan,
-            }
-        }
-        Use::Count => {
-            let by = match prepared.is_counted_by_summary() {
-                true => "summary",
-                false => "walk",
-            };
-            if is_run {
-                prepared.count()?;
-            }
-            let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
-            count_document(&prepared.plan, stage, &amounts)
-        }
-        Use::Distinct(key) => match prepared.distinct_access(key) {
-            Some(access) => {
-                if is_run {
-                    returned = prepared.distinct_values(&access, key)?;
-                }
-                let scan = counted_document("DISTINCT_SCAN", &access, &amounts);
-                let mut shape = RawDocumentBuf::new();
-                if let Ok(name) = CString::try_from(*key) {
-                    shape.append(&*name, 1);
-                }
-                shape.append(cstr!("_id"), 0);
-                let mut stage = rawdoc! { "stage": "PROJECTION_COVERED" };
-                stage.append(cstr!("transformBy"), shape);
-                above(stage, scan)
-            }
-            None => return run(prepared, &Use::Rows, verbosity),
-        },
-        Use::Sample(wanted) => {
-            let size = if is_run { wanted.size } else { 0 };
-            let drawn = prepared.sample(Some(SampleSize { size, ..*wanted }))?;
-            let Some(sample) = drawn else {
-                // What is drawn from a stream of rows is a stage of its own.
-                let mut run = run(prepared, &Use::Rows, verbosity)?;
-                let stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "reading all that matches" };
-                run.stage = above(stage, run.stage);
-                return Ok(run);
-            };
-            let mut stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "rank" };
-            stage.append(cstr!("size"), signed(wanted.size));
-            stage.append(cstr!("population"), signed(sample.population));
-            if let Some(tested) = prepared.plan.unproven() {
-                stage.append(cstr!("rejectsUnless"), tested.to_document());
-            }
-            if is_run {
-                returned = drain(sample.rows)?;
-                let examined = prepared.context.counters.documents_examined();
-                rejected = Some(examined.saturating_sub(returned));
-            }
-            let input = access_document(&prepared.plan.access, None, &amounts);
-            above(stage, input)
-        }
+    let run = match usage {
+        Use::Rows => run_rows(prepared, is_run),
+        Use::Wrapped(stage) => run_rows(prepared, is_run).map(|run| Run {
+            stage: above(rawdoc! { "stage": *stage }, run.stage),
+            ..run
+        }),
+        Use::Count => run_count(prepared, is_run),
+        Use::Distinct(key) => run_distinct(prepared, key, is_run),
+        Use::Sample(size) => run_sample(prepared, *size, is_run),
     };
     Ok(Run {
-        stage,
-        returned,
         elapsed: started.elapsed(),
+        ..run?
+    })
+}
+
+fn run_rows(prepared: &Prepared, is_run: bool) -> Result<Run> {
+    let returned = match is_run {
+        true => drain(prepared.rows()?)?,
+        false => 0,
+    };
+    Ok(Run {
+        returned,
+        ..Run::of(plan_document(&prepared.plan, &amounts(prepared)))
+    })
+}
+
+fn run_count(prepared: &Prepared, is_run: bool) -> Result<Run> {
+    let by = match prepared.is_counted_by_summary() {
+        true => "summary",
+        false => "walk",
+    };
+    if is_run {
+        prepared.count()?;
+    }
+    let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
+    let stage = count_document(&prepared.plan, stage, &amounts(prepared));
+    Ok(Run::of(stage))
+}
+
+/// By the index that leads from value to value, or by rows where there is none.
+fn run_distinct(prepared: &Prepared, key: &str, is_run: bool) -> Result<Run> {
+    let Some(access) = prepared.distinct_access(key) else {
+        return run_rows(prepared, is_run);
+    };
+    let returned = match is_run {
+        true => prepared.distinct_values(&access, key)?,
+        false => 0,
+    };
+    let mut shape = RawDocumentBuf::new();
+    if let Ok(name) = CString::try_from(key) {
+        shape.append(&*name, 1);
+    }
+    shape.append(cstr!("_id"), 0);
+    let mut stage = rawdoc! { "stage": "PROJECTION_COVERED" };
+    stage.append(cstr!("transformBy"), shape);
+    let scan = counted_document("DISTINCT_SCAN", &access, &amounts(prepared));
+    Ok(Run {
+        returned,
+        ..Run::of(above(stage, scan))
+    })
+}
+
+/// By rank, or from all rows where entries cannot be numbered.
+fn run_sample(prepared: &Prepared, wanted: SampleSize, is_run: bool) -> Result<Run> {
+    let size = if is_run { wanted.size } else { 0 };
+    let drawn = prepared.sample(Some(SampleSize { size, ..wanted }))?;
+    let Some(sample) = drawn else {
+        let run = run_rows(prepared, is_run)?;
+        let stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "reading all that matches" };
+        return Ok(Run {
+            stage: above(stage, run.stage),
+            ..run
+        });
+    };
+    let mut stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "rank" };
+    stage.append(cstr!("size"), signed(wanted.size));
+    stage.append(cstr!("population"), signed(sample.population));
+    if let Some(tested) = prepared.plan.unproven() {
+        stage.append(cstr!("rejectsUnless"), tested.to_document());
+    }
+    let (mut returned, mut rejected) = (0, None);
+    if is_run {
+        returned = drain(sample.rows)?;
+        let examined = prepared.context.counters.documents_examined();
+        rejected = Some(examined.saturating_sub(returned));
+    }
+    let input = access_document(&prepared.plan.access, None, &amounts(prepared));
+    Ok(Run {
+        returned,
         rejected,
+        ..Run::of(above(stage, input))
     })
 }
 
@@ -405,6 +428,11 @@ fn drain(mut rows: Box<dyn Rows>) -> Result<u64> {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What the summaries know of the access paths of a plan.
+fn amounts(prepared: &Prepared) -> impl Fn(&Access) -> Amount {
+    |access| amount(access, &prepared.collection, &prepared.store)
 }
 
 /// What the summaries know of the number of entries that an access path walks.
@@ -432,9 +460,8 @@ fn query_planner(
     planner.append(cstr!("winningPlan"), winning.to_owned());
     let mut rejected = RawArrayBuf::new();
     if let Some(prepared) = prepared {
-        let amounts = |access: &Access| amount(access, &prepared.collection, &prepared.store);
         for access in &prepared.plan.rejected {
-            rejected.push(access_document(access, None, &amounts));
+            rejected.push(access_document(access, None, &amounts(prepared)));
         }
     }
     planner.append(cstr!("rejectedPlans"), rejected);
