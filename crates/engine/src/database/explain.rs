@@ -145,7 +145,7 @@ impl Engine {
         };
         let planner = query_planner(namespace, &source, &run.stage, prepared.as_ref());
         answer.append(cstr!("queryPlanner"), planner);
-        if verbosity != Verbosity::QueryPlanner {
+        if verbosity.runs() {
             let context = prepared.map(|prepared| prepared.context);
             let stats = execution_stats(run, &context.unwrap_or_default(), verbosity);
             answer.append(cstr!("executionStats"), stats);
@@ -321,17 +321,16 @@ impl Run {
 
 /// Explains a plan, and runs it unless only the plan is asked for.
 fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run> {
-    let is_run = verbosity != Verbosity::QueryPlanner;
     let started = Instant::now();
     let run = match usage {
-        Use::Rows => run_rows(prepared, is_run),
-        Use::Wrapped(stage) => run_rows(prepared, is_run).map(|run| Run {
+        Use::Rows => run_rows(prepared, verbosity),
+        Use::Wrapped(stage) => run_rows(prepared, verbosity).map(|run| Run {
             stage: above(rawdoc! { "stage": *stage }, run.stage),
             ..run
         }),
-        Use::Count => run_count(prepared, is_run),
-        Use::Distinct(key) => run_distinct(prepared, key, is_run),
-        Use::Sample(size) => run_sample(prepared, *size, is_run),
+        Use::Count => run_count(prepared, verbosity),
+        Use::Distinct(key) => run_distinct(prepared, key, verbosity),
+        Use::Sample(size) => run_sample(prepared, *size, verbosity),
     };
     Ok(Run {
         elapsed: started.elapsed(),
@@ -339,8 +338,8 @@ fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run
     })
 }
 
-fn run_rows(prepared: &Prepared, is_run: bool) -> Result<Run> {
-    let returned = match is_run {
+fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
+    let returned = match verbosity.runs() {
         true => drain(prepared.rows()?)?,
         false => 0,
     };
@@ -350,12 +349,12 @@ fn run_rows(prepared: &Prepared, is_run: bool) -> Result<Run> {
     })
 }
 
-fn run_count(prepared: &Prepared, is_run: bool) -> Result<Run> {
+fn run_count(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
     let by = match prepared.is_counted_by_summary() {
         true => "summary",
         false => "walk",
     };
-    if is_run {
+    if verbosity.runs() {
         prepared.count()?;
     }
     let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
@@ -364,11 +363,11 @@ fn run_count(prepared: &Prepared, is_run: bool) -> Result<Run> {
 }
 
 /// By the index that leads from value to value, or by rows where there is none.
-fn run_distinct(prepared: &Prepared, key: &str, is_run: bool) -> Result<Run> {
+fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<Run> {
     let Some(access) = prepared.distinct_access(key) else {
-        return run_rows(prepared, is_run);
+        return run_rows(prepared, verbosity);
     };
-    let returned = match is_run {
+    let returned = match verbosity.runs() {
         true => prepared.distinct_values(&access, key)?,
         false => 0,
     };
@@ -387,11 +386,11 @@ fn run_distinct(prepared: &Prepared, key: &str, is_run: bool) -> Result<Run> {
 }
 
 /// By rank, or from all rows where entries cannot be numbered.
-fn run_sample(prepared: &Prepared, wanted: SampleSize, is_run: bool) -> Result<Run> {
-    let size = if is_run { wanted.size } else { 0 };
+fn run_sample(prepared: &Prepared, wanted: SampleSize, verbosity: Verbosity) -> Result<Run> {
+    let size = if verbosity.runs() { wanted.size } else { 0 };
     let drawn = prepared.sample(Some(SampleSize { size, ..wanted }))?;
     let Some(sample) = drawn else {
-        let run = run_rows(prepared, is_run)?;
+        let run = run_rows(prepared, verbosity)?;
         let stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "reading all that matches" };
         return Ok(Run {
             stage: above(stage, run.stage),
@@ -405,7 +404,7 @@ fn run_sample(prepared: &Prepared, wanted: SampleSize, is_run: bool) -> Result<R
         stage.append(cstr!("rejectsUnless"), tested.to_document());
     }
     let (mut returned, mut rejected) = (0, None);
-    if is_run {
+    if verbosity.runs() {
         returned = drain(sample.rows)?;
         let examined = prepared.context.counters.documents_examined();
         rejected = Some(examined.saturating_sub(returned));

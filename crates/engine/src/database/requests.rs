@@ -257,6 +257,13 @@ pub enum Verbosity {
     AllPlansExecution,
 }
 
+impl Verbosity {
+    /// Whether the plan is run.
+    pub fn runs(self) -> bool {
+        self != Self::QueryPlanner
+    }
+}
+
 /// What the expressions of a command may refer to: the variables of its `let`, and one time for
 /// `$$NOW`.
 ///
