@@ -8,7 +8,8 @@
 use super::time::{Civil, DAY_MS, REFERENCE_DAYS, Unit, Zone, days_from_civil};
 use std::ops::Range;
 
-/// No zone changes its clocks and changes them back within so long.
+/// No zone changes its clocks twice within so long: the shortest time in the Olson database is four days
+/// (Africa/Freetown, 1939).
 const PROBE_MS: i64 = DAY_MS / 4;
 /// No stretch in a zone that changes its clocks is looked for further than this.
 const HORIZON_MS: i64 = 400 * DAY_MS;
