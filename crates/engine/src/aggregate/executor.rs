@@ -10,6 +10,7 @@
 
 use super::bucket::Bucketed;
 use super::expression::Variables;
+use super::geo_near::AddDistance;
 use super::group::Groups;
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
@@ -107,6 +108,7 @@ type Documents = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
 enum Step {
     Match(Filter),
     Transform(Transform),
+    AddDistance(Box<AddDistance>),
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
     Limit {
@@ -262,6 +264,10 @@ fn pass(
             let changed = transform.apply(&document, variables)?;
             pass(behind, Cow::Owned(changed), variables, ready)
         }
+        Step::AddDistance(add) => {
+            let changed = add.apply(&document)?;
+            pass(behind, Cow::Owned(changed), variables, ready)
+        }
         Step::ReplaceRoot(replace) => {
             let changed = replace.apply(&document, variables)?;
             pass(behind, Cow::Owned(changed), variables, ready)
@@ -330,6 +336,7 @@ impl Step {
             Stage::Project(transform) | Stage::Set(transform) | Stage::Unset(transform) => {
                 Step::Transform(transform.clone())
             }
+            Stage::AddDistance(add) => Step::AddDistance(add.clone()),
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
             Stage::Limit(limit) => Step::Limit { left: *limit },
@@ -357,7 +364,11 @@ impl Step {
                     executors: executors?,
                 }
             }
-            Stage::Out(_) | Stage::Merge(_) | Stage::IndexStats | Stage::CollectionStats(_) => {
+            Stage::Out(_)
+            | Stage::Merge(_)
+            | Stage::GeoNear(_)
+            | Stage::IndexStats
+            | Stage::CollectionStats(_) => {
                 return Err(Error::new(
                     Code::InternalError,
                     format!("{} reached the executor", stage.name()),

@@ -92,6 +92,12 @@ fn check_places(stages: &[Stage]) -> Result<()> {
                 ),
             ));
         }
+        if matches!(stage, Stage::GeoNear(_)) && index != 0 {
+            return Err(Error::location(
+                40603,
+                "$geoNear is only valid as the first stage in an optimized pipeline",
+            ));
+        }
         if stage.is_source() && index != 0 {
             return Err(Error::location(
                 40602,

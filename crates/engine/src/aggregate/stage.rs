@@ -3,6 +3,7 @@
 use super::bucket::{BucketAuto, parse_bucket};
 use super::dependencies::FieldSet;
 use super::expression::{VariableScope, parse_field_path};
+use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
 use super::output::{Merge, Out};
 use super::pipeline::Pipeline;
@@ -47,6 +48,10 @@ pub enum Stage {
     Group(Arc<Group>),
     /// `$unwind`.
     Unwind(Unwind),
+    /// `$geoNear`: the engine plans it, and puts `AddDistance` in its place.
+    GeoNear(Box<GeoNear>),
+    /// What `$geoNear` adds to the documents that come nearest first.
+    AddDistance(Box<AddDistance>),
     /// `$sample`.
     Sample {
         /// How many documents.
@@ -69,13 +74,12 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 26] = [
+const ABSENT: [&str; 25] = [
     "$changeStream",
     "$currentOp",
     "$densify",
     "$documents",
     "$fill",
-    "$geoNear",
     "$graphLookup",
     "$indexStats",
     "$listLocalSessions",
@@ -128,6 +132,7 @@ pub(super) fn parse(
         "$bucket" => return parse_bucket(raw, scope, out),
         "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
         "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
+        "$geoNear" => Stage::GeoNear(Box::new(GeoNear::parse(raw, scope)?)),
         "$sample" => parse_sample(raw)?,
         "$facet" => Stage::Facet(parse_facet(raw, scope)?),
         "$out" => Stage::Out(Out::parse(raw)?),
@@ -176,6 +181,7 @@ impl Stage {
             Stage::Count(_) => "$count",
             Stage::Group(_) => "$group",
             Stage::Unwind(_) => "$unwind",
+            Stage::GeoNear(_) | Stage::AddDistance(_) => "$geoNear",
             Stage::Sample { .. } => "$sample",
             Stage::BucketAuto(_) => "$bucketAuto",
             Stage::Facet(_) => "$facet",
@@ -222,6 +228,7 @@ impl Stage {
                 (transform.dependencies(), false)
             }
             Stage::Match(filter) => (filter.needs(), true),
+            Stage::AddDistance(add) => (add.needs(), true),
             Stage::Facet(pipelines) => {
                 let mut set = FieldSet::none();
                 for (_, pipeline) in pipelines {
@@ -257,6 +264,7 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     let context = ParseContext {
         scope: scope.clone(),
         variables: None,
+        allows_near: false,
     };
     Filter::parse_with(document, &context)
 }

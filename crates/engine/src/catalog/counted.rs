@@ -108,6 +108,14 @@ impl Counted {
         }
     }
 
+    /// Asks the summary of a tree as it is now; `None` when there is none. For amounts that only guide:
+    /// they need not agree with any snapshot.
+    pub fn peek<T>(&self, tree: Tree, ask: impl FnOnce(&Summary) -> Option<T>) -> Option<T> {
+        let state = self.state.read();
+        let found = state.trees.iter().find(|one| one.tree == tree)?;
+        ask(&found.summary)
+    }
+
     /// To be called, under the collection's write lock, before a batch is written.
     pub fn begin_commit(&self, store: &Store) {
         let before = store.snapshot();

@@ -7,9 +7,11 @@ use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_con
 use crate::aggregate::{
     Executor, FieldSet, Limits, Pipeline, Stage, VariableScope, Variables, dependencies,
 };
+use crate::catalog::Collection;
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, SampleSize};
+use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};
 use crate::query::{Filter, Sort};
@@ -62,7 +64,7 @@ impl Engine {
             let documents = self.source_documents(namespace, source)?;
             return run(documents, &pipeline.stages[1..], request.allow_disk_use);
         }
-        let split = split(pipeline, request)?;
+        let split = self.split(namespace, pipeline, request)?;
         if let Some(shape) = &split.count_as {
             return self.counted(namespace, &split, shape, request);
         }
@@ -99,6 +101,28 @@ impl Engine {
             Some(sample) => over_rows(sample.rows, &stages[1..], allow_disk_use),
             None => over_rows(prepared.rows()?, stages, allow_disk_use),
         }
+    }
+
+    /// Splits a pipeline, once it is known at which path a `$geoNear` measures.
+    pub(super) fn split(
+        &self,
+        namespace: &Namespace,
+        mut pipeline: Pipeline,
+        request: &AggregateRequest<'_>,
+    ) -> Result<Split> {
+        let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() else {
+            return split(pipeline, request);
+        };
+        let collection = self.catalog.get(namespace).ok_or_else(|| {
+            Error::new(
+                Code::NamespaceNotFound,
+                format!("$geoNear requires a geo index to run, but {namespace} does not exist"),
+            )
+        })?;
+        if geo_near.key.is_none() {
+            geo_near.key = Some(only_geo_path(&collection)?);
+        }
+        split(pipeline, request)
     }
 
     fn counted(
@@ -215,13 +239,22 @@ pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
 }
 
 /// Splits off what the planner can do: leading `$match`es, then `$sort`, `$skip` and `$limit`.
-pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
+fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
     let mut stages: std::collections::VecDeque<Stage> = pipeline.stages.into();
     let output = stages.pop_back_if(|stage| stage.is_output());
-    let filter_source = leading_match(&mut stages, &request.pipeline)?;
+    let geo_near = match stages.pop_front_if(|stage| matches!(stage, Stage::GeoNear(_))) {
+        Some(Stage::GeoNear(geo_near)) => Some(geo_near),
+        _ => None,
+    };
+    let filter_source = match &geo_near {
+        Some(geo_near) => geo_near.filter(),
+        None => leading_match(&mut stages, &request.pipeline)?,
+    };
     let context = parse_context(request.variables)?;
+    let filter = Filter::parse_with(&filter_source, &context)?.simplify();
     let mut spec = QuerySpec {
-        filter: Arc::new(Filter::parse_with(&filter_source, &context)?.simplify()),
+        nearest: filter.nearest()?,
+        filter: Arc::new(filter),
         filter_source,
         sort: None,
         skip: 0,
@@ -231,8 +264,8 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         hint: Hint::parse(request.hint)?,
         needs: FieldSet::All,
     };
-    let count_as = count_shape(&stages, request);
-    if let Some(Stage::Sort { order, limit }) = stages.front() {
+    let count_as = count_shape(&stages, request).filter(|_| geo_near.is_none());
+    if let (Some(Stage::Sort { order, limit }), None) = (stages.front(), &geo_near) {
         spec.sort = Some(Arc::new(Sort::parse(&order.to_document())?));
         spec.limit = *limit;
         stages.pop_front();
@@ -249,6 +282,10 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         }
         _ => None,
     };
+    if let (Some(geo_near), Some(nearest)) = (geo_near, &spec.nearest) {
+        let add = geo_near.add_distance(nearest.clone());
+        stages.push_front(Stage::AddDistance(Box::new(add)));
+    }
     spec.needs = dependencies(&stages);
     Ok(Split {
         sample,
@@ -257,6 +294,34 @@ pub(crate) fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Resul
         output,
         count_as,
     })
+}
+
+/// The path of the only geo index: planar ones are asked first, as in MongoDB.
+fn only_geo_path(collection: &Collection) -> Result<String> {
+    for (kind, name) in [(IndexField::Sphere2d, "2dsphere")] {
+        let paths: Vec<&String> = collection
+            .ready_indexes()
+            .filter_map(|index| index.spec.key.iter().find(|(_, field)| *field == kind))
+            .map(|(path, _)| path)
+            .collect();
+        match paths.as_slice() {
+            [] => {}
+            [only] => return Ok((*only).clone()),
+            _ => {
+                let namespace = &collection.namespace;
+                return Err(Error::new(
+                    Code::IndexNotFound,
+                    format!(
+                        "There is more than one {name} index on {namespace}; unsure which to use for $geoNear"
+                    ),
+                ));
+            }
+        }
+    }
+    Err(Error::new(
+        Code::IndexNotFound,
+        "$geoNear requires a 2d or 2dsphere index, but none were found",
+    ))
 }
 
 /// Takes the leading `$match` stages off and returns their conditions as one document.

@@ -1,7 +1,7 @@
 //! `explain`: plans a statement, runs its reading part when asked to, changes nothing.
 
 use super::Engine;
-use super::aggregate::{Split, parse, split};
+use super::aggregate::{Split, parse};
 use super::counting::{Counting, Figures, Part, What};
 use super::distinct::distinct_spec;
 use super::read::{Prepared, count_spec, query_spec};
@@ -67,7 +67,7 @@ impl Engine {
                 )?;
             }
             ExplainRequest::Aggregate(aggregate) => {
-                let split = split(parse(aggregate)?, aggregate)?;
+                let split = self.split(namespace, parse(aggregate)?, aggregate)?;
                 self.explain_pipeline(namespace, split, aggregate, verbosity, &mut answer)?;
             }
             ExplainRequest::Update(update) => {

@@ -258,6 +258,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     Ok(QuerySpec {
         needs,
+        nearest: filter.nearest()?,
         filter: Arc::new(filter),
         filter_source: request.filter.to_owned(),
         sort: sort.map(Arc::new),

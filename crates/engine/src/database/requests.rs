@@ -274,5 +274,6 @@ pub(crate) fn parse_context(variables: Option<&RawDocument>) -> crate::Result<Pa
     Ok(ParseContext {
         scope,
         variables: Some(Variables::default()),
+        allows_near: true,
     })
 }

@@ -4,12 +4,13 @@ use super::counted::{Total, TreeRanges};
 use super::counted_area;
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
-    GeoEntries, IdRows, IndexEntries, LimitRows, ProjectRows, Row, Rows, SortRows, UnionRows,
+    GeoEntries, IdRows, IndexEntries, LimitRows, NearEntries, ProjectRows, RankedRows, Row, Rows,
+    SortRows, UnionRows,
 };
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
-use crate::plan::{Access, EntryUse, GeoAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
+use crate::plan::{Access, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
 use crate::query::Filter;
 use crate::storage::{Order, Snapshot, Store};
 use meridian_value::key::{Direction, TypeBits, encode};
@@ -81,6 +82,7 @@ pub fn count(
                 return IndexEntries::new(snapshot, access, context.clone()).count();
             }
             Access::Geo(access) => return builder.count_geo(access),
+            Access::Near(access) => return builder.near(access, None).count(),
             _ => {}
         }
     }
@@ -169,9 +171,11 @@ pub fn entries_by_summary(
         Access::Index(access) => {
             TreeRanges::walked(access).count(collection, store, &Context::default())
         }
-        Access::Collection(_) | Access::Primary(_) | Access::Union(_) => {
-            count_by_summary(access, collection, store, &Context::default())
-        }
+        Access::Collection(_)
+        | Access::Primary(_)
+        | Access::Near(_)
+        | Access::Ranked(_)
+        | Access::Union(_) => count_by_summary(access, collection, store, &Context::default()),
     }
 }
 
@@ -229,6 +233,20 @@ impl Builder<'_> {
                 Some(&access.condition),
                 wanted,
             ),
+            Access::Near(access) => {
+                let entries = Box::new(self.near(access, wanted));
+                self.rows_of_entries(entries, &access.entries, None, wanted)
+            }
+            Access::Ranked(access) => {
+                let branch = &access.branch;
+                let rows = self.access(&branch.access, None);
+                Box::new(RankedRows::new(
+                    filtered(rows, branch.residual.as_ref()),
+                    access.nearest.clone(),
+                    wanted,
+                    SORT_BYTES_MAX,
+                ))
+            }
             Access::Union(branches) => {
                 let inputs = branches
                     .iter()
@@ -302,6 +320,11 @@ impl Builder<'_> {
             &access.prefixes,
             self.context.clone(),
         )
+    }
+
+    fn near(&self, access: &NearAccess, wanted: Option<u64>) -> NearEntries {
+        let context = self.context.clone();
+        NearEntries::new(access, self.collection, self.snapshot, wanted, context)
     }
 
     /// Points are counted by their entries; the documents of lines and polygons are tested.

@@ -53,7 +53,7 @@ impl TreeRanges {
                 Some(Self::in_documents(collection, ranges))
             }
             Access::Union(branches) => Self::union(branches, collection),
-            Access::Nothing | Access::Geo(_) => None,
+            Access::Nothing | Access::Geo(_) | Access::Near(_) | Access::Ranked(_) => None,
         }
     }
 

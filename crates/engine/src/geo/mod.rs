@@ -1,10 +1,10 @@
 //! Geometry: GeoJSON and legacy shapes, their relations, and their coverings by S2 cells.
 //!
 //! What comes in are BSON values of documents and queries; what goes out are yes or no for a
-//! document ([`Region`]), cells for an index ([`index_cells`]) and ranges of cells for a
-//! scan ([`cover`]). Answers equal mongod 6.0's, including on borders: a point matches
+//! document ([`Region`]), its distance from a point ([`Near`]), cells for an index
+//! ([`index_cells`]) and ranges of cells for a scan ([`cover`]). Answers equal mongod 6.0's, including on borders: a point matches
 //! when its leaf cell (about a centimetre wide) meets the shape. Deliberately absent:
-//! storage, index keys, distances.
+//! storage, index keys.
 //!
 //! How a scan uses a covering:
 //! - points are indexed under their leaf cell. In an `Inside` range all match; in a `Border`
@@ -13,6 +13,7 @@
 //!   [`INDEX_LEVEL_MAX`]. Those that may match have a cell id within some range, or one of
 //!   [`ancestors`]. Each such document is tested, whatever the relation, and counted once.
 
+mod along;
 mod bound;
 mod boundary;
 mod cap;
@@ -20,10 +21,13 @@ mod cover;
 mod geometry;
 mod grid;
 mod lookup;
+mod near;
+mod near_parse;
 mod pairs;
 mod parse;
 mod planar;
 mod predicates;
+mod reach;
 mod region;
 mod relate;
 mod text;
@@ -33,10 +37,13 @@ mod vector;
 #[cfg(test)]
 mod tests;
 
+pub use along::values_along;
 pub use cover::{
     CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
     index_cells, point_cell,
 };
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
+pub use near::{Measured, Metric, Near};
+pub use reach::Reach;
 pub use region::{GeoOperator, Region, key_error};
 pub use s2rst::s2::CellId;

@@ -136,6 +136,13 @@ pub(super) fn on_sphere(position: Position) -> Result<Position> {
     )))
 }
 
+/// The point of a nearest-first query: only its coordinates are looked at, not its type.
+pub(super) fn query_point(document: &RawDocument) -> Result<Position> {
+    reference_system(document)?;
+    let coordinates = document.get("coordinates").ok().flatten();
+    on_sphere(flat_point(coordinates, Extra::Allowed)?)
+}
+
 /// Parses a GeoJSON object of any type.
 pub(super) fn parse_geojson(document: &RawDocument) -> Result<Geometry> {
     let Some(kind) = geojson_type(document) else {

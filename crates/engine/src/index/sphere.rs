@@ -8,10 +8,10 @@
 use super::entry::{Located, PAYLOAD_BYTES_MAX};
 use super::{IndexField, KeySink, Multikey};
 use crate::Result;
-use crate::geo::{Geometry, index_cells, key_error, point_cell};
+use crate::geo::{Geometry, index_cells, key_error, point_cell, values_along};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
-use meridian_value::field::{fields, find};
+use meridian_value::field::fields;
 use meridian_value::key::encode_cell;
 use meridian_value::path::Path;
 use smallvec::SmallVec;
@@ -44,7 +44,7 @@ pub(super) fn generate(
     for (position, (path, kind)) in index.iter().enumerate() {
         let mut found: SmallVec<[RawBsonRef<'_>; 1]> = SmallVec::new();
         let mut through_array = false;
-        collect(document, path.parts(), &mut found, &mut through_array);
+        values_along(document, path.parts(), &mut found, &mut through_array);
         if *kind == IndexField::Sphere2d && found.len() == 1 && is_absent(found[0]) {
             found.clear();
         }
@@ -77,48 +77,6 @@ fn is_absent(value: RawBsonRef<'_>) -> bool {
         RawBsonRef::Document(document) => document.is_empty(),
         RawBsonRef::Array(array) => array.is_empty(),
         _ => false,
-    }
-}
-
-/// Everything at the end of a path; an array at the end is one value. Source:
-/// `extractAllElementsAlongPath` of MongoDB 6.0.
-fn collect<'a>(
-    document: &'a RawDocument,
-    rest: &[Box<str>],
-    found: &mut SmallVec<[RawBsonRef<'a>; 1]>,
-    through_array: &mut bool,
-) {
-    let Some((first, others)) = rest.split_first() else {
-        return;
-    };
-    let Some(value) = find(document, first.as_bytes()).and_then(|field| field.value()) else {
-        return;
-    };
-    match (value, others.first()) {
-        (value, None) => found.push(value),
-        (RawBsonRef::Document(inner), Some(_)) => collect(inner, others, found, through_array),
-        (RawBsonRef::Array(array), Some(next)) => {
-            let Ok(inner) = RawDocument::from_bytes(array.as_bytes()) else {
-                return;
-            };
-            if next.bytes().all(|byte| byte.is_ascii_digit()) {
-                return collect(inner, others, found, through_array);
-            }
-            *through_array = true;
-            for element in fields(inner).filter_map(|field| field.value()) {
-                let element = match element {
-                    RawBsonRef::Document(element) => element,
-                    RawBsonRef::Array(element) => match RawDocument::from_bytes(element.as_bytes())
-                    {
-                        Ok(element) => element,
-                        Err(_) => continue,
-                    },
-                    _ => continue,
-                };
-                collect(element, others, found, through_array);
-            }
-        }
-        _ => {}
     }
 }
 

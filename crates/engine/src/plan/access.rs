@@ -5,7 +5,7 @@ use super::entry_use::{EntryUse, Reading};
 use crate::catalog::Index;
 use crate::geo::Region;
 use crate::index::bounds::FieldBounds;
-use crate::query::Filter;
+use crate::query::{Filter, Nearest};
 use crate::storage::Order;
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ pub enum Access {
     Index(IndexAccess),
     /// Entries of a 2dsphere index in an area.
     Geo(GeoAccess),
+    /// Entries of a geo index, nearest first.
+    Near(NearAccess),
+    /// The documents of another access path, all of them, sorted by distance.
+    Ranked(RankedAccess),
     /// Each branch in turn, each document once.
     Union(Vec<Branch>),
 }
@@ -67,6 +71,32 @@ pub struct GeoAccess {
     pub entries: EntryUse,
 }
 
+/// Entries of a geo index, nearest first.
+#[derive(Clone)]
+pub struct NearAccess {
+    /// The index.
+    pub index: Arc<Index>,
+    /// The path of the location, and what is asked of it.
+    pub nearest: Nearest,
+    /// The location's position in the key.
+    pub position: usize,
+    /// Encoded values of the fields before the location, one for each combination asked for; ascending.
+    pub prefixes: Vec<Vec<u8>>,
+    /// Bounds of the fields before the location, for `explain`.
+    pub bounds: Vec<FieldBounds>,
+    /// What is done with the entries.
+    pub entries: EntryUse,
+}
+
+/// The documents of another access path, sorted by distance.
+#[derive(Clone)]
+pub struct RankedAccess {
+    /// The path of the location, and what is asked of it.
+    pub nearest: Nearest,
+    /// Where the documents come from.
+    pub branch: Box<Branch>,
+}
+
 /// One branch of a union: a plan of its own without sort, skip, limit and projection.
 #[derive(Clone)]
 pub struct Branch {
@@ -82,6 +112,7 @@ impl Access {
         match self {
             Access::Index(access) => Some(&access.index),
             Access::Geo(access) => Some(&access.index),
+            Access::Near(access) => Some(&access.index),
             _ => None,
         }
     }
@@ -91,6 +122,7 @@ impl Access {
         match self {
             Access::Index(access) => Some(&access.entries),
             Access::Geo(access) => Some(&access.entries),
+            Access::Near(access) => Some(&access.entries),
             _ => None,
         }
     }
@@ -118,7 +150,7 @@ impl Access {
             Access::Index(access) => {
                 super::candidate::index_order(access, sort) == Some(access.order)
             }
-            Access::Geo(_) | Access::Union(_) => false,
+            Access::Geo(_) | Access::Near(_) | Access::Ranked(_) | Access::Union(_) => false,
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate>
 }
 
 /// Whether every document that the query matches has an entry in the index.
-fn covers_query(index: &Index, filter: &Filter) -> bool {
+pub(super) fn covers_query(index: &Index, filter: &Filter) -> bool {
     match index.spec.filter() {
         Ok(None) => true,
         Ok(Some(wanted)) => partial::implies(filter, &wanted),
@@ -207,7 +207,11 @@ fn matches_missing(bounds: &[FieldBounds]) -> bool {
 }
 
 /// The bounds of each field of the key. `proven` is set for conjuncts that they answer completely.
-fn field_bounds(index: &Index, filter: &Filter, proven: &mut [bool]) -> Vec<FieldBounds> {
+pub(super) fn field_bounds(
+    index: &Index,
+    filter: &Filter,
+    proven: &mut [bool],
+) -> Vec<FieldBounds> {
     let multikey = index.multikey();
     let conditions = conditions(filter);
     let mut bounds: Vec<FieldBounds> = Vec::with_capacity(index.spec.key.len());
@@ -342,7 +346,7 @@ fn geo_condition(filter: &Filter, wanted: &str) -> Option<(usize, Arc<Region>, F
 }
 
 /// The encodings of all combinations of the leading fields' values; `None` when one is not fixed.
-fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<u8>>> {
     let mut prefixes = vec![Vec::new()];
     for (bounds, (_, field)) in bounds.iter().zip(&index.spec.key) {
         let values = bounds.points()?;
@@ -368,7 +372,7 @@ fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// The conjuncts that are not proven.
-fn residual(filter: &Filter, proven: &[bool]) -> Option<Arc<Filter>> {
+pub(super) fn residual(filter: &Filter, proven: &[bool]) -> Option<Arc<Filter>> {
     let conjuncts = filter.conjuncts().iter().zip(proven);
     joined(
         conjuncts

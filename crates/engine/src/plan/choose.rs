@@ -6,7 +6,7 @@
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, for_index, primary_order};
-use super::{Hint, Plan, QuerySpec, Reading};
+use super::{Hint, Plan, QuerySpec, Reading, near};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
 use crate::query::{Filter, Sort};
@@ -34,7 +34,7 @@ pub trait Sizes {
 /// Entries counted of every candidate in the first, second, ... round.
 const ROUNDS: [u64; 2] = [128, 8_192];
 /// Reading a document after its entry costs as much as this many entries of a scan.
-const FETCH_COST: f64 = 8.0;
+pub(super) const FETCH_COST: f64 = 8.0;
 /// Rebuilding a row from its entry costs as much as this many entries of a scan.
 const COVERED_COST: f64 = 0.5;
 /// In batches of thousands, sorted and on two cores, it costs only as much as this many steps of a walk
@@ -43,7 +43,7 @@ const FETCH_IN_BATCHES_COST: f64 = 2.5;
 /// Fewer rows than this come at once whatever the plan: asking for amounts would cost more.
 const SCAN_ROWS_MIN: f64 = 500.0;
 /// Holding and sorting a row costs as much as this many entries.
-const SORT_COST: f64 = 4.0;
+pub(super) const SORT_COST: f64 = 4.0;
 
 /// The plan for a query on a collection.
 ///
@@ -60,6 +60,10 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
             query,
             Vec::new(),
         ));
+    }
+    if let Some(nearest) = query.nearest.clone() {
+        let (candidate, rejected) = near::plan(collection, &query, &nearest, sizes)?;
+        return Ok(finish(candidate, query, rejected));
     }
     if let Some(hint) = &query.hint {
         let candidate = hinted(collection, &query, hint)?;

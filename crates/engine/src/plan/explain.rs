@@ -1,6 +1,6 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
-use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
 use super::{EntryUse, Plan, Reading};
 use crate::catalog::Index;
 use crate::index::bounds::FieldBounds;
@@ -144,6 +144,13 @@ pub fn access_document(
         Access::Primary(own) => counted(primary(own, residual)),
         Access::Index(own) => fetch(counted(index_scan("IXSCAN", own)), &own.entries, residual),
         Access::Geo(own) => fetch(counted(geo_scan("IXSCAN", own)), &own.entries, residual),
+        Access::Near(own) => fetch(near_scan(own), &own.entries, residual),
+        Access::Ranked(own) => {
+            let branch = &own.branch;
+            let input = access_document(&branch.access, branch.residual.as_deref(), amounts);
+            let path = own.nearest.path.as_str();
+            above(rawdoc! { "stage": "SORT_BY_DISTANCE", "path": path }, input)
+        }
         Access::Union(branches) => {
             let mut inputs = RawArrayBuf::new();
             for Branch { access, residual } in branches {
@@ -224,6 +231,19 @@ fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
         }
     }
     stage.append(cstr!("indexBounds"), bounds);
+    stage
+}
+
+/// The leading fields have bounds; how far the search goes shows only when it runs.
+fn near_scan(access: &NearAccess) -> RawDocumentBuf {
+    let mut stage = index_facts("GEO_NEAR_2DSPHERE", &access.index, &access.entries);
+    let mut bounds = RawDocumentBuf::new();
+    for ((path, _), own) in access.index.spec.key.iter().zip(&access.bounds) {
+        append(&mut bounds, path, texts(own, false));
+    }
+    if !bounds.is_empty() {
+        stage.append(cstr!("indexBounds"), bounds);
+    }
     stage
 }
 

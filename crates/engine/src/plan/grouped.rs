@@ -40,7 +40,11 @@ pub fn grouped_position(access: &Access, path: &str) -> Option<usize> {
     match access {
         Access::Index(access) => position_in(access, path),
         Access::Collection(_) | Access::Primary(_) => (path == "_id").then_some(0),
-        Access::Nothing | Access::Geo(_) | Access::Union(_) => None,
+        Access::Nothing
+        | Access::Geo(_)
+        | Access::Near(_)
+        | Access::Ranked(_)
+        | Access::Union(_) => None,
     }
 }
 

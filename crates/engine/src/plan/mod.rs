@@ -11,9 +11,10 @@ mod choose;
 mod entry_use;
 mod explain;
 mod grouped;
+mod near;
 mod partial;
 
-pub use access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
+pub use access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess};
 pub use choose::{Sizes, plan};
 pub use entry_use::{EntryFilter, EntryUse, Reading};
 pub use explain::{
@@ -23,7 +24,7 @@ pub use grouped::{grouped, grouped_position};
 
 use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Nearest, Projection, Sort};
 use crate::storage::Order;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct QuerySpec {
     pub filter: Arc<Filter>,
     /// The filter as the client wrote it.
     pub filter_source: RawDocumentBuf,
+    /// The `$near` among it: rows come nearest first.
+    pub nearest: Option<Nearest>,
     /// The order of the rows.
     pub sort: Option<Arc<Sort>>,
     /// Rows to leave out at the beginning.

@@ -42,7 +42,8 @@ fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {
             | Predicate::ElemMatchObject(_)
             | Predicate::ElemMatchValue(_)
             | Predicate::GeoWithin(_)
-            | Predicate::GeoIntersects(_),
+            | Predicate::GeoIntersects(_)
+            | Predicate::Near(_),
             Predicate::Exists(true),
         ) => true,
         (Predicate::Compare(asked, a), Predicate::Compare(needed, b)) => {

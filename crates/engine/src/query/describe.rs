@@ -71,6 +71,7 @@ impl Predicate {
             Self::And(_) => 22,
             Self::Type(_) => 23,
             Self::GeoWithin(_) | Self::GeoIntersects(_) => 24,
+            Self::Near(_) => 25,
         }
     }
 
@@ -113,6 +114,7 @@ impl Predicate {
             }
             Self::GeoWithin(region) => one("$geoWithin", region.operand().clone()),
             Self::GeoIntersects(region) => one("$geoIntersects", region.operand().clone()),
+            Self::Near(near) => near.operators().to_owned(),
             Self::And(predicates) => merged(predicates),
             Self::Not(inner) => one("$not", inner.operators()),
         }

@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::schema::Schema;
 use super::types::TypeSet;
 use crate::aggregate::{Expression, FieldSet, Variables};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::geo;
 use bson::raw::RawBsonRef;
 use bson::{RawBson, RawDocument};
@@ -90,6 +90,9 @@ pub enum Predicate {
     GeoWithin(Arc<geo::Region>),
     /// `$geoIntersects`.
     GeoIntersects(Arc<geo::Region>),
+    /// `$near`, `$nearSphere`: a geometry at the path is at a wanted distance. The order by distance is
+    /// the plan's.
+    Near(Arc<geo::Near>),
     /// All hold, each for some value of the path (the body of a `$not`).
     And(Vec<Predicate>),
     /// `$not`, `$ne`, `$nin`.
@@ -152,6 +155,18 @@ impl Filter {
     }
 }
 
+impl Predicate {
+    fn count_near(&self) -> usize {
+        match self {
+            Self::Near(_) => 1,
+            Self::Not(inner) => inner.count_near(),
+            Self::And(all) | Self::ElemMatchValue(all) => all.iter().map(Self::count_near).sum(),
+            Self::ElemMatchObject(filter) => filter.count_near(),
+            _ => 0,
+        }
+    }
+}
+
 impl InList {
     /// A list of these values and patterns.
     pub fn new(mut values: Vec<RawBson>, patterns: Vec<Pattern>) -> Self {
@@ -192,7 +207,52 @@ impl InList {
     }
 }
 
+/// A `$near` and the path it stands at.
+#[derive(Debug, Clone)]
+pub struct Nearest {
+    /// The path of the location.
+    pub path: Path,
+    /// What is asked of it.
+    pub near: Arc<geo::Near>,
+}
+
 impl Filter {
+    /// The `$near` that gives the order of the rows, if there is one.
+    ///
+    /// # Errors
+    /// `BadValue` when there are several, or one that is not a condition of the whole filter.
+    pub fn nearest(&self) -> Result<Option<Nearest>> {
+        match self.count_near() {
+            0 => return Ok(None),
+            1 => {}
+            _ => return Err(Error::bad_value("Too many geoNear expressions")),
+        }
+        let at_top = self.conjuncts().iter().find_map(|part| match part {
+            Self::Field {
+                path,
+                predicate: Predicate::Near(near),
+            } => Some(Nearest {
+                path: path.clone(),
+                near: near.clone(),
+            }),
+            _ => None,
+        });
+        match at_top {
+            Some(nearest) => Ok(Some(nearest)),
+            None => Err(Error::bad_value("geo $near must be top-level expr")),
+        }
+    }
+
+    fn count_near(&self) -> usize {
+        match self {
+            Self::And(children) | Self::Or(children) | Self::Nor(children) => {
+                children.iter().map(Self::count_near).sum()
+            }
+            Self::Field { predicate, .. } => predicate.count_near(),
+            _ => 0,
+        }
+    }
+
     /// A filter on one path.
     pub fn field(path: &str, predicate: Predicate) -> Self {
         Self::Field {

@@ -66,6 +66,9 @@ impl Predicate {
     fn matches_path(&self, document: &RawDocument, path: &Path, position: &mut Position) -> bool {
         match self {
             Self::Not(inner) => !inner.matches_path(document, path, &mut None),
+            Self::Near(near) => near
+                .measure(document, path.parts())
+                .is_some_and(|measured| near.wants(measured.distance)),
             Self::Exists(false) => !Self::Exists(true).matches_path(document, path, &mut None),
             Self::And(predicates) => predicates
                 .iter()
@@ -143,6 +146,8 @@ impl Predicate {
             (Self::GeoWithin(region) | Self::GeoIntersects(region), Some(value)) => {
                 region.matches_raw(value)
             }
+            // Asked of whole documents, in `matches_path`: nothing else may hold it.
+            (Self::Near(_), Some(_)) => false,
         }
     }
 }

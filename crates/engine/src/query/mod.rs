@@ -2,8 +2,8 @@
 //!
 //! In: the documents of `find`, `$match`, `validator`, ... Out: typed values that evaluate raw
 //! BSON. Everything is pure: nothing here reads storage, chooses an index or parses twice.
-//! Semantics, codes and messages are MongoDB 6.0's. `$where`, `$text` and `$near`
-//! answer with an error that names them.
+//! Semantics, codes and messages are MongoDB 6.0's. `$where` and `$text` answer
+//! with an error that names them.
 
 mod bits;
 mod describe;
@@ -23,7 +23,7 @@ mod types;
 mod validation;
 
 pub use bits::{BitMask, BitTest};
-pub use filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
+pub use filter::{Comparison, Condition, Divisor, Filter, InList, Nearest, Predicate};
 pub use parse::ParseContext;
 pub use pattern::Pattern;
 pub use projection::Projection;

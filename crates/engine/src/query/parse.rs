@@ -30,14 +30,16 @@ pub struct ParseContext {
     /// `$$NOW`, fixed for the command. A filter that outlives a command leaves it out and reads
     /// the clock for each document.
     pub variables: Option<Variables>,
+    /// Whether `$near` may stand in the filter: where rows have an order that it can give.
+    pub allows_near: bool,
 }
 
 impl Filter {
     /// Parses a filter document.
     ///
     /// # Errors
-    /// MongoDB's code and message for what it refuses; `NotImplemented` for `$where`, `$text`,
-    /// `$near` and patterns that need backtracking.
+    /// MongoDB's code and message for what it refuses; `NotImplemented` for `$where`, `$text`
+    /// and patterns that need backtracking.
     ///
     /// ```
     /// use meridian_engine::query::Filter;
@@ -269,18 +271,27 @@ impl Parser<'_> {
         place: Place,
     ) -> Result<Vec<Predicate>> {
         let entries = elements(operators)?;
-        if let Some((first, _)) = entries.first()
+        if let Some((first, operand)) = entries.first()
             && is_near(first)
+            && matches!(operand, RawBsonRef::Document(_) | RawBsonRef::Array(_))
         {
-            return Err(Error::not_implemented(format!(
-                "{first} (nearest-first queries come in a later version)"
-            )));
+            return self.near(operators).map(|near| vec![near]);
         }
         let mut predicates = Vec::new();
         for (name, value) in &entries {
             predicates.extend(self.operator(field, name, *value, operators, place)?);
         }
         Ok(predicates)
+    }
+
+    fn near(&self, operators: &RawDocument) -> Result<Predicate> {
+        if !self.context.allows_near {
+            return Err(Error::location(
+                5_626_500,
+                "$geoNear, $near, and $nearSphere are not allowed in this context",
+            ));
+        }
+        geo::Near::parse(operators).map(|near| Predicate::Near(Arc::new(near)))
     }
 
     fn operator(

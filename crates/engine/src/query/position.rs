@@ -82,6 +82,7 @@ fn rank(predicate: &Predicate) -> u8 {
         Predicate::Not(_) => RANK_NOT,
         Predicate::Type(_) => 17,
         Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) => 18,
+        Predicate::Near(_) => 19,
     }
 }
 

@@ -1,0 +1,142 @@
+//! What a nearest-first search holds: the queue's elements, and the bytes of entries.
+//!
+//! Entries lie one behind the other in one buffer, so that holding one costs no allocation; the room of
+//! those given back is reclaimed once it is half of the buffer.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Given-back bytes below this are not worth reclaiming.
+const RECLAIM_BYTES_MIN: usize = 64 * 1024;
+
+/// An element of the queue; the nearest is the greatest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item {
+    /// At most the distance of what it stands for, in the unit of `Near::measure`.
+    pub distance: f64,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
+    /// Everything under a prefix.
+    All { prefix: u32 },
+    /// The entries in a cell.
+    Cell { prefix: u32, cell: u64 },
+    /// The entries under just this cell: of shapes.
+    Exactly { prefix: u32, cell: u64 },
+    /// All entries outside of a cell around the point, but for those of coarser cells.
+    Outside { prefix: u32, cell: u64 },
+    /// A shape, to be measured.
+    Shape(Slot),
+    /// A result at its exact distance.
+    Entry(Slot),
+}
+
+impl Item {
+    fn is_result(&self) -> bool {
+        matches!(self.what, What::Entry(_))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Item {}
+
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Item {
+    /// What may still hold results of a distance comes before the results at it, so that those that are
+    /// equally far are known together.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other
+            .distance
+            .total_cmp(&self.distance)
+            .then_with(|| other.is_result().cmp(&self.is_result()))
+    }
+}
+
+/// Where an entry is held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot {
+    at: usize,
+    key: u32,
+    value: u32,
+}
+
+impl Slot {
+    fn bytes(self) -> usize {
+        self.key as usize + self.value as usize
+    }
+}
+
+/// The bytes of entries.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    bytes: Vec<u8>,
+    given_back: usize,
+}
+
+impl Held {
+    pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> Slot {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("an entry is below 4 GiB");
+        Slot {
+            at,
+            key: length(key),
+            value: length(value),
+        }
+    }
+
+    /// Key and value of an entry.
+    pub(super) fn get(&self, slot: Slot) -> (&[u8], &[u8]) {
+        let end = slot.at + slot.bytes();
+        self.bytes[slot.at..end].split_at(slot.key as usize)
+    }
+
+    /// The entry is needed no longer.
+    pub(super) fn give_back(&mut self, slot: Slot) {
+        self.given_back += slot.bytes();
+    }
+
+    /// A place to return to with [`Self::release_to`].
+    pub(super) fn mark(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets everything that was held since `mark`.
+    pub(super) fn release_to(&mut self, mark: usize) {
+        self.bytes.truncate(mark);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Reclaims what was given back, when it is worth it. The queue holds all entries there are.
+    pub(super) fn compact(&mut self, queue: &mut BinaryHeap<Item>) {
+        if self.given_back < RECLAIM_BYTES_MIN || self.given_back * 2 < self.bytes.len() {
+            return;
+        }
+        let mut kept = Held::default();
+        let mut items = std::mem::take(queue).into_vec();
+        for item in &mut items {
+            if let What::Shape(slot) | What::Entry(slot) = &mut item.what {
+                let (key, value) = self.get(*slot);
+                *slot = kept.hold(key, value);
+            }
+        }
+        *queue = BinaryHeap::from(items);
+        *self = kept;
+    }
+}

@@ -1,0 +1,464 @@
+//! Entries of a geo index, nearest first, as lazily as they are asked for.
+//!
+//! A queue holds cells by the least distance of any point in them, and entries by their exact distance.
+//! What is first in the queue is taken: an entry is the next result; a cell with few entries is scanned
+//! and gives way to them, another to its four children. The search begins in the cell around the point
+//! that holds about as many entries as a first page; all that lies outside of it waits as one element
+//! at the distance of the cell's border, and gives way to the cell's siblings and what lies outside of
+//! its parent. So ten results look at a few dozen entries in one to four seeks, whatever the radius.
+//!
+//! How many entries a cell holds is asked of the index's summary as it is now: that only guides. What is
+//! empty, the snapshot tells: a seek that lands behind a cell shows a gap, which later cells inside it
+//! need no seek for.
+//!
+//! Points have their exact coordinates in the entry. Lines, polygons and collections are known by the
+//! distance of their cell until they come first; then their document is read and measured.
+
+mod held;
+mod walk;
+
+use super::ranked::too_much;
+use super::{Context, Entries, Entry, Pacer, corrupt_document, corrupt_entry};
+use crate::catalog::{Collection, CollectionState, Index, Tree};
+use crate::error::{Error, Result};
+use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
+use crate::index::entry::Located;
+use crate::index::summary::Hint;
+use crate::plan::{NearAccess, SORT_BYTES_MAX};
+use crate::query::Nearest;
+use crate::storage::{Family, Snapshot};
+use ahash::AHashSet;
+use bson::raw::RawDocument;
+use held::{Held, Item, Slot, What};
+use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use walk::{Step, Walk};
+
+/// A cell with so many entries or fewer is scanned at once: a seek costs as much as a dozen of them.
+const SCANNED_MAX: u64 = 48;
+/// ... or a quarter of what is wanted, up to so many.
+const SCANNED_MAX_FOR_MANY: u64 = 1_024;
+/// The search begins in a cell with at least so many entries.
+const BEGIN_ENTRIES_MIN: f64 = 16.0;
+/// How often more entries than expected may turn up in a cell before it is split after all.
+const SURPRISE: u64 = 4;
+
+/// The entries of a search, each document once.
+pub struct NearEntries {
+    index: Arc<Index>,
+    state: Arc<CollectionState>,
+    documents: Tree,
+    nearest: Nearest,
+    reach: Reach,
+    snapshot: Snapshot,
+    walk: Walk,
+    queue: BinaryHeap<Item>,
+    held: Held,
+    /// Results at one distance, the last is next.
+    ready: Vec<Slot>,
+    current: Slot,
+    scanned_max: u64,
+    holds_shapes: bool,
+    /// Documents that are done with, where a document may have several entries.
+    settled: Option<AHashSet<Vec<u8>>>,
+    /// Documents that were read and measured.
+    measured: AHashSet<Vec<u8>>,
+    pacer: Pacer,
+}
+
+impl NearEntries {
+    /// Begins a search; `wanted` is how many results will be asked for at most, if known.
+    pub fn new(
+        access: &NearAccess,
+        collection: &Collection,
+        snapshot: &Snapshot,
+        wanted: Option<u64>,
+        context: Context,
+    ) -> Self {
+        let index = access.index.clone();
+        let multikey = index.multikey();
+        let repeats = multikey.is_multikey() || multikey.holds_shapes();
+        let prefixes = access.prefixes.iter().map(|prefix| index.tree.key(prefix));
+        let mut search = Self {
+            reach: Reach::sphere(&access.nearest.near),
+            state: collection.state.clone(),
+            documents: collection.documents,
+            nearest: access.nearest.clone(),
+            snapshot: snapshot.clone(),
+            walk: Walk::new(snapshot, prefixes.collect()),
+            queue: BinaryHeap::new(),
+            held: Held::default(),
+            ready: Vec::new(),
+            current: Slot::default(),
+            scanned_max: (wanted.unwrap_or(0) / 4).clamp(SCANNED_MAX, SCANNED_MAX_FOR_MANY),
+            holds_shapes: multikey.holds_shapes(),
+            settled: repeats.then(AHashSet::new),
+            measured: AHashSet::new(),
+            pacer: Pacer::new(context),
+            index,
+        };
+        for prefix in 0..search.walk.prefixes() {
+            search.begin(prefix);
+        }
+        search
+    }
+
+    fn near(&self) -> &Near {
+        &self.nearest.near
+    }
+
+    /// Puts everything under a prefix into the queue.
+    fn begin(&mut self, prefix: u32) {
+        #[allow(clippy::cast_precision_loss)]
+        let few = self.scanned_max as f64;
+        if self
+            .about(prefix, 0, u64::MAX)
+            .is_some_and(|all| all <= few)
+        {
+            return self.push(0.0, What::All { prefix });
+        }
+        let home = self.home(prefix);
+        self.push(
+            0.0,
+            What::Cell {
+                prefix,
+                cell: home.id(),
+            },
+        );
+        let border = self.reach.border(home);
+        self.push(
+            border,
+            What::Outside {
+                prefix,
+                cell: home.id(),
+            },
+        );
+        let mut cell = home;
+        while self.holds_shapes && !cell.is_face() {
+            cell = cell.parent();
+            self.push_exactly(0.0, prefix, cell);
+        }
+    }
+
+    /// The finest cell around the point with enough entries to begin with.
+    fn home(&self, prefix: u32) -> CellId {
+        let holds_enough = |level: u8| {
+            self.about_in(prefix, self.reach.home(level))
+                .is_some_and(|entries| entries >= BEGIN_ENTRIES_MIN)
+        };
+        // Levels below `low` hold enough, `high` and above do not.
+        let (mut low, mut high) = (0, 31);
+        while low < high {
+            let middle = u8::midpoint(low, high);
+            if holds_enough(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.reach.home(low.saturating_sub(1))
+    }
+
+    fn about_in(&self, prefix: u32, cell: CellId) -> Option<f64> {
+        self.about(prefix, cell.range_min().id(), cell.range_max().id())
+    }
+
+    /// About how many entries lie in cells `first` to `last`, as the summary has it now.
+    fn about(&self, prefix: u32, first: u64, last: u64) -> Option<f64> {
+        let (start, end) = self.walk.keys(prefix, first, last);
+        self.state.counted().peek(self.index.tree, |summary| {
+            let mut in_pieces = 0.0;
+            let mut piece = |piece: crate::index::summary::Piece<'_>| in_pieces += piece.estimate();
+            let mut hint = Hint::default();
+            let whole = summary.count_from(&mut hint, &start[4..], Some(&end[4..]), &mut piece)?;
+            #[allow(clippy::cast_precision_loss)]
+            Some(whole as f64 + in_pieces)
+        })
+    }
+
+    fn push(&mut self, distance: f64, what: What) {
+        if distance <= self.near().distance_max() {
+            self.queue.push(Item { distance, what });
+        }
+    }
+
+    fn push_cell(&mut self, distance: f64, prefix: u32, cell: CellId) {
+        let distance_min = self.near().distance_min();
+        // Entries that are too near still tell of documents with several entries.
+        let too_near = self.settled.is_none()
+            && distance_min > 0.0
+            && self.reach.farthest(cell) < distance_min;
+        if !too_near {
+            let distance = self.reach.nearest(cell).max(distance);
+            self.push(
+                distance,
+                What::Cell {
+                    prefix,
+                    cell: cell.id(),
+                },
+            );
+        }
+    }
+
+    /// The entries of shapes that lie under just this cell.
+    fn push_exactly(&mut self, distance: f64, prefix: u32, cell: CellId) {
+        if self.holds_shapes && cell.level().as_u8() <= INDEX_LEVEL_MAX {
+            self.push(
+                distance,
+                What::Exactly {
+                    prefix,
+                    cell: cell.id(),
+                },
+            );
+        }
+    }
+
+    /// Replaces what came first in the queue by what is in it.
+    fn open(&mut self, item: &Item) -> Result<()> {
+        match item.what {
+            What::All { prefix } => self.scan(item, prefix, 0, u64::MAX, u64::MAX).map(|_| ()),
+            What::Exactly { prefix, cell } => {
+                self.scan(item, prefix, cell, cell, u64::MAX).map(|_| ())
+            }
+            What::Cell { prefix, cell } => self.open_cell(item, prefix, CellId(cell)),
+            What::Outside { prefix, cell } => {
+                self.open_outside(item.distance, prefix, CellId(cell));
+                Ok(())
+            }
+            What::Shape(slot) => self.measure(slot),
+            What::Entry(_) => unreachable!("an entry is a result"),
+        }
+    }
+
+    fn open_cell(&mut self, item: &Item, prefix: u32, cell: CellId) -> Result<()> {
+        let (first, last) = (cell.range_min().id(), cell.range_max().id());
+        let at_most = if cell.is_leaf() {
+            u64::MAX
+        } else {
+            self.scanned_max * SURPRISE
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let is_crowded = |about: f64| about > self.scanned_max as f64;
+        let split = !cell.is_leaf()
+            && !self.walk.is_known_empty(prefix, first, last)
+            && self.about(prefix, first, last).is_some_and(is_crowded);
+        if !split && self.scan(item, prefix, first, last, at_most)? {
+            return Ok(());
+        }
+        for child in cell.children() {
+            self.push_cell(item.distance, prefix, child);
+        }
+        self.push_exactly(item.distance, prefix, cell);
+        Ok(())
+    }
+
+    /// What lies outside of a cell lies in its siblings or outside of its parent.
+    fn open_outside(&mut self, distance: f64, prefix: u32, cell: CellId) {
+        if cell.is_face() {
+            let own = |root: &CellId| *root != cell;
+            let others: Vec<CellId> = self.reach.roots().filter(own).collect();
+            for root in others {
+                self.push_cell(distance, prefix, root);
+            }
+            return;
+        }
+        let parent = cell.parent();
+        for sibling in parent.children() {
+            if sibling != cell {
+                self.push_cell(distance, prefix, sibling);
+            }
+        }
+        let border = self.reach.border(parent).max(distance);
+        self.push(
+            border,
+            What::Outside {
+                prefix,
+                cell: parent.id(),
+            },
+        );
+    }
+
+    /// Puts the entries of cells `first` to `last` into the queue; false, and none of them, when there
+    /// are more than `at_most`.
+    fn scan(
+        &mut self,
+        item: &Item,
+        prefix: u32,
+        first: u64,
+        last: u64,
+        at_most: u64,
+    ) -> Result<bool> {
+        let mark = self.held.mark();
+        let mut found: smallvec::SmallVec<[Item; 64]> = smallvec::SmallVec::new();
+        let mut step = self.walk.enter(prefix, first, last)?;
+        let mut seen = 0;
+        while let Step::Entry(cell) = step {
+            self.pacer.step_key()?;
+            seen += 1;
+            if seen > at_most {
+                self.walk.leave();
+                self.held.release_to(mark);
+                return Ok(false);
+            }
+            found.extend(self.locate(item.distance, cell)?);
+            step = self.walk.next()?;
+        }
+        self.queue.extend(found);
+        if self.held.bytes() + self.queue.len() * size_of::<Item>() > SORT_BYTES_MAX {
+            return Err(too_much(SORT_BYTES_MAX));
+        }
+        Ok(true)
+    }
+
+    /// What the walk's entry becomes in the queue: a point with its distance, or a shape to be measured.
+    fn locate(&mut self, distance: f64, cell: u64) -> Result<Option<Item>> {
+        let (key, value) = self.walk.entry();
+        let near = &self.nearest.near;
+        let (distance, is_point) = match self.index.layout.located(value) {
+            Some(Located::Point { lon, lat, .. }) => match near.distance_to(lon, lat) {
+                Some(distance) => (distance, true),
+                None => return Ok(None),
+            },
+            Some(Located::InDocument) => (self.reach.nearest(CellId(cell)).max(distance), false),
+            Some(Located::Nowhere) => return Ok(None),
+            None => return Err(corrupt_entry()),
+        };
+        if distance > near.distance_max() {
+            return Ok(None);
+        }
+        if is_point && distance < near.distance_min() {
+            if let Some(settled) = &mut self.settled {
+                // Its document has a place that is too near, whatever others it has.
+                let id_at = self.index.layout.fields_length(&key[4..]);
+                settled.insert(key[4 + id_at.ok_or_else(corrupt_entry)?..].to_vec());
+            }
+            return Ok(None);
+        }
+        let slot = self.held.hold(&key[4..], value);
+        let what = if is_point {
+            What::Entry(slot)
+        } else {
+            What::Shape(slot)
+        };
+        Ok(Some(Item { distance, what }))
+    }
+
+    /// Reads the document of a shape that came first and puts it back at its exact distance.
+    fn measure(&mut self, slot: Slot) -> Result<()> {
+        let id = self.entry_of(slot)?.id().to_vec();
+        if self.is_settled(&id) || self.measured.contains(&id) {
+            self.held.give_back(slot);
+            return Ok(());
+        }
+        let key = self.documents.key(&id);
+        let Nearest { path, near } = &self.nearest;
+        let distance = self.snapshot.get(Family::Documents, &key, |bytes| {
+            let document = RawDocument::from_bytes(bytes).map_err(corrupt_document)?;
+            let measured = near.measure(document, path.parts());
+            Ok::<_, Error>(measured.map(|found| found.distance))
+        })?;
+        self.pacer.context.counters.add_documents(1);
+        self.measured.insert(id.clone());
+        // An entry without its document would be corruption; `check` finds it, a query skips it.
+        let distance = distance.transpose()?.flatten();
+        match distance {
+            Some(distance) if self.near().wants(distance) => {
+                self.push(distance, What::Entry(slot));
+            }
+            _ => {
+                self.settled.get_or_insert_default().insert(id);
+                self.held.give_back(slot);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_settled(&self, id: &[u8]) -> bool {
+        self.settled
+            .as_ref()
+            .is_some_and(|settled| settled.contains(id))
+    }
+
+    /// Takes all results at the distance of the first: equal distances come by `_id`.
+    fn gather(&mut self, distance: f64, first: Slot) -> Result<()> {
+        self.ready.push(first);
+        while let Some(Item {
+            distance: next,
+            what: What::Entry(slot),
+        }) = self.queue.peek()
+            && *next == distance
+        {
+            self.ready.push(*slot);
+            self.queue.pop();
+        }
+        if self.ready.len() > 1 {
+            let mut by_id = Vec::with_capacity(self.ready.len());
+            for slot in std::mem::take(&mut self.ready) {
+                by_id.push((self.entry_of(slot)?.id().to_vec(), slot));
+            }
+            by_id.sort_by(|a, b| b.0.cmp(&a.0));
+            self.ready = by_id.into_iter().map(|(_, slot)| slot).collect();
+        }
+        Ok(())
+    }
+
+    fn entry_of(&self, slot: Slot) -> Result<Entry<'_>> {
+        let (key, value) = self.held.get(slot);
+        let id_at = self
+            .index
+            .layout
+            .fields_length(key)
+            .ok_or_else(corrupt_entry)?;
+        Ok(Entry { key, id_at, value })
+    }
+
+    /// Whether the document of a result comes for the first time.
+    fn is_new(&mut self, slot: Slot) -> Result<bool> {
+        if self.settled.is_none() {
+            return Ok(true);
+        }
+        let id = self.entry_of(slot)?.id().to_vec();
+        Ok(self.settled.get_or_insert_default().insert(id))
+    }
+}
+
+impl Entries for NearEntries {
+    fn advance(&mut self) -> Result<bool> {
+        self.held.give_back(self.current);
+        self.current = Slot::default();
+        loop {
+            while let Some(slot) = self.ready.pop() {
+                if self.is_new(slot)? {
+                    self.current = slot;
+                    return Ok(true);
+                }
+                self.held.give_back(slot);
+            }
+            self.held.compact(&mut self.queue);
+            let Some(item) = self.queue.pop() else {
+                return Ok(false);
+            };
+            match item.what {
+                What::Entry(slot) => self.gather(item.distance, slot)?,
+                _ => self.open(&item)?,
+            }
+        }
+    }
+
+    fn entry(&self) -> Result<Entry<'_>> {
+        self.entry_of(self.current)
+    }
+}
+
+/// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
+fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut start = Vec::with_capacity(prefix.len() + 9);
+    start.extend_from_slice(prefix);
+    encode_cell(first, Direction::Ascending, &mut start);
+    let mut end = Vec::with_capacity(prefix.len() + 10);
+    end.extend_from_slice(prefix);
+    encode_cell(last, Direction::Ascending, &mut end);
+    end.push(ABOVE_ALL);
+    (start, end)
+}

@@ -1,0 +1,331 @@
+//! Nearest-first searches against their plain twin: every document measured, sorted by distance and
+//! `_id`. Whatever index and plan answers, the same documents come in the same order. Seeds are printed.
+#![allow(clippy::unwrap_used)]
+
+use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::{cstr, rawdoc};
+use meridian_engine::geo::Near;
+use meridian_engine::query::Filter;
+use meridian_engine::{
+    CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions,
+    Namespace,
+};
+use meridian_value::path::Path;
+use rand::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+const DOCUMENTS: i32 = 3_000;
+const QUERIES: usize = 250;
+
+fn namespace() -> Namespace {
+    Namespace::new("test", "near").unwrap()
+}
+
+fn pair(random: &mut ChaCha8Rng) -> (f64, f64) {
+    match random.random_range(0..10) {
+        // A cluster, a grid with equal distances, the antimeridian, the poles, anywhere.
+        0..4 => (
+            10.0 + random.random_range(-0.5..0.5),
+            45.0 + random.random_range(-0.5..0.5),
+        ),
+        4 | 5 => (
+            f64::from(random.random_range(-4..4)),
+            f64::from(random.random_range(-4..4)),
+        ),
+        6 => {
+            let lon: f64 = *[180.0, -180.0, 179.99, -179.99].choose(random).unwrap();
+            (lon, random.random_range(-10.0..10.0))
+        }
+        7 => {
+            let lat: f64 = *[90.0, -90.0, 89.9, -89.9].choose(random).unwrap();
+            (random.random_range(-180.0..180.0), lat)
+        }
+        _ => (
+            random.random_range(-180.0..180.0),
+            random.random_range(-90.0..90.0),
+        ),
+    }
+}
+
+fn point(random: &mut ChaCha8Rng) -> RawDocumentBuf {
+    let (lon, lat) = pair(random);
+    rawdoc! { "type": "Point", "coordinates": [lon, lat] }
+}
+
+fn shape(random: &mut ChaCha8Rng) -> RawDocumentBuf {
+    let (lon, lat) = pair(random);
+    let (lon, lat) = (lon.clamp(-170.0, 170.0), lat.clamp(-80.0, 80.0));
+    let size = random.random_range(0.01..3.0);
+    match random.random_range(0..4) {
+        0 => {
+            rawdoc! { "type": "LineString", "coordinates": [[lon, lat], [lon + size, lat], [lon, lat + size]] }
+        }
+        1 => rawdoc! { "type": "MultiPoint", "coordinates": [[lon, lat], [lon + size, lat]] },
+        2 => rawdoc! { "type": "Polygon", "coordinates": [
+            [[lon, lat], [lon + size, lat], [lon + size, lat + size], [lon, lat + size], [lon, lat]]
+        ] },
+        _ => rawdoc! { "type": "GeometryCollection", "geometries": [
+            { "type": "Point", "coordinates": [lon, lat] },
+            { "type": "LineString", "coordinates": [[lon, lat], [lon - size, lat - size]] }
+        ] },
+    }
+}
+
+/// Which kinds of locations documents have.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Points,
+    Shapes,
+    /// Several locations a document.
+    Lists,
+}
+
+fn document(random: &mut ChaCha8Rng, id: i32, kind: Kind) -> RawDocumentBuf {
+    let mut document =
+        rawdoc! { "_id": id, "a": random.random_range(0..5), "b": random.random_range(0..1000) };
+    if random.random_ratio(1, 30) {
+        return document;
+    }
+    match kind {
+        Kind::Points => document.append(cstr!("place"), point(random)),
+        Kind::Shapes if random.random_ratio(1, 2) => {
+            document.append(cstr!("place"), shape(random));
+        }
+        Kind::Shapes => document.append(cstr!("place"), point(random)),
+        Kind::Lists => {
+            let mut list = RawArrayBuf::new();
+            for _ in 0..random.random_range(1..4) {
+                let place = if random.random_ratio(1, 4) {
+                    shape(random)
+                } else {
+                    point(random)
+                };
+                list.push(rawdoc! { "at": place });
+            }
+            document.append(cstr!("place"), list);
+        }
+    }
+    document
+}
+
+struct Question {
+    filter: RawDocumentBuf,
+    rest: RawDocumentBuf,
+    near: Near,
+    path: &'static str,
+    skip: u64,
+    limit: Option<u64>,
+}
+
+fn question(random: &mut ChaCha8Rng, path: &'static str) -> Question {
+    let (lon, lat) = pair(random);
+    let mut limits = RawDocumentBuf::new();
+    let radians = random.random_ratio(1, 3);
+    let unit = if radians { 6_378_100.0 } else { 1.0 };
+    if random.random_ratio(1, 3) {
+        let least = 10_f64.powf(random.random_range(1.0..6.5));
+        limits.append(cstr!("$minDistance"), least / unit);
+    }
+    if random.random_ratio(1, 2) {
+        let most = 10_f64.powf(random.random_range(3.0..7.3));
+        limits.append(cstr!("$maxDistance"), most / unit);
+    }
+    let mut operators = RawDocumentBuf::new();
+    if radians {
+        operators.append(cstr!("$nearSphere"), RawArrayBuf::from_iter([lon, lat]));
+        for (name, value) in limits.iter().flatten() {
+            operators.append(name, value);
+        }
+    } else {
+        let mut inner = rawdoc! { "$geometry": { "type": "Point", "coordinates": [lon, lat] } };
+        for (name, value) in limits.iter().flatten() {
+            inner.append(name, value);
+        }
+        operators.append(cstr!("$near"), inner);
+    }
+    let near = Near::parse(&operators).unwrap();
+    let mut rest = RawDocumentBuf::new();
+    match random.random_range(0..6) {
+        0 => rest.append(cstr!("a"), random.random_range(0..5)),
+        1 => rest.append(cstr!("a"), rawdoc! { "$in": [0, 3] }),
+        2 => rest.append(cstr!("b"), rawdoc! { "$lt": random.random_range(0..1000) }),
+        3 => rest.append(cstr!("a"), rawdoc! { "$gte": 3 }),
+        _ => {}
+    }
+    let mut filter = rest.clone();
+    filter.append(<&bson::raw::CStr>::try_from(path).unwrap(), operators);
+    Question {
+        filter,
+        rest,
+        near,
+        path,
+        skip: if random.random_ratio(1, 4) {
+            random.random_range(0..40)
+        } else {
+            0
+        },
+        limit: random
+            .random_ratio(2, 3)
+            .then(|| random.random_range(1..60)),
+    }
+}
+
+/// Every document measured and sorted.
+fn plain(documents: &[RawDocumentBuf], question: &Question) -> Vec<i32> {
+    let rest = Filter::parse(&question.rest).unwrap();
+    let path = Path::parse(question.path);
+    let mut found: Vec<(f64, i32)> = documents
+        .iter()
+        .filter(|document| rest.matches(document).unwrap())
+        .filter_map(|document| {
+            let measured = question.near.measure(document, path.parts())?;
+            let wanted = question.near.wants(measured.distance);
+            wanted.then(|| (measured.distance, document.get_i32("_id").unwrap()))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    found.into_iter().map(|(_, id)| id).collect()
+}
+
+fn searched(engine: &Engine, question: &Question, hint: Option<&str>) -> Vec<i32> {
+    let request = FindRequest {
+        skip: question.skip,
+        limit: question.limit,
+        hint: hint.map(bson::RawBsonRef::String),
+        ..FindRequest::new(&question.filter)
+    };
+    let mut query = engine.find(&namespace(), &request).unwrap();
+    let mut found = Vec::new();
+    // A few at a time, as cursors do.
+    while !query
+        .fill(Some(7), usize::MAX, &mut |row| {
+            found.push(row.get_i32("_id").unwrap());
+        })
+        .unwrap()
+    {}
+    found
+}
+
+fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut documents: Vec<RawDocumentBuf> = (0..DOCUMENTS)
+        .map(|id| document(&mut random, id, kind))
+        .collect();
+    let insert = |part: &[RawDocumentBuf]| {
+        let part: Vec<&RawDocument> = part.iter().map(AsRef::as_ref).collect();
+        let options = InsertOptions::default();
+        let outcome = engine.insert(&namespace(), &part, &options).unwrap();
+        assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    };
+    let path = if kind == Kind::Lists {
+        "place.at"
+    } else {
+        "place"
+    };
+    let (early, late) = documents.split_at(documents.len() / 2);
+    insert(early);
+    let mut specs: Vec<RawDocumentBuf> = Vec::new();
+    let place = <&bson::raw::CStr>::try_from(path).unwrap();
+    for (name, before, after, include) in [
+        ("plain", false, false, false),
+        ("led", true, false, false),
+        ("followed", false, true, false),
+        ("carrying", false, false, true),
+    ] {
+        let mut key = RawDocumentBuf::new();
+        if before {
+            key.append(cstr!("a"), 1);
+        }
+        key.append(place, "2dsphere");
+        if after {
+            key.append(cstr!("a"), 1);
+        }
+        let mut spec = rawdoc! { "name": name };
+        spec.append(cstr!("key"), key);
+        if include {
+            spec.append(cstr!("include"), RawArrayBuf::from_iter(["b"]));
+        }
+        specs.push(spec);
+    }
+    specs.push(rawdoc! { "name": "b", "key": { "b": 1 } });
+    let specs: Vec<&RawDocument> = specs.iter().map(AsRef::as_ref).collect();
+    engine
+        .create_indexes(&namespace(), &specs, &mut |_| ())
+        .unwrap();
+    insert(late);
+    // Gaps, and summaries that have seen removals.
+    for _ in 0..100 {
+        let doomed = documents.swap_remove(random.random_range(0..documents.len()));
+        let filter = rawdoc! { "_id": doomed.get_i32("_id").unwrap() };
+        let statement = DeleteStatement {
+            filter: &filter,
+            limit_one: true,
+            hint: None,
+            variables: None,
+            durability: Durability::Buffered,
+        };
+        assert_eq!(engine.delete(&namespace(), &statement).unwrap(), 1);
+    }
+    for number in 0..QUERIES {
+        let question = question(&mut random, path);
+        let all = plain(&documents, &question);
+        let skip = usize::try_from(question.skip).unwrap();
+        let limit = question
+            .limit
+            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
+        let expected: Vec<i32> = all.iter().copied().skip(skip).take(limit).collect();
+        for hint in [None, Some("plain"), Some("followed"), Some("carrying")] {
+            assert_eq!(
+                searched(engine, &question, hint),
+                expected,
+                "seed {seed}, query {number}, hint {hint:?}, skip {skip}, limit {limit}: {:?}",
+                question.filter
+            );
+        }
+        if question.rest.get("a").unwrap().is_some() {
+            assert_eq!(
+                searched(engine, &question, Some("led")),
+                expected,
+                "seed {seed}, query {number}, led: {:?}",
+                question.filter
+            );
+        }
+        let count = CountRequest {
+            filter: &question.filter,
+            skip: 0,
+            limit: None,
+            hint: None,
+        };
+        assert_eq!(
+            engine.count(&namespace(), &count).unwrap(),
+            i64::try_from(all.len()).unwrap(),
+            "seed {seed}, count {number}: {:?}",
+            question.filter
+        );
+    }
+}
+
+#[test]
+fn points_come_as_measured() {
+    twin(&Engine::in_memory().unwrap(), 11, Kind::Points);
+}
+
+#[test]
+fn lines_and_polygons_come_as_measured() {
+    twin(&Engine::in_memory().unwrap(), 12, Kind::Shapes);
+}
+
+#[test]
+fn lists_of_places_come_as_their_nearest() {
+    twin(&Engine::in_memory().unwrap(), 13, Kind::Lists);
+}
+
+#[test]
+fn searches_on_disk_find_the_same() {
+    for (seed, kind) in [(14, Kind::Points), (15, Kind::Shapes)] {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+        twin(&engine, seed, kind);
+    }
+}
