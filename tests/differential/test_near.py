@@ -1,4 +1,4 @@
-"""Nearest-first queries: forms, errors and commands by table, and seeded random searches.
+"""Nearest-first queries on 2dsphere and 2d indexes: forms, errors and commands by table, and seeded random searches.
 
 MERIDIAN_NEAR_SEED repeats a run, MERIDIAN_NEAR_DOCUMENTS and MERIDIAN_NEAR_QUERIES change its size.
 Distances must be mongod's to 1e-9. Where several documents are equally far, mongod gives them in any
@@ -15,7 +15,7 @@ from harness.cases import Case
 from test_geo_random import Generator, wrap
 
 SEED = int(os.environ.get("MERIDIAN_NEAR_SEED", "20180401"))
-DOCUMENTS = int(os.environ.get("MERIDIAN_NEAR_DOCUMENTS", "6000"))
+DOCUMENTS = int(os.environ.get("MERIDIAN_NEAR_DOCUMENTS", "2500"))
 QUERIES = int(os.environ.get("MERIDIAN_NEAR_QUERIES", "2400"))
 RADIUS = 6_378_100.0
 
@@ -287,6 +287,101 @@ def test_lists_of_places(pair):
     pair.run_case(Case(name="near_lists", docs=docs, indexes=[{"locs.p": "2dsphere"}], commands=commands, ordered=True))
 
 
+# -- 2d indexes
+
+PAIRS = [
+    [1, 2], [1, 2, 3], {"x": 1, "y": 2}, {"x": 4, "y": 2, "z": 3}, [[1, 2], [3, 4]], [{"x": 1, "y": 2}, [5, 6]], [180, 0],
+    [-180, 0], [179.999999, 90], [0, 180], [0.5, -7.25], [10, 10], [-10, 10], [10, -10], None, "x", 5, True, [], [[]], {},
+]  # fmt: skip
+PLANE_DOCS = [{"_id": n, "loc": value, "a": n % 3} for n, value in enumerate(PAIRS)] + [{"_id": 100}]
+REFUSED = [
+    [1], {"x": 1}, [[1, 2], "x"], point(1, 2), [181, 0], [0, -181], ["a", "b"], [1, "b"], {"x": "a", "y": 1},
+    [[1, 2], [200, 3]], [[[1, 2], [3, 4]]], [1, None], [None, 1],
+]  # fmt: skip
+PLANE_COMMANDS = {
+    "near": find({"loc": {"$near": [1.1, 2.3]}}),
+    "near_max": find({"loc": {"$near": [1.1, 2.3], "$maxDistance": 3}}),
+    "near_min": find({"loc": {"$near": [1.1, 2.3], "$minDistance": 3, "$maxDistance": 100}}),
+    "near_three": find({"loc": {"$near": [1.1, 2.3, 5]}}),
+    "near_names": find({"loc": {"$near": {"lon": 1.1, "lat": 2.3}}}),
+    "near_filter": find({"loc": {"$near": [1.1, 2.3]}, "a": 1}),
+    "near_limit": find({"loc": {"$near": [9, 9]}}, skip=1, limit=4),
+    "near_sphere": find({"loc": {"$nearSphere": [1.1, 2.3]}}),
+    "near_sphere_max": find({"loc": {"$nearSphere": [1.1, 2.3], "$maxDistance": 0.2}}),
+    "near_geojson": find({"loc": {"$near": {"$geometry": HERE}}}),
+    "near_sphere_geojson": find({"loc": {"$nearSphere": {"$geometry": HERE}}}),
+    "outside": find({"loc": {"$near": [1000, 2]}}),
+    "outside_fraction": find({"loc": {"$near": [1000.5, -2]}}),
+    "stage": aggregate({"$geoNear": {"near": [1.1, 2.3], "distanceField": "d", "includeLocs": "l"}}),
+    "stage_sphere": aggregate({"$geoNear": {"near": [1.1, 2.3], "distanceField": "d", "spherical": True, "maxDistance": 0.3}}),
+    "stage_geojson": aggregate({"$geoNear": {"near": HERE, "distanceField": "d"}}),
+    "stage_query": aggregate({"$geoNear": {"near": [1.1, 2.3], "distanceField": "d", "query": {"a": 2}, "distanceMultiplier": 3}}),
+    "box": {"find": "COLL", "filter": {"loc": {"$geoWithin": {"$box": [[0, 0], [4, 4]]}}}, "sort": {"_id": 1}},
+    "center": {"find": "COLL", "filter": {"loc": {"$geoWithin": {"$center": [[1, 2], 4]}}}, "sort": {"_id": 1}},
+    "count": {"count": "COLL", "query": {"loc": {"$near": [1.1, 2.3], "$maxDistance": 20}}},
+}  # fmt: skip
+PLANE_SPECS = [
+    {}, {"bits": 1}, {"bits": 32}, {"bits": 0}, {"bits": 33}, {"bits": "x"}, {"bits": 10.5}, {"bits": 2**40}, {"min": -10, "max": 10},
+    {"min": 5, "max": 5}, {"min": 10, "max": 5}, {"min": "x"}, {"max": "x"}, {"unique": True}, {"sparse": True}, {"min": -500},
+    {"max": 200}, {"partialFilterExpression": {"a": 1}}, {"min": math.nan}, {"min": 0, "max": math.inf}, {"bucketSize": 1}, {"min": 0.5},
+]  # fmt: skip
+PLANE_KEYS = [
+    {"loc": "2d", "a": 1}, {"a": 1, "loc": "2d"}, {"loc": "2d", "b": "2d"}, {"loc": "2d", "b": "2dsphere"}, {"loc": "2d", "b": "hashed"},
+    {"loc": "2d", "a": 1, "b": -1}, {"loc.x": "2d"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANE_COMMANDS)
+def test_plane(pair, name):
+    # Several are equally far, which mongod gives in any order; the random searches compare the order.
+    pair.run_case(Case(name="plane_" + name, docs=PLANE_DOCS, indexes=[{"loc": "2d"}], commands=[PLANE_COMMANDS[name]], ordered=False))
+
+
+def test_plane_compound(pair):
+    docs = [{"_id": n, "loc": [n % 11 + n / 100, n // 11], "a": n % 3} for n in range(120)]
+    docs += [{"_id": 200, "loc": [1.013, 1], "a": [1, 2]}, {"_id": 201, "loc": [[1, 1.7], [50, 50]], "a": {"b": 1}}]
+    commands = [find({"loc": {"$near": [1.3, 1.1]}, "a": 1}, limit=9), find({"loc": {"$near": [7.1, 5.2], "$maxDistance": 3}, "a": {"$gte": 1}})]
+    pair.run_case(Case(name="plane_compound", docs=docs, indexes=[{"loc": "2d", "a": 1}], commands=commands, ordered=True))
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_plane_refused(pair, number):
+    commands = [{"insert": "COLL", "documents": [{"_id": 1, "loc": REFUSED[number]}]}]
+    pair.run_case(Case(name=f"plane_refused_{number}", indexes=[{"loc": "2d"}], commands=commands))
+
+
+def test_plane_bounds(pair):
+    pairs = [[0, 0], [10, 5], [5, 10], [10, 10], [10.0001, 5], [-0.0001, 5], [9.9999, 9.5], [3, 4.5]]
+    commands = [{"insert": "COLL", "documents": [{"_id": n, "loc": value}]} for n, value in enumerate(pairs)]
+    commands += [find({"loc": {"$near": [5.2, 5.1]}}), find({"loc": {"$near": [50, 50]}})]
+    spec = {"key": {"loc": "2d"}, "name": "loc", "min": 0, "max": 10, "bits": 5}
+    pair.run_case(Case(name="plane_bounds", indexes=[spec], commands=commands, ordered=True))
+
+
+@pytest.mark.parametrize("number", range(len(PLANE_SPECS)))
+def test_plane_spec(pair, number):
+    spec = {"key": {"loc": "2d"}, "name": "loc_2d", **PLANE_SPECS[number]}
+    commands = [{"createIndexes": "COLL", "indexes": [spec]}, {"listIndexes": "COLL"}]
+    pair.run_case(Case(name=f"plane_spec_{number}", docs=[{"_id": 1}], commands=commands))
+
+
+@pytest.mark.parametrize("number", range(len(PLANE_KEYS)))
+def test_plane_key(pair, number):
+    commands = [{"createIndexes": "COLL", "indexes": [{"key": PLANE_KEYS[number], "name": "k"}]}, {"listIndexes": "COLL"}]
+    pair.run_case(Case(name=f"plane_key_{number}", docs=[{"_id": 1}], commands=commands))
+
+
+def test_plane_and_sphere(pair):
+    docs = [{"_id": 1, "a": [0, 0], "b": point(1, 1)}, {"_id": 2, "a": [3, 4], "b": point(5, 1)}]
+    commands = [
+        aggregate(GEO),
+        aggregate({"$geoNear": {"near": [0.5, 0.25], "distanceField": "d"}}),
+        aggregate({"$geoNear": {"near": [0.5, 0.25], "distanceField": "d", "spherical": True}}),
+        find({"b": NEAR}),
+    ]
+    pair.run_case(Case(name="plane_and_sphere", docs=docs, indexes=[{"a": "2d"}, {"b": "2dsphere"}], commands=commands, ordered=True))
+
+
 # -- random searches
 
 
@@ -298,6 +393,23 @@ class Searches(Generator):
         document["a"] = self.random.randrange(6)
         document["b"] = self.random.randrange(1000)
         return document
+
+    def plane_document(self, number):
+        """Pairs, some on a grid, and now and then several of them."""
+        document = self.document(number)
+        pairs = [self.coordinates() for _ in range(1 if self.random.random() < 0.9 else 3)]
+        document["p"] = pairs[0] if len(pairs) == 1 else pairs
+        return document
+
+    def plane_search(self):
+        stage, limit = self.search()
+        near = stage["near"]["coordinates"] if isinstance(stage["near"], dict) else stage["near"]
+        spherical = self.random.random() < 0.4
+        unit = 1 if isinstance(stage["near"], list) else RADIUS
+        if not spherical:
+            unit = unit * math.pi / 180
+        limits = {name: stage[name] / unit for name in ("minDistance", "maxDistance") if name in stage}
+        return {**stage, "near": near, "spherical": spherical, **limits}, limit
 
     def search(self):
         """`(stage, limit)`: the limit keeps most answers short."""
@@ -317,7 +429,7 @@ class Searches(Generator):
         query = self.random.choice([None, None, {"a": 2}, {"a": {"$in": [1, 4]}}, {"b": {"$lt": 300}}, {"a": {"$gte": 3}, "b": {"$gt": 900}}, {"_id": {"$lt": 500}}])
         if query is not None:
             stage["query"] = query
-        limit = self.random.choice([1, 5, 10, 10, 20, 100, 400]) if self.random.random() < 0.97 else None
+        limit = self.random.choice([1, 5, 10, 10, 20, 50, 200]) if self.random.random() < 0.98 else None
         return stage, limit
 
 
@@ -356,13 +468,15 @@ def difference(expected, actual, limit):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("indexes", ["plain", "compound"])
+@pytest.mark.parametrize("indexes", ["plain", "compound", "plane"])
 def test_random_searches(subject, oracle, indexes):
     generator = Searches(SEED)
-    documents = [generator.document(number) for number in range(DOCUMENTS)]
-    searches = [generator.search() for _ in range(QUERIES // 2)]
+    is_plane = indexes == "plane"
+    make, ask = (generator.plane_document, generator.plane_search) if is_plane else (generator.document, generator.search)
+    documents = [make(number) for number in range(DOCUMENTS)]
+    searches = [ask() for _ in range(QUERIES // 3)]
     print(f"seed {SEED}: {len(searches)} searches over {len(documents)} documents")
-    keys = {"plain": [{"p": "2dsphere"}], "compound": [{"p": "2dsphere", "a": 1, "b": 1}, {"b": 1}]}[indexes]
+    keys = {"plain": [{"p": "2dsphere"}], "compound": [{"p": "2dsphere", "a": 1, "b": 1}, {"b": 1}], "plane": [{"p": "2d"}]}[indexes]
     specs = [{"key": key, "name": f"i{number}"} for number, key in enumerate(keys)]
     for server in (subject, oracle):
         server.run("diff", {"drop": "near_random"})

@@ -171,6 +171,44 @@ fn question(random: &mut ChaCha8Rng, path: &'static str) -> Question {
     }
 }
 
+/// Fails with the first difference, and what the documents there are.
+fn check(
+    shown: &str,
+    found: &[i32],
+    expected: &[i32],
+    documents: &[RawDocumentBuf],
+    asked: &Question,
+) {
+    if found == expected {
+        return;
+    }
+    let at = found
+        .iter()
+        .zip(expected)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let path = Path::parse(asked.path);
+    let describe = |id: Option<&i32>| {
+        let own = |document: &&RawDocumentBuf| document.get_i32("_id").ok() == id.copied();
+        let document = documents.iter().find(own);
+        let measured = document.and_then(|document| asked.near.measure(document, path.parts()));
+        let text = document.map(|document| bson::Document::try_from(document).unwrap().to_string());
+        format!(
+            "{:?} {}",
+            measured.map(|measured| measured.distance),
+            text.unwrap_or_default()
+        )
+    };
+    let filter = bson::Document::try_from(&asked.filter).unwrap();
+    panic!(
+        "{shown}: {filter}\nfound {} and expected {} documents; at {at}\nfound    {}\nexpected {}",
+        found.len(),
+        expected.len(),
+        describe(found.get(at)),
+        describe(expected.get(at))
+    );
+}
+
 /// Every document measured and sorted.
 fn plain(documents: &[RawDocumentBuf], question: &Question) -> Vec<i32> {
     let rest = Filter::parse(&question.rest).unwrap();
@@ -276,20 +314,15 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
             .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
         let expected: Vec<i32> = all.iter().copied().skip(skip).take(limit).collect();
         for hint in [None, Some("plain"), Some("followed"), Some("carrying")] {
-            assert_eq!(
-                searched(engine, &question, hint),
-                expected,
-                "seed {seed}, query {number}, hint {hint:?}, skip {skip}, limit {limit}: {:?}",
-                question.filter
-            );
+            let shown =
+                format!("seed {seed}, query {number}, hint {hint:?}, skip {skip}, limit {limit}");
+            let found = searched(engine, &question, hint);
+            check(&shown, &found, &expected, &documents, &question);
         }
         if question.rest.get("a").unwrap().is_some() {
-            assert_eq!(
-                searched(engine, &question, Some("led")),
-                expected,
-                "seed {seed}, query {number}, led: {:?}",
-                question.filter
-            );
+            let shown = format!("seed {seed}, query {number}, led");
+            let found = searched(engine, &question, Some("led"));
+            check(&shown, &found, &expected, &documents, &question);
         }
         let count = CountRequest {
             filter: &question.filter,

@@ -298,7 +298,10 @@ fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
 
 /// The path of the only geo index: planar ones are asked first, as in MongoDB.
 fn only_geo_path(collection: &Collection) -> Result<String> {
-    for (kind, name) in [(IndexField::Sphere2d, "2dsphere")] {
+    for (kind, name) in [
+        (IndexField::Plane2d, "2d"),
+        (IndexField::Sphere2d, "2dsphere"),
+    ] {
         let paths: Vec<&String> = collection
             .ready_indexes()
             .filter_map(|index| index.spec.key.iter().find(|(_, field)| *field == kind))

@@ -26,6 +26,7 @@ mod near_parse;
 mod pairs;
 mod parse;
 mod planar;
+mod plane_grid;
 mod predicates;
 mod reach;
 mod region;
@@ -44,6 +45,7 @@ pub use cover::{
 };
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
 pub use near::{Measured, Metric, Near};
+pub use plane_grid::PlaneGrid;
 pub use reach::Reach;
 pub use region::{GeoOperator, Region, key_error};
 pub use s2rst::s2::CellId;

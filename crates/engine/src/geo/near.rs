@@ -113,7 +113,8 @@ impl Near {
                 continue;
             }
             // An array of pairs, as 2d indexes accept it.
-            for element in elements(value).unwrap_or_default() {
+            let members = value.as_array().and_then(|_| elements(value));
+            for element in members.unwrap_or_default() {
                 let geometry = Geometry::parse(element).ok();
                 if let Some(distance) = geometry.and_then(|geometry| self.distance(&geometry)) {
                     see(element, distance);

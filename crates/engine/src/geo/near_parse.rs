@@ -151,14 +151,17 @@ fn parse_point(value: RawBsonRef<'_>) -> Result<QueryPoint> {
     }
 }
 
-/// A distance that must be a number, not negative and finite. Its errors are numbered in the old form.
+/// A distance that must be a number and not negative. In the old form its errors are numbered, and it may
+/// be infinite.
 fn distance(name: &str, value: RawBsonRef<'_>, codes: [i32; 2]) -> Result<f64> {
+    let is_old = codes[1] != 0;
     let fail = |code: i32, what: &str| match code {
         0 => bad(format!("{name} must be {what}")),
         code => Error::location(code, format!("{name} must be {what}")),
     };
     let distance = number(value).ok_or_else(|| fail(codes[0], "a number"))?;
-    if !distance.is_finite() || distance < 0.0 {
+    let is_accepted = distance >= 0.0 && (is_old || distance.is_finite());
+    if !is_accepted {
         return Err(fail(codes[1], "non-negative"));
     }
     Ok(distance)

@@ -162,7 +162,7 @@ fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<Held<'_>> {
     let mut sphere_fields = 0;
     for (position, (path, kind)) in spec.key.iter().enumerate() {
         let ordinal = sphere_fields;
-        sphere_fields += usize::from(*kind == IndexField::Sphere2d);
+        sphere_fields += usize::from(kind.is_located());
         // A number in a path may be a position in an array, which does not make the field multikey.
         if multikey.field(position) || has_number(path) {
             continue;

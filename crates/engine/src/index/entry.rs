@@ -4,7 +4,7 @@
 //! key:    tree (4) | fields | encoded _id
 //! value:  points | carried document | type bits
 //!
-//! points, for each 2dsphere field in order (none in other indexes):
+//! points, for each 2dsphere or 2d field in order (none in other indexes):
 //!         00                                     no geometry: the field is missing
 //!         01 | longitude (8) | latitude (8)      a point: doubles, little-endian, degrees
 //!         02                                     another geometry: read the document
@@ -115,7 +115,7 @@ impl EntryLayout {
             sphere_fields: spec
                 .key
                 .iter()
-                .filter(|(_, kind)| *kind == IndexField::Sphere2d)
+                .filter(|(_, kind)| kind.is_located())
                 .count(),
             carries: spec.clustering || !spec.include.is_empty(),
         }

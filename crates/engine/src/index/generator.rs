@@ -8,6 +8,7 @@ use super::extract::{self, follow};
 use super::hash::hash_value;
 use super::sphere;
 use super::{IndexField, IndexSpec, KeySink, Multikey};
+use crate::geo::PlaneGrid;
 use crate::query::Filter;
 use crate::{Error, Result};
 use bson::RawBsonRef;
@@ -24,6 +25,8 @@ pub struct KeyGenerator {
     sparse: bool,
     filter: Option<Filter>,
     carried: Carried,
+    /// The plane of a 2d field.
+    grid: PlaneGrid,
 }
 
 #[derive(Debug)]
@@ -56,7 +59,7 @@ impl KeyGenerator {
             path: Path::parse(path),
             kind: *kind,
         };
-        let kind = if spec.has(IndexField::Sphere2d) {
+        let kind = if spec.has(IndexField::Sphere2d) || spec.has(IndexField::Plane2d) {
             Kind::Sphere
         } else if spec.has(IndexField::Hashed) {
             Kind::Hashed
@@ -69,6 +72,7 @@ impl KeyGenerator {
             sparse: spec.sparse,
             filter: spec.filter()?,
             carried: Carried::new(spec),
+            grid: spec.grid,
         })
     }
 
@@ -110,7 +114,7 @@ impl KeyGenerator {
                     .iter()
                     .map(|field| (&field.path, field.kind))
                     .collect();
-                sphere::generate(document, &fields, sink)?
+                sphere::generate(document, &fields, self.grid, sink)?
             }
         };
         sink.check_room()?;

@@ -1,4 +1,4 @@
-//! Keys of 2dsphere indexes, version 3.
+//! Keys of 2dsphere indexes, version 3, and of 2d indexes.
 //!
 //! A geometry gives one key for each of its cells, a point just one with its exact
 //! coordinates in the entry's value (and whether they are all there is to it). A document without any geometry in the indexed
@@ -8,7 +8,7 @@
 use super::entry::{Located, PAYLOAD_BYTES_MAX};
 use super::{IndexField, KeySink, Multikey};
 use crate::Result;
-use crate::geo::{Geometry, index_cells, key_error, point_cell, values_along};
+use crate::geo::{Geometry, PlaneGrid, index_cells, key_error, point_cell, values_along};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
 use meridian_value::field::fields;
@@ -32,10 +32,12 @@ pub(super) type SphereField<'p> = (&'p Path, IndexField);
 /// Emits the entries of a document.
 ///
 /// # Errors
-/// 16755 when a value in a 2dsphere field is no geometry.
+/// 16755 when a value in a 2dsphere field is no geometry; 13026 to 13068 and 16804 when one in a 2d field
+/// is no pair within the bounds.
 pub(super) fn generate(
     document: &RawDocument,
     index: &[SphereField<'_>],
+    grid: PlaneGrid,
     sink: &mut KeySink,
 ) -> Result<Multikey> {
     let mut multikey = Multikey::NONE;
@@ -49,10 +51,17 @@ pub(super) fn generate(
             found.clear();
         }
         has_geometry |= *kind == IndexField::Sphere2d && !found.is_empty();
-        let choices = match kind {
+        let mut choices = match kind {
+            IndexField::Plane2d => planar_cells(document, grid, &found, &mut multikey)?,
             IndexField::Sphere2d => cells(document, path, &found, &mut multikey)?,
             _ => literals(&found, &mut through_array),
         };
+        if *kind == IndexField::Plane2d {
+            has_geometry |= !choices.is_empty();
+            if choices.is_empty() {
+                choices.push(Choice::Value(None));
+            }
+        }
         if through_array {
             multikey.set_field(position);
         }
@@ -142,12 +151,57 @@ fn cells<'a>(
         };
         choices.extend(cells.iter().map(|cell| Choice::Cell(cell.id(), located)));
     }
-    if choices.len() > 1 {
-        multikey.set_cells();
-    }
+    note_several(&mut choices, multikey);
     if choices.is_empty() {
         choices.push(Choice::Value(None));
     }
+    Ok(choices)
+}
+
+/// Notes that a document has several cells. Of places that share their cell only one entry is kept,
+/// which then must not stand for one of them: it sends to the document.
+fn note_several(choices: &mut Choices<'_>, multikey: &mut Multikey) {
+    if choices.len() < 2 {
+        return;
+    }
+    multikey.set_cells();
+    choices.sort_by_key(|choice| match choice {
+        Choice::Cell(cell, _) => *cell,
+        Choice::Value(_) => 0,
+    });
+    for at in 1..choices.len() {
+        if let (Choice::Cell(a, first), Choice::Cell(b, second)) = (choices[at - 1], choices[at])
+            && a == b
+            && first != second
+        {
+            multikey.set_shapes();
+            choices[at - 1] = Choice::Cell(a, Located::InDocument);
+            choices[at] = Choice::Cell(a, Located::InDocument);
+        }
+    }
+}
+
+/// The cells of the pairs in a 2d field: one pair, or an array of them. Source: `get2DKeys` of MongoDB 6.0.
+fn planar_cells<'a>(
+    document: &RawDocument,
+    grid: PlaneGrid,
+    found: &[RawBsonRef<'_>],
+    multikey: &mut Multikey,
+) -> Result<Choices<'a>> {
+    let mut choices = Choices::new();
+    for value in found {
+        for (x, y) in grid.pairs(document, *value)? {
+            choices.push(Choice::Cell(
+                grid.cell(x, y),
+                Located::Point {
+                    lon: x,
+                    lat: y,
+                    plain: false,
+                },
+            ));
+        }
+    }
+    note_several(&mut choices, multikey);
     Ok(choices)
 }
 
@@ -192,7 +246,7 @@ fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], sink: &mut KeySink) {
                     located
                 }
             };
-            if *kind == IndexField::Sphere2d {
+            if kind.is_located() {
                 located.write(&mut payload);
             }
         }

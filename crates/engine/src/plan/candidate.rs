@@ -50,6 +50,9 @@ pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate>
     if index.spec.hidden || !covers_query(index, &query.filter) {
         return Vec::new();
     }
+    if index.spec.has(IndexField::Plane2d) {
+        return Vec::new();
+    }
     if index.spec.has(IndexField::Sphere2d) {
         // Documents without the location have no entry, so only a condition on it may use the index.
         return geo(index, query).into_iter().collect();
@@ -198,7 +201,7 @@ fn by_bounds(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
 
 /// Whether documents without the fields have no entry.
 fn skips_missing(index: &Index) -> bool {
-    index.spec.sparse || index.spec.has(IndexField::Sphere2d)
+    index.spec.sparse || index.spec.key.iter().any(|(_, field)| field.is_located())
 }
 
 /// Whether a missing field lies within the bounds of every field.

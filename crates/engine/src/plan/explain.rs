@@ -3,6 +3,7 @@
 use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
 use super::{EntryUse, Plan, Reading};
 use crate::catalog::Index;
+use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
 use crate::storage::Order;
@@ -236,7 +237,11 @@ fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
 
 /// The leading fields have bounds; how far the search goes shows only when it runs.
 fn near_scan(access: &NearAccess) -> RawDocumentBuf {
-    let mut stage = index_facts("GEO_NEAR_2DSPHERE", &access.index, &access.entries);
+    let name = match access.index.spec.key[access.position].1 {
+        IndexField::Plane2d => "GEO_NEAR_2D",
+        _ => "GEO_NEAR_2DSPHERE",
+    };
+    let mut stage = index_facts(name, &access.index, &access.entries);
     let mut bounds = RawDocumentBuf::new();
     for ((path, _), own) in access.index.spec.key.iter().zip(&access.bounds) {
         append(&mut bounds, path, texts(own, false));

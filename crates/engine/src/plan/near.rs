@@ -125,9 +125,13 @@ fn through(
         .spec
         .key
         .iter()
-        .position(|(_, field)| *field == IndexField::Sphere2d)?;
-    let fits = index.spec.key[position].0 == nearest.path.as_str()
-        && nearest.near.metric() == Metric::Sphere;
+        .position(|(_, field)| field.is_located())?;
+    let (path, kind) = &index.spec.key[position];
+    let measures = match kind {
+        IndexField::Plane2d => !nearest.near.is_geojson(),
+        _ => nearest.near.metric() == Metric::Sphere,
+    };
+    let fits = path == nearest.path.as_str() && measures;
     if !fits {
         return None;
     }

@@ -22,6 +22,7 @@ use super::{Context, Entries, Entry, Pacer, corrupt_document, corrupt_entry};
 use crate::catalog::{Collection, CollectionState, Index, Tree};
 use crate::error::{Error, Result};
 use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
+use crate::index::IndexField;
 use crate::index::entry::Located;
 use crate::index::summary::Hint;
 use crate::plan::{NearAccess, SORT_BYTES_MAX};
@@ -64,6 +65,8 @@ pub struct NearEntries {
     settled: Option<AHashSet<Vec<u8>>>,
     /// Documents that were read and measured.
     measured: AHashSet<Vec<u8>>,
+    /// Why there is no result at all.
+    refused: Option<Error>,
     pacer: Pacer,
 }
 
@@ -81,7 +84,11 @@ impl NearEntries {
         let repeats = multikey.is_multikey() || multikey.holds_shapes();
         let prefixes = access.prefixes.iter().map(|prefix| index.tree.key(prefix));
         let mut search = Self {
-            reach: Reach::sphere(&access.nearest.near),
+            reach: match index.spec.key[access.position].1 {
+                IndexField::Plane2d => Reach::plane(&access.nearest.near, index.spec.grid),
+                _ => Reach::sphere(&access.nearest.near),
+            },
+            refused: None,
             state: collection.state.clone(),
             documents: collection.documents,
             nearest: access.nearest.clone(),
@@ -98,6 +105,7 @@ impl NearEntries {
             pacer: Pacer::new(context),
             index,
         };
+        search.refused = search.reach.outside();
         for prefix in 0..search.walk.prefixes() {
             search.begin(prefix);
         }
@@ -425,6 +433,9 @@ impl NearEntries {
 
 impl Entries for NearEntries {
     fn advance(&mut self) -> Result<bool> {
+        if let Some(error) = self.refused.take() {
+            return Err(error);
+        }
         self.held.give_back(self.current);
         self.current = Slot::default();
         loop {

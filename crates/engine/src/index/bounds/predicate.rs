@@ -45,7 +45,7 @@ impl FieldBounds {
         match context.field {
             IndexField::Ascending | IndexField::Descending => by_value(predicate, context),
             IndexField::Hashed => by_hash(predicate),
-            IndexField::Sphere2d => None,
+            IndexField::Sphere2d | IndexField::Plane2d => None,
         }
     }
 }

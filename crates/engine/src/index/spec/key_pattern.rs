@@ -51,6 +51,7 @@ fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexF
             "Can't use more than one index plugin for a single index.",
         )),
         RawBsonRef::String("2dsphere") => Ok(IndexField::Sphere2d),
+        RawBsonRef::String("2d") => Ok(IndexField::Plane2d),
         RawBsonRef::String("hashed") => Ok(IndexField::Hashed),
         RawBsonRef::String("geoHaystack") => Err(cannot_create(
             "GeoHaystack indexes cannot be created in version 5.0 and above",

@@ -1,7 +1,7 @@
 //! Index definitions: validated as mongod 6.0 validates them, listed as it lists them.
 //!
 //! In: one document of `createIndexes`, or one that was listed before. Out: an
-//! [`IndexSpec`], or mongod's error. `clustering` and `include` are Meridian's own. What Meridian does not have (text, 2d, wildcard,
+//! [`IndexSpec`], or mongod's error. `clustering` and `include` are Meridian's own. What Meridian does not have (text, wildcard,
 //! collations, …) is refused by name.
 
 mod conflict;
@@ -12,6 +12,7 @@ mod partial;
 
 pub use conflict::Existing;
 
+use crate::geo::PlaneGrid;
 use crate::query::Filter;
 use crate::query::text::document_text;
 use crate::{Code, Error, Result};
@@ -38,6 +39,8 @@ pub enum IndexField {
     Hashed,
     /// By the S2 cells of a geometry.
     Sphere2d,
+    /// By the square cells of a pair in the plane.
+    Plane2d,
 }
 
 impl IndexField {
@@ -47,6 +50,11 @@ impl IndexField {
             IndexField::Descending => Direction::Descending,
             _ => Direction::Ascending,
         }
+    }
+
+    /// True when entries tell where the field's point is.
+    pub fn is_located(self) -> bool {
+        matches!(self, IndexField::Sphere2d | IndexField::Plane2d)
     }
 
     /// True when the field's own values are in the key.
@@ -78,6 +86,8 @@ pub struct IndexSpec {
     pub clustering: bool,
     /// `2dsphereIndexVersion` of a 2dsphere index.
     pub sphere_version: Option<i32>,
+    /// The plane of a 2d index; others have the default.
+    pub grid: PlaneGrid,
     /// The definition as `listIndexes` shows it.
     pub original: RawDocumentBuf,
 }

@@ -2,6 +2,7 @@
 
 use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
 use super::{cannot_create, include, key_pattern, partial};
+use crate::geo::PlaneGrid;
 use crate::query::text::{document_text, element, text};
 use crate::query::{Filter, type_name};
 use crate::{Code, Error, Result};
@@ -274,6 +275,9 @@ impl Options {
                  a 64-bit integer, but found 2dsphereIndexVersion: {version}"
             )));
         }
+        if self.has(IndexField::Plane2d) {
+            self.check_plane()?;
+        }
         let hashed = self
             .key
             .iter()
@@ -301,6 +305,61 @@ impl Options {
         Ok(())
     }
 
+    /// Checks what a 2d index needs, in the words of mongod's `GeoHashConverter` and `ExpressionParams`.
+    fn check_plane(&self) -> Result<()> {
+        let bits = match self.option("bits") {
+            None => PlaneGrid::BITS,
+            Some(bits) => bits.clamp(f64::from(i32::MIN), f64::from(i32::MAX)).trunc(),
+        };
+        if !(1.0..=32.0).contains(&bits) {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!("bits for hash must be > 0 and <= 32, but {bits} bits were specified"),
+            ));
+        }
+        let PlaneGrid { min, max } = self.grid();
+        if !min.is_finite() || !max.is_finite() || min >= max {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "region for hash must be valid and have positive area, but [{min}, {max}] was specified"
+                )
+                .replace("NaN", "nan"),
+            ));
+        }
+        let planes = self
+            .key
+            .iter()
+            .filter(|(_, kind)| *kind == IndexField::Plane2d);
+        if planes.count() > 1 {
+            return Err(Error::location(16800, "can't have 2 geo fields"));
+        }
+        if self
+            .key
+            .first()
+            .is_some_and(|(_, kind)| *kind != IndexField::Plane2d)
+        {
+            return Err(Error::location(16801, "2d has to be first in index"));
+        }
+        Ok(())
+    }
+
+    fn option(&self, wanted: &str) -> Option<f64> {
+        let found = self
+            .numbers
+            .iter()
+            .find(|(name, _)| name.as_str() == wanted)?;
+        Number::from_bson(&found.1).map(Number::to_f64)
+    }
+
+    fn grid(&self) -> PlaneGrid {
+        let PlaneGrid { min, max } = PlaneGrid::default();
+        PlaneGrid {
+            min: self.option("min").unwrap_or(min),
+            max: self.option("max").unwrap_or(max),
+        }
+    }
+
     fn has(&self, kind: IndexField) -> bool {
         self.key.iter().any(|(_, field)| *field == kind)
     }
@@ -321,6 +380,7 @@ impl Options {
             None if self.has(IndexField::Sphere2d) => Some(SPHERE_VERSION),
             None => None,
         };
+        let grid = self.grid();
         let name = if key_pattern::is_id(&self.pattern) {
             ID_INDEX_NAME.into()
         } else {
@@ -355,7 +415,7 @@ impl Options {
         }
         for listed in LISTED_NUMBERS {
             for (name, value) in self.numbers.iter().filter(|(name, _)| *name == listed) {
-                meridian_value::with_raw(value, |raw| original.append(*name, raw));
+                append_number(&mut original, name, value);
             }
         }
         if !self.include.is_empty() {
@@ -379,8 +439,20 @@ impl Options {
             partial_filter: self.partial.map(|(filter, _)| filter),
             expire_after_seconds,
             sphere_version,
+            grid,
             original,
         }
+    }
+}
+
+/// Lists an option as mongod keeps it: the bounds of a plane as doubles, its bits as an integer.
+fn append_number(listing: &mut RawDocumentBuf, name: &CStr, value: &Bson) {
+    let number = Number::from_bson(value);
+    match (name.as_str(), number) {
+        ("min" | "max", Some(number)) => listing.append(name, number.to_f64()),
+        #[allow(clippy::cast_possible_truncation)]
+        ("bits", Some(number)) => listing.append(name, number.to_f64() as i32),
+        _ => meridian_value::with_raw(value, |raw| listing.append(name, raw)),
     }
 }
 
