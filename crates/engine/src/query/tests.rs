@@ -195,11 +195,6 @@ fn what_is_not_implemented_is_named() {
     for (filter, name) in [
         (bson::rawdoc! { "$where": "1" }, "$where"),
         (bson::rawdoc! { "$text": { "$search": "a" } }, "$text"),
-        (bson::rawdoc! { "a": { "$near": [1, 1] } }, "$near"),
-        (
-            bson::rawdoc! { "a": { "$nearSphere": [1, 1] } },
-            "$nearSphere",
-        ),
         (
             bson::rawdoc! { "$jsonSchema": { "encrypt": {} } },
             "encrypt",

@@ -14,13 +14,12 @@ use meridian_value::number::Number;
 const EXPIRE_AFTER_SECONDS_MAX: i64 = i32::MAX as i64;
 
 /// Options that change nothing here but are listed again, in the order of `listIndexes`.
-const LISTED_NUMBERS: [&CStr; 6] = [
+const LISTED_NUMBERS: [&CStr; 5] = [
     cstr!("finestIndexedLevel"),
     cstr!("coarsestIndexedLevel"),
     cstr!("bits"),
     cstr!("min"),
     cstr!("max"),
-    cstr!("bucketSize"),
 ];
 
 /// What has been read of a definition.

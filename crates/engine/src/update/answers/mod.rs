@@ -14,10 +14,6 @@ use bson::{Bson, Document};
 /// What differs from mongod on purpose or waits for another module, by a part of the line.
 const KNOWN_GAPS: &[(&str, &str)] = &[
     (
-        "$geoNear",
-        "nearest-first queries come later; until then the error names them",
-    ),
-    (
         "$lookup",
         "mongod parses stages that an update cannot have anyway before it refuses them",
     ),
