@@ -206,21 +206,28 @@ fn parse_new(operators: &RawDocument) -> Result<Parsed> {
 
 /// The point of `$geometry`; `None` when it is no object at all.
 fn geometry_point(value: RawBsonRef<'_>) -> Result<Option<QueryPoint>> {
-    let shown = match value {
-        RawBsonRef::Document(document) => document_text(document),
-        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())
-            .map(document_text)
-            .unwrap_or_default(),
-        _ => return Ok(None),
-    };
+    if !matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_)) {
+        return Ok(None);
+    }
     let point = parse_point(value).map_err(|error| {
-        let reason = error.message;
+        let (shown, reason) = (as_document_text(value), error.message);
         bad(format!(
             "invalid point in geo near query $geometry argument: {shown}  {reason}"
         ))
     })?;
     if !point.is_geojson {
+        let shown = as_document_text(value);
         return Err(bad(format!("$near requires geojson point, given {shown}")));
     }
     Ok(Some(point))
+}
+
+/// An array is shown as a document with numbers for names.
+fn as_document_text(value: RawBsonRef<'_>) -> String {
+    match value {
+        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())
+            .map(document_text)
+            .unwrap_or_default(),
+        other => value_text(other),
+    }
 }
