@@ -1,6 +1,6 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::{CollectionOptions, Counted};
+use super::{CollectionOptions, Counted, Watchers};
 use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
@@ -45,7 +45,7 @@ pub struct Index {
     pub layout: Arc<EntryLayout>,
     /// Where the entries are.
     pub tree: Tree,
-    /// Whether all documents have their entries; until then writes keep it but queries do not use it.
+    /// Whether all documents have their entries; until then only its build writes and reads it.
     pub ready: bool,
     /// Which fields gave, or once gave, some document more than one entry.
     multikey: Arc<AtomicU64>,
@@ -141,11 +141,14 @@ impl Collection {
 
     /// The version with its key generators compiled.
     pub(super) fn compiled(mut self) -> Self {
-        self.keys = CollectionKeys::new(self.indexes.iter().map(|index| index.keys.clone()));
+        let numbered = self.indexes.iter().enumerate();
+        let ready = numbered.filter(|(_, index)| index.ready);
+        self.keys =
+            CollectionKeys::numbered(ready.map(|(number, index)| (number, index.keys.clone())));
         self
     }
 
-    /// Makes the entries of all indexes in one pass; positions are those of `indexes`.
+    /// Makes the entries of all ready indexes in one pass; positions are those of `indexes`.
     pub fn keys(&self) -> &CollectionKeys {
         &self.keys
     }
@@ -184,6 +187,7 @@ pub struct CollectionState {
     documents: AtomicI64,
     bytes: AtomicI64,
     counted: Counted,
+    watchers: Watchers,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -201,7 +205,7 @@ impl CollectionState {
             writing: Mutex::default(),
             documents: documents.into(),
             bytes: bytes.into(),
-            counted: Counted::default(),
+            ..Self::default()
         }
     }
 
@@ -213,6 +217,11 @@ impl CollectionState {
     /// The summaries of its trees.
     pub fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// The builds that must learn which documents change.
+    pub fn watchers(&self) -> &Watchers {
+        &self.watchers
     }
 
     /// Number of documents, exact.

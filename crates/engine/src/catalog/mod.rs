@@ -16,12 +16,14 @@
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
+mod changed;
 mod collection;
 mod counted;
 mod options;
 mod persist;
 mod saved;
 
+pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Mark, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};

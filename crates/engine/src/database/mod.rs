@@ -47,6 +47,16 @@ pub struct EngineOptions {
     pub journal: bool,
     /// Seconds between two sweeps of the TTL indexes.
     pub ttl_sweep_seconds: u64,
+    /// Bytes of memory in which an index build sorts; what does not fit waits in files. `None`: an
+    /// eighth of `cache_bytes`, from 16 to 256 MiB.
+    pub sort_bytes: Option<u64>,
+}
+
+impl EngineOptions {
+    fn sort_bytes(&self) -> usize {
+        let share = (self.cache_bytes / 8).clamp(16 << 20, 256 << 20);
+        usize::try_from(self.sort_bytes.unwrap_or(share)).unwrap_or(usize::MAX)
+    }
 }
 
 impl Default for EngineOptions {
@@ -55,6 +65,7 @@ impl Default for EngineOptions {
             cache_bytes: 1 << 30,
             journal: true,
             ttl_sweep_seconds: 60,
+            sort_bytes: None,
         }
     }
 }
@@ -110,7 +121,7 @@ impl Engine {
 
     fn over(store: Store, directory: PathBuf, options: EngineOptions) -> Result<Arc<Self>> {
         let catalog = Arc::new(Catalog::load(store.clone())?);
-        let writer = Writer::new(store.clone(), catalog.clone());
+        let writer = Writer::new(store.clone(), catalog.clone(), options.sort_bytes());
         let engine = Self {
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),

@@ -24,6 +24,7 @@ pub struct CollectionKeys {
 
 #[derive(Debug, Clone)]
 struct CompiledIndex {
+    position: usize,
     generator: Arc<KeyGenerator>,
     /// For each field of the index, the position of its first part in `names`.
     slots: SmallVec<[u16; 4]>,
@@ -34,14 +35,23 @@ type Located<'a> = SmallVec<[Option<Field<'a>>; INLINE_FIELDS]>;
 impl CollectionKeys {
     /// Compiles a collection's indexes; their order gives the positions in the sink.
     pub fn new(generators: impl IntoIterator<Item = Arc<KeyGenerator>>) -> Self {
+        Self::numbered(generators.into_iter().enumerate())
+    }
+
+    /// Compiles some of a collection's indexes, each with its position in the sink, ascending.
+    pub fn numbered(generators: impl IntoIterator<Item = (usize, Arc<KeyGenerator>)>) -> Self {
         let mut compiled = Self::default();
-        for generator in generators {
+        for (position, generator) in generators {
             let slots = generator
                 .fields
                 .iter()
                 .map(|field| compiled.slot(field.path.first()))
                 .collect();
-            compiled.indexes.push(CompiledIndex { generator, slots });
+            compiled.indexes.push(CompiledIndex {
+                position,
+                generator,
+                slots,
+            });
         }
         compiled
     }
@@ -81,12 +91,12 @@ impl CollectionKeys {
     ) -> Result<()> {
         let located = self.locate(document);
         sink.set_document(document);
-        for (position, index) in self.indexes.iter().enumerate() {
-            sink.set_index(position);
+        for index in &self.indexes {
+            sink.set_index(index.position);
             let top = |field: usize| located[usize::from(index.slots[field])];
             let met = index.generator.generate_from(document, top, sink)?;
             if met.is_multikey() {
-                multikey(position, met);
+                multikey(index.position, met);
             }
         }
         Ok(())

@@ -237,6 +237,7 @@ fn split_document(bytes: &[u8]) -> Option<(&RawDocument, &[u8])> {
     Some((RawDocument::from_bytes(document).ok()?, rest))
 }
 
-pub(super) fn corrupt() -> Error {
+/// The error of an entry that cannot be read.
+pub(crate) fn corrupt() -> Error {
     Error::new(Code::InternalError, "corrupt index entry")
 }

@@ -2,7 +2,7 @@
 //!
 //! Serves tests; it must answer exactly as the RocksDB store does.
 
-use super::{Family, Order};
+use super::{Family, Order, StoreError};
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
@@ -25,6 +25,8 @@ pub enum Operation {
     Delete(Family, Vec<u8>),
     /// Removes the keys from the first up to, not including, the second.
     DeleteRange(Family, Vec<u8>, Vec<u8>),
+    /// Sets a key to a value, by [`super::Store::load`].
+    Load(Family, Vec<u8>, Vec<u8>),
 }
 
 /// The batches that a store in memory committed, in order: what golden scripts show.
@@ -36,6 +38,22 @@ impl Recording {
     pub fn take(&self) -> Vec<Vec<Operation>> {
         std::mem::take(&mut self.0.lock())
     }
+}
+
+/// Notes an entry of [`super::Store::load`], whose key must be greater than that before.
+pub(super) fn load(
+    operations: &mut Vec<Operation>,
+    family: Family,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), StoreError> {
+    if let Some(Operation::Load(_, last, _)) = operations.last()
+        && last.as_slice() >= key
+    {
+        return Err(StoreError::Failed("keys are loaded out of order".into()));
+    }
+    operations.push(Operation::Load(family, key.to_vec(), value.to_vec()));
+    Ok(())
 }
 
 impl MemoryStore {
@@ -53,7 +71,7 @@ impl MemoryStore {
         let mut trees = self.trees.write();
         for operation in operations {
             match operation {
-                Operation::Put(family, key, value) => {
+                Operation::Put(family, key, value) | Operation::Load(family, key, value) => {
                     trees[family as usize].insert(key, value);
                 }
                 Operation::Delete(family, key) => {

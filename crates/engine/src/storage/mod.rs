@@ -1,16 +1,18 @@
 //! Ordered trees of bytes: the only module that names the storage library.
 //!
 //! In come batches of puts and deletes on three families of trees (documents, indexes,
-//! catalogue); out go consistent snapshots, point reads, reads of many keys at once and
-//! ordered scans. A tree is a 4-byte prefix inside its family (see [`crate::catalog`]), so that
+//! catalogue), or many entries in key order past the log ([`Store::load`]); out go consistent
+//! snapshots, point reads, reads of many keys at once and ordered scans. A tree is a 4-byte prefix inside its family (see [`crate::catalog`]), so that
 //! ten thousand collections cost no more memory than one.
 //!
 //! Two stores answer alike: RocksDB on disk, and an ordered map in memory that serves the tests.
 //! Deliberately absent: BSON, index definitions, locks on documents.
 
 mod group_sync;
+mod load;
 mod memory;
 mod rocks;
+mod scratch;
 
 use crate::error::{Code, Error};
 use std::path::Path;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 pub use memory::{Operation, Recording};
 pub use rocks::StoreOptions;
+pub use scratch::Scratch;
 
 /// Which family of trees a key belongs to; each is a column family with settings of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +127,47 @@ impl Store {
             _ => Err(StoreError::Failed(
                 "a batch was made for another store".into(),
             )),
+        }
+    }
+
+    /// Adds the entries that `fill` gives, in ascending order of keys, to the function it is lent: all
+    /// together when it has returned `Ok`, and past log and memtables, in files in their final form. It
+    /// is for trees that hold nothing yet and that nobody else writes to meanwhile. That these trees are
+    /// taken must be durable before ([`Self::sync`]), since the entries are durable at once. Snapshots
+    /// taken earlier may see them.
+    ///
+    /// # Errors
+    /// What `fill` returns, nothing is added then; [`StoreError::Failed`] on I/O failure, and for keys
+    /// that do not ascend.
+    pub fn load<E: From<StoreError>>(
+        &self,
+        family: Family,
+        fill: impl FnOnce(&mut AddEntry<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.0 {
+            Backend::Rocks(store) => {
+                let options = store.file_options(family);
+                let mut files = load::Files::new(&options, self.scratch()?);
+                fill(&mut |key, value| files.add(key, value))?;
+                Ok(store.take_over(family, files.finish()?)?)
+            }
+            Backend::Memory(store) => {
+                let mut operations = Vec::new();
+                fill(&mut |key, value| memory::load(&mut operations, family, key, value))?;
+                store.write(operations);
+                Ok(())
+            }
+        }
+    }
+
+    /// A directory for files that are needed for a while.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when it cannot be made.
+    pub fn scratch(&self) -> Result<Scratch, StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => Scratch::create(store.directory()),
+            Backend::Memory(_) => Scratch::create(&std::env::temp_dir()),
         }
     }
 
@@ -244,6 +288,9 @@ impl Store {
         }
     }
 }
+
+/// Takes the next entry of [`Store::load`]: key and value.
+pub type AddEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
 /// An operation on one key, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

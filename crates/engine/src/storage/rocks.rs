@@ -10,12 +10,13 @@
 #![allow(unsafe_code)]
 
 use super::group_sync::GroupSync;
-use super::{Family, Logged, Order, StoreError};
+use super::load::Finished;
+use super::{Family, Logged, Order, Scratch, StoreError};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBPinnableSlice, DBRawIterator, DataBlockIndexType, FlushOptions, Options, Range, ReadOptions,
-    SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch, WriteBatchIteratorCf,
-    WriteBufferManager, WriteOptions,
+    DBPinnableSlice, DBRawIterator, DataBlockIndexType, FlushOptions, IngestExternalFileOptions,
+    Options, Range, ReadOptions, SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch,
+    WriteBatchIteratorCf, WriteBufferManager, WriteOptions,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Default for StoreOptions {
 pub(super) struct RocksStore {
     database: DB,
     cache: Cache,
+    cache_bytes: usize,
     write_options: WriteOptions,
     journal: bool,
     group: GroupSync,
@@ -79,12 +81,14 @@ impl RocksStore {
         let settings = database_options(options, &cache, cache_bytes);
         let database = DB::open_cf_descriptors(&settings, directory, families)
             .map_err(|error| open_error(directory, &error))?;
+        Scratch::remove_leftovers(directory)?;
         let mut write_options = WriteOptions::default();
         write_options.disable_wal(!options.journal);
         write_options.set_memtable_insert_hint_per_batch(true);
         Ok(Self {
             database,
             cache,
+            cache_bytes,
             write_options,
             journal: options.journal,
             group: GroupSync::default(),
@@ -110,6 +114,32 @@ impl RocksStore {
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The settings of the family's files.
+    pub(super) fn file_options(&self, family: Family) -> Options {
+        family_options(family, &self.cache, self.cache_bytes)
+    }
+
+    /// Where the store is.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes finished files, which do not overlap, part of the family; they are moved away.
+    pub(super) fn take_over(&self, family: Family, files: Finished) -> Result<(), StoreError> {
+        self.group.check()?;
+        if files.paths.is_empty() {
+            return Ok(());
+        }
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        // The keys are new, so older snapshots need no protection. Without it the files mostly get along
+        // without a sequence number of their own, which the log would lack (see `catalog::saved`).
+        options.set_snapshot_consistency(false);
+        self.database
+            .ingest_external_file_cf_opts(self.family(family), &options, files.paths)
+            .map_err(failed)
     }
 
     pub(super) fn latest_sequence(&self) -> u64 {

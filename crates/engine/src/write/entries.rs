@@ -69,30 +69,6 @@ impl EntrySet {
         Ok(())
     }
 
-    /// Adds the entries of `document` in one index.
-    ///
-    /// # Errors
-    /// What that index's key generator refuses.
-    pub fn add_for_index(
-        &mut self,
-        collection: &Collection,
-        position: usize,
-        number: u32,
-        document: &RawDocument,
-        id: &[u8],
-    ) -> Result<()> {
-        let index = &collection.indexes[position];
-        self.sink.clear();
-        let multikey = index.keys.generate(document, &mut self.sink)?;
-        self.multikey[position] = self.multikey[position].union(multikey);
-        check_room(&self.buffer, &self.sink, id)?;
-        for (fields, value) in self.sink.iter() {
-            let entry = append(&mut self.buffer, index.tree, number, fields, id, value);
-            self.lists[position].push(entry);
-        }
-        Ok(())
-    }
-
     /// The entries of one index.
     pub fn list(&self, position: usize) -> &[Entry] {
         &self.lists[position]

@@ -120,6 +120,7 @@ impl Writer {
     ) -> Result<()> {
         loop {
             let collection = self.catalog.get_or_create(namespace)?;
+            collection.state.watchers().wait_for_room()?;
             let mut errors = Vec::new();
             prepared.fill(&collection, documents, first, options, &mut errors);
             let mut writing = collection.state.lock();
@@ -173,6 +174,7 @@ impl Writer {
             &mut batch,
         );
         self.note_multikey(collection, &prepared.entries, &mut batch);
+        collection.state.watchers().note(prepared.kept(&refused));
         let totals = Totals {
             documents_added: inserted as i64,
             bytes_added: bytes as i64,
@@ -345,12 +347,17 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
+    /// `tree ++ encoded _id` of the documents that are inserted.
+    fn kept(&self, refused: &Refused) -> impl Iterator<Item = &[u8]> + Clone {
+        let documents = self.documents.iter().enumerate();
+        documents
+            .filter(|(number, _)| !refused.contains(*number))
+            .map(|(_, document)| &self.ids[document.key.clone()])
+    }
+
     /// Tells the summaries what was inserted.
     fn summarise(&self, collection: &Collection, refused: &Refused, summaries: &mut Summaries) {
-        let documents = self.documents.iter().enumerate();
-        let ids = documents
-            .filter(|(number, _)| !refused.contains(*number))
-            .map(|(_, document)| &self.ids[document.key.clone()][4..]);
+        let ids = self.kept(refused).map(|key| &key[4..]);
         summaries.add(collection.documents, ids);
         for (position, index) in collection.indexes.iter().enumerate() {
             let entries = self.entries.list(position).iter();

@@ -15,7 +15,7 @@ mod prepare;
 mod summaries;
 mod unique;
 
-pub use build::BuildProgress;
+pub use build::{BuildPhase, BuildProgress};
 pub use insert::{InsertOptions, InsertOutcome};
 pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
@@ -59,15 +59,18 @@ pub struct Writer {
     store: Store,
     catalog: Arc<Catalog>,
     queue: Arc<SummaryQueue>,
+    /// Bytes of memory in which an index build sorts.
+    sort_bytes: usize,
 }
 
 impl Writer {
-    /// A writer for the store and its catalogue.
-    pub fn new(store: Store, catalog: Arc<Catalog>) -> Self {
+    /// A writer for the store and its catalogue; index builds sort in `sort_bytes` of memory.
+    pub fn new(store: Store, catalog: Arc<Catalog>, sort_bytes: usize) -> Self {
         Self {
             store,
             catalog,
             queue: Arc::default(),
+            sort_bytes,
         }
     }
 

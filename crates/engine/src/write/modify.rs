@@ -100,6 +100,7 @@ impl Writer {
             let Some(collection) = self.catalog.get(namespace) else {
                 return Ok(Vec::new());
             };
+            collection.state.watchers().wait_for_room()?;
             let (works, mut failure) =
                 prepare_all(&collection, &targets, bypass_validation, decide);
             let writing = collection.state.lock();
@@ -169,6 +170,8 @@ impl Writer {
             }
         }
         if !batch.is_empty() {
+            let ids = works.iter().map(|work| work.id_key.as_slice());
+            collection.state.watchers().note(ids);
             let totals = Totals {
                 documents_added,
                 bytes_added,

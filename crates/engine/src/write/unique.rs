@@ -26,7 +26,7 @@ impl UniqueChecker {
         let scans = collection
             .indexes
             .iter()
-            .map(|index| index.spec.unique.then(|| scan(index)))
+            .map(|index| (index.spec.unique && index.ready).then(|| scan(index)))
             .collect();
         Self {
             scans,
@@ -52,11 +52,12 @@ impl UniqueChecker {
             for entry in &of_document[position] {
                 let (part, key) = (entries.unique_part(entry), entries.key(entry));
                 if self.added.contains(part) || holds_other(scan, part, key)? {
+                    let (fields, value) = (&part[4..], entries.value(entry));
                     return Err(duplicate_in_index(
                         &collection.namespace,
                         index,
-                        entries,
-                        entry,
+                        fields,
+                        value,
                     ));
                 }
             }
@@ -72,7 +73,7 @@ impl UniqueChecker {
 }
 
 /// Whether an entry starts with `part` and is not `key` itself.
-fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bool> {
+pub(super) fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bool> {
     scan.seek(part);
     while scan.advance()? {
         let (found, _) = scan.entry();
@@ -98,14 +99,14 @@ pub(super) fn duplicate_id(namespace: &Namespace, document: &RawDocument) -> Err
     duplicate(namespace, "_id_", rawdoc! { "_id": 1 }, values)
 }
 
-fn duplicate_in_index(
+/// `E11000` for an entry of a unique index: the fields of its key, without tree and `_id`, and its value.
+pub(super) fn duplicate_in_index(
     namespace: &Namespace,
     index: &Index,
-    entries: &EntrySet,
-    entry: &Entry,
+    fields: &[u8],
+    value: &[u8],
 ) -> Error {
-    let fields = &entries.unique_part(entry)[4..];
-    match index.layout.key_document(fields, entries.value(entry)) {
+    match index.layout.key_document(fields, value) {
         Ok(values) => duplicate(
             namespace,
             &index.spec.name,

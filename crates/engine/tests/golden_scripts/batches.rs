@@ -37,7 +37,13 @@ impl Trees {
                     let document = RawDocument::from_bytes(value).unwrap();
                     format!("put {} = {}", self.document(key), json(document))
                 }
-                Operation::Put(Family::Indexes, key, value) => self.put_entry(key, value),
+                Operation::Put(Family::Indexes, key, value) => {
+                    format!("put {}", self.entry_and_value(key, value))
+                }
+                Operation::Load(Family::Indexes, key, value) => {
+                    format!("load {}", self.entry_and_value(key, value))
+                }
+                Operation::Load(family, ..) => format!("load into {family:?}"),
                 Operation::Delete(Family::Catalog, key) => format!("delete {}", self.catalog(key)),
                 Operation::Delete(Family::Documents, key) => {
                     format!("delete {}", self.document(key))
@@ -126,10 +132,10 @@ impl Trees {
         )
     }
 
-    fn put_entry(&self, key: &[u8], value: &[u8]) -> String {
+    fn entry_and_value(&self, key: &[u8], value: &[u8]) -> String {
         let (_, layout) = &self.indexes[&number(key)];
         let value = layout.split(value).unwrap();
-        let mut shown = format!("put {}", self.entry(key, value.types));
+        let mut shown = self.entry(key, value.types);
         for located in value.points {
             write!(shown, " {located:?}").unwrap();
         }

@@ -87,6 +87,7 @@ fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
         cache_bytes: settings.cache_bytes,
         journal: settings.journal,
         ttl_sweep_seconds: settings.ttl_sweep_seconds,
+        ..EngineOptions::default()
     };
     Engine::open(&settings.data, options)
         .map_err(|error| anyhow::anyhow!("{}", error.message))

@@ -11,7 +11,7 @@ use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::aggregate::{Limits, Pipeline, Variables, run as run_stages};
 use meridian_engine::query::Filter;
-use meridian_engine::{BuildProgress, Query, Result};
+use meridian_engine::{BuildPhase, BuildProgress, Query, Result};
 use meridian_wire::DocumentWriter;
 
 /// Lists them; `$all: true` also lists idle connections. All other fields are a filter on the rows.
@@ -130,11 +130,12 @@ fn describe_running(running: &Running, row: &mut DocumentWriter<'_>) {
     if running.operation.is_killed() {
         row.boolean("killPending", true);
     }
-    if let Some(BuildProgress { done, total }) = running.progress {
+    if let Some(BuildProgress { phase, done, total }) = running.progress {
         let percent = (done * 100).checked_div(total).unwrap_or(100).min(100);
+        let phase = phase_text(phase);
         row.string(
             "msg",
-            &format!("Index Build: building indexes: {done}/{total} {percent}%"),
+            &format!("Index Build: {phase}: {done}/{total} {percent}%"),
         );
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         row.document("progress")
@@ -142,6 +143,15 @@ fn describe_running(running: &Running, row: &mut DocumentWriter<'_>) {
             .count("total", number(total));
     }
     row.int32("numYields", 0).boolean("waitingForLock", false);
+}
+
+/// What MongoDB calls what an index build is at.
+fn phase_text(phase: BuildPhase) -> &'static str {
+    match phase {
+        BuildPhase::Reading => "scanning collection",
+        BuildPhase::Loading => "inserting keys from external sorter into index",
+        BuildPhase::CatchingUp => "draining writes received during build",
+    }
 }
 
 /// What MongoDB calls the operation.

@@ -272,6 +272,14 @@ impl Summary {
         }
     }
 
+    /// Notes a key that is greater than all others: what a tree is filled with in order.
+    pub fn append(&mut self, key: &[u8]) {
+        let block = self.blocks.len() - 1;
+        let range = self.blocks[block].ranges() - 1;
+        let place = self.append_key(Place { block, range }, key);
+        self.change(place, 1);
+    }
+
     /// Notes keys that went, each of which was there. False when that cannot be: the summary then
     /// forgets everything and is to be learnt anew.
     pub fn remove<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {

@@ -1,0 +1,78 @@
+//! Entries in key order in, files in their final form out: what RocksDB takes over whole.
+
+use super::{Scratch, StoreError};
+use rocksdb::{Options, SstFileWriter};
+use std::path::PathBuf;
+
+/// A file is closed at about this size: what the library makes of the files of its lowest level.
+const FILE_BYTES: u64 = 64 << 20;
+/// The open file's size is asked for once in this many bytes that were added.
+const ASK_BYTES: u64 = 4 << 20;
+
+/// Files that are being filled.
+pub(super) struct Files<'o> {
+    options: &'o Options,
+    scratch: Scratch,
+    paths: Vec<PathBuf>,
+    open: Option<SstFileWriter<'o>>,
+    unasked_bytes: u64,
+}
+
+/// Files that are full, in a directory that goes with this.
+pub(super) struct Finished {
+    pub paths: Vec<PathBuf>,
+    _scratch: Scratch,
+}
+
+impl<'o> Files<'o> {
+    pub(super) fn new(options: &'o Options, scratch: Scratch) -> Self {
+        Self {
+            options,
+            scratch,
+            paths: Vec::new(),
+            open: None,
+            unasked_bytes: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let writer = match &mut self.open {
+            Some(writer) => writer,
+            closed => {
+                let path = self.scratch.next_file();
+                let writer = SstFileWriter::create(self.options);
+                writer.open(&path).map_err(failed)?;
+                self.paths.push(path);
+                closed.insert(writer)
+            }
+        };
+        writer.put(key, value).map_err(failed)?;
+        self.unasked_bytes += (key.len() + value.len()) as u64;
+        if self.unasked_bytes >= ASK_BYTES {
+            self.unasked_bytes = 0;
+            if writer.file_size() >= FILE_BYTES {
+                self.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Finished, StoreError> {
+        self.close()?;
+        Ok(Finished {
+            paths: self.paths,
+            _scratch: self.scratch,
+        })
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        match self.open.take() {
+            Some(mut writer) => writer.finish().map_err(failed),
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed(error: rocksdb::Error) -> StoreError {
+    StoreError::Failed(error.into_string())
+}

@@ -1,0 +1,79 @@
+//! Files that are needed for a while: sorted runs of an index build, files that are being filled.
+//!
+//! They lie in `scratch/` of the data directory, so that they share its disk. Each user has a directory
+//! there that goes with it; what a kill left behind is removed at the next start.
+
+use super::StoreError;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const NAME: &str = "scratch";
+
+/// A directory that is removed, with all its files, when this is dropped.
+pub struct Scratch {
+    path: PathBuf,
+    files: u64,
+}
+
+impl Scratch {
+    /// Makes a new one for the store in `directory`.
+    pub(super) fn create(directory: &Path) -> Result<Self, StoreError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", std::process::id());
+        let path = directory.join(NAME).join(name);
+        std::fs::create_dir_all(&path).map_err(|error| failed("create", &path, &error))?;
+        Ok(Self { path, files: 0 })
+    }
+
+    /// Removes what a process that was killed left behind.
+    pub(super) fn remove_leftovers(directory: &Path) -> Result<(), StoreError> {
+        let path = directory.join(NAME);
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed("remove", &path, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The path of a file that is not there yet.
+    pub fn next_file(&mut self) -> PathBuf {
+        self.files += 1;
+        self.path.join(self.files.to_string())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "temporary files could not be removed");
+        }
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Failed(format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_with_their_directory_and_leftovers_at_the_next_start() {
+        let store = tempfile::tempdir().unwrap();
+        let mut first = Scratch::create(store.path()).unwrap();
+        let mut second = Scratch::create(store.path()).unwrap();
+        let (gone, left) = (first.next_file(), second.next_file());
+        for path in [&gone, &left] {
+            std::fs::write(path, "x").unwrap();
+        }
+        drop(first);
+        assert!(!gone.exists() && left.exists());
+        std::mem::forget(second);
+        Scratch::remove_leftovers(store.path()).unwrap();
+        assert!(!left.exists());
+        Scratch::remove_leftovers(store.path()).unwrap();
+    }
+}

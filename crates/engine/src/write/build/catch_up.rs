@@ -1,0 +1,235 @@
+//! Brings trees that hold the entries of one snapshot up to date with a later one, and makes the
+//! indexes ready.
+//!
+//! Only documents that were changed between the two have to be looked at: the entries that the older
+//! version had and the newer has not are deleted, those that are new are put.
+
+use super::sorter::{Sorted, Sorter};
+use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds};
+use crate::error::{Code, Result};
+use crate::index::entry::corrupt;
+use crate::index::{KeySink, Multikey};
+use crate::storage::{Batch, Family, Order, Snapshot};
+use crate::write::unique::{duplicate_in_index, holds_other};
+use bson::raw::RawDocument;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Changed documents that are indexed under the write lock, together with making the index ready.
+const LAST_ROUND_DOCUMENTS: u64 = 1_000;
+/// While a round is worked off, writers may change so much less than was changed before it.
+const SHRINK: u64 = 2;
+/// From 2^40 changes on. Each writer may commit one batch more than it should, so that rounds of many
+/// writers stop shrinking earlier; then the last is as long as that.
+const ROUNDS_MAX: usize = 32;
+const PAGE_DOCUMENTS: usize = 500;
+
+/// Entries of one document: position of the index and key, to value.
+type Entries = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+
+impl Build<'_> {
+    /// Works off what was changed, in rounds, and publishes the indexes as ready.
+    pub(super) fn catch_up(&mut self, report: &mut Report<'_>) -> Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            self.put_changed_aside()?;
+            if self.sorter.entries() <= LAST_ROUND_DOCUMENTS {
+                break;
+            }
+            let state = self.state.clone();
+            let (changed, present) = {
+                let _writing = state.lock();
+                self.begin_round()?
+            };
+            self.round(changed, present, report)?;
+        }
+        self.finish(report)
+    }
+
+    /// What was changed since the snapshot, and the present; the caller holds the write lock.
+    fn begin_round(&mut self) -> Result<(Sorter, Snapshot)> {
+        self.put_changed_aside()?;
+        let changed = std::mem::replace(&mut self.sorter, changed_sorter(self.writer));
+        let fewer = (changed.entries() / SHRINK).max(LAST_ROUND_DOCUMENTS);
+        self.changed.count_anew(fewer);
+        Ok((changed, self.writer.store.snapshot()))
+    }
+
+    /// The last round, and the publication, under the write lock.
+    fn finish(&mut self, report: &mut Report<'_>) -> Result<()> {
+        let namespace = self.collection()?.namespace.clone();
+        let writer = self.writer;
+        let published = writer.catalog.change(&namespace, |collection, _| {
+            // Before the lock was taken it may have been dropped, or another have taken its name.
+            let is_own = Arc::ptr_eq(&collection.state, &self.state);
+            if !is_own || !self.indexes.iter().all(|index| holds(collection, index)) {
+                return Err(self.aborted("the collection or an index"));
+            }
+            let (changed, present) = self.begin_round()?;
+            self.round(changed, present, report)?;
+            for (index, summary) in self.indexes.iter().zip(std::mem::take(&mut self.summaries)) {
+                let own = collection
+                    .indexes
+                    .iter_mut()
+                    .find(|own| own.tree == index.tree);
+                // Another version of it, when it was hidden meanwhile.
+                let own = own.expect("the collection holds all of them");
+                *own = Arc::new(own.built());
+                collection
+                    .state
+                    .counted()
+                    .insert(Family::Indexes, index.tree, summary);
+            }
+            Ok(())
+        });
+        published.map_err(|error| match error.code {
+            Code::NamespaceNotFound => self.aborted("the collection"),
+            _ => error,
+        })?;
+        if self.state.counted().wants_walk() {
+            writer.queue.push(&self.state);
+        }
+        Ok(())
+    }
+
+    /// Brings the trees from the snapshot to the present.
+    fn round(&mut self, changed: Sorter, present: Snapshot, report: &mut Report<'_>) -> Result<()> {
+        let changed = changed.finish()?;
+        let total = changed.entries;
+        let mut done = 0;
+        let mut met = vec![Multikey::NONE; self.indexes.len()];
+        each_page(&changed, |ids| {
+            let before = self.entries(&self.snapshot, ids, &mut met)?;
+            let after = self.entries(&present, ids, &mut met)?;
+            let mut batch = self.writer.store.batch();
+            for (before, after) in before.iter().zip(&after) {
+                self.apply_difference(before, after, &mut batch);
+            }
+            if !batch.is_empty() {
+                self.writer.store.write(batch)?;
+            }
+            done += ids.len() as u64;
+            report(BuildProgress {
+                phase: BuildPhase::CatchingUp,
+                done,
+                total,
+            });
+            crate::operation::check()
+        })?;
+        self.note_multikey(&met);
+        // All of them first: one document may have taken the key that a later one gave up.
+        if self.indexes.iter().any(|index| index.spec.unique) {
+            each_page(&changed, |ids| self.check_unique_now(&present, ids))?;
+        }
+        self.snapshot = present;
+        Ok(())
+    }
+
+    fn apply_difference(&mut self, before: &Entries, after: &Entries, batch: &mut Batch) {
+        for entry in before.keys() {
+            if !after.contains_key(entry) {
+                let (position, key) = entry;
+                batch.delete(Family::Indexes, key);
+                self.summaries[*position].remove([&key[4..]]);
+            }
+        }
+        for (entry, value) in after {
+            let (position, key) = entry;
+            match before.get(entry) {
+                Some(same) if same == value => {}
+                Some(_) => batch.put(Family::Indexes, key, value),
+                None => {
+                    batch.put(Family::Indexes, key, value);
+                    self.summaries[*position].add([&key[4..]]);
+                }
+            }
+        }
+    }
+
+    /// The entries that the documents with these keys have in a snapshot; none for one that is not there.
+    fn entries(
+        &self,
+        snapshot: &Snapshot,
+        ids: &[Vec<u8>],
+        met: &mut [Multikey],
+    ) -> Result<Vec<Entries>> {
+        let keys: Vec<&[u8]> = ids.iter().map(Vec::as_slice).collect();
+        let mut all = Vec::with_capacity(ids.len());
+        let mut sink = KeySink::new();
+        let mut failure = Ok(());
+        snapshot.multi_get(Family::Documents, &keys, &mut |number, document| {
+            let made = document.map_or(Ok(Entries::new()), |document| {
+                self.entries_of(&ids[number][4..], document, &mut sink, met)
+            });
+            match made {
+                Ok(entries) => all.push(entries),
+                Err(error) => failure = Err(error),
+            }
+        })?;
+        failure.map(|()| all)
+    }
+
+    fn entries_of(
+        &self,
+        id: &[u8],
+        document: &[u8],
+        sink: &mut KeySink,
+        met: &mut [Multikey],
+    ) -> Result<Entries> {
+        let document = RawDocument::from_bytes(document).map_err(crate::exec::corrupt_document)?;
+        sink.clear();
+        self.generate(document, sink, met)?;
+        let entry = |(position, fields, value): (usize, &[u8], &[u8])| {
+            let key = self.indexes[position].tree.key(&[fields, id].concat());
+            ((position, key), value.to_vec())
+        };
+        Ok(sink.iter_indexed().map(entry).collect())
+    }
+
+    /// Whether these documents' entries in unique indexes are the only ones with their keys.
+    fn check_unique_now(&self, present: &Snapshot, ids: &[Vec<u8>]) -> Result<()> {
+        let trees = self.writer.store.snapshot();
+        let entries = self.entries(present, ids, &mut vec![Multikey::NONE; self.indexes.len()])?;
+        for (position, index) in self.indexes.iter().enumerate() {
+            if !index.spec.unique {
+                continue;
+            }
+            let (start, end) = index.tree.range();
+            let mut scan = trees.scan(Family::Indexes, &start, &end, Order::Forward);
+            let own = entries
+                .iter()
+                .flatten()
+                .filter(|((of, _), _)| *of == position);
+            for ((_, key), value) in own {
+                let length = index.layout.fields_length(&key[4..]);
+                let length = length.ok_or_else(corrupt)?;
+                let part = &key[..4 + length];
+                if holds_other(&mut scan, part, key)? {
+                    let error = duplicate_in_index(&self.namespace, index, &part[4..], value);
+                    return Err(self.refused_now(error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hands the keys out in pages, in order and each once.
+fn each_page(changed: &Sorted, mut visit: impl FnMut(&[Vec<u8>]) -> Result<()>) -> Result<()> {
+    let mut merge = changed.merge()?;
+    let mut page: Vec<Vec<u8>> = Vec::new();
+    while let Some((id, _)) = merge.next()? {
+        if page.last().is_some_and(|last| last == id) {
+            continue;
+        }
+        if page.len() == PAGE_DOCUMENTS {
+            visit(&page)?;
+            page.clear();
+        }
+        page.push(id.to_vec());
+    }
+    if page.is_empty() {
+        Ok(())
+    } else {
+        visit(&page)
+    }
+}
