@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// So little that every build writes runs, merges them, and loads files.
-const SORT_BYTES: u64 = 20_000;
+const SORT_BYTES: u64 = 60_000;
 
 fn namespace() -> Namespace {
     Namespace::new("test", "built").unwrap()
@@ -184,7 +184,7 @@ fn indexes_built_while_others_write_hold_what_the_documents_say() {
         let directory = tempfile::tempdir().unwrap();
         let engine = open(directory.path(), journal);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let documents: Vec<_> = (0..20_000).map(|id| document(&mut random, id)).collect();
+        let documents: Vec<_> = (0..8_000).map(|id| document(&mut random, id)).collect();
         insert(&engine, &documents);
         let (built, changes) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
@@ -192,10 +192,11 @@ fn indexes_built_while_others_write_hold_what_the_documents_say() {
                 let (engine, built, changes) = (&engine, &built, &changes);
                 scope.spawn(move || {
                     let mut random = ChaCha8Rng::seed_from_u64(seed + 1 + writer);
-                    let mut next_id = 20_000 * (1 + 100 * (writer as i32));
+                    let mut next_id = 8_000 * (1 + 100 * (writer as i32));
                     while !built.load(Ordering::Acquire) {
                         change(engine, &mut random, &mut next_id);
                         changes.fetch_add(1, Ordering::Relaxed);
+                        std::thread::sleep(std::time::Duration::from_micros(200));
                     }
                 });
             }

@@ -227,21 +227,23 @@ impl<'w> Build<'w> {
         Error { message, ..error }
     }
 
-    /// Takes the indexes away, and what of them outlived a collection or an index that was dropped.
+    /// Takes the indexes away, and what was put into trees whose collection or index was dropped.
     fn give_up(&self) -> Result<()> {
-        let mut batch = self.writer.store.batch();
-        for index in &self.indexes {
-            delete_tree(&mut batch, Family::Indexes, index.tree);
-        }
-        self.writer.store.write(batch)?;
-        let all = self.writer.catalog.all();
+        let writer = self.writer;
+        let all = writer.catalog.all();
         let mut collections = all.iter();
         let collection = collections.find(|each| Arc::ptr_eq(&each.state, &self.state));
-        collection.map_or(Ok(()), |collection| {
-            let own = self.indexes.iter().filter(|index| holds(collection, index));
-            let names: Vec<String> = own.map(|index| index.spec.name.clone()).collect();
-            self.writer.withdraw(&collection.namespace, &names)
-        })
+        let is_held = |index: &Arc<Index>| collection.is_some_and(|found| holds(found, index));
+        let (held, dropped): (Vec<_>, Vec<_>) = self.indexes.iter().cloned().partition(is_held);
+        let mut batch = writer.store.batch();
+        for index in dropped {
+            delete_tree(&mut batch, Family::Indexes, index.tree);
+        }
+        if !batch.is_empty() {
+            writer.store.write(batch)?;
+        }
+        let names: Vec<String> = held.iter().map(|index| index.spec.name.clone()).collect();
+        collection.map_or(Ok(()), |found| writer.withdraw(&found.namespace, &names))
     }
 }
 
