@@ -35,7 +35,9 @@ impl Summary {
             .iter()
             .map(|block| block.sum(0..block.ranges()))
             .collect();
+        let heads = blocks.iter().map(|block| super::head(block.start(0)));
         Some(Self {
+            heads: heads.collect(),
             blocks,
             totals,
             greatest: head[4..].to_vec(),

@@ -22,6 +22,7 @@ pub use recount::{Span, Walked};
 
 use block::Block;
 use recount::Recount;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// A range with more entries than this is cut.
@@ -44,6 +45,9 @@ pub struct Summary {
     blocks: Vec<Block>,
     /// Entries of each block.
     totals: Vec<u64>,
+    /// The beginning of the first key of each block, see [`head`]: nearly always it tells on which side a
+    /// key is, without the cache misses of looking at the block.
+    heads: Vec<u128>,
     /// No entry is greater.
     greatest: Vec<u8>,
     /// What lies from this key on has not been learnt yet.
@@ -192,6 +196,7 @@ impl Summary {
         Self {
             blocks: vec![block],
             totals: vec![0],
+            heads: vec![head(b"")],
             greatest: Vec::new(),
             unknown_from: None,
             crowded: Vec::new(),
@@ -224,7 +229,8 @@ impl Summary {
         let blocks = first.block..last.max(first.block) + 1;
         Some(Self {
             blocks: self.blocks[blocks.clone()].to_vec(),
-            totals: self.totals[blocks].to_vec(),
+            totals: self.totals[blocks.clone()].to_vec(),
+            heads: self.heads[blocks].to_vec(),
             ..Self::empty()
         })
     }
@@ -248,7 +254,8 @@ impl Summary {
     pub fn bytes(&self) -> usize {
         let keys = self.crowded.iter().map(Vec::len).sum::<usize>() + self.greatest.len();
         let blocks: usize = self.blocks.iter().map(Block::bytes).sum();
-        size_of::<Self>() + blocks + 8 * self.totals.capacity() + keys
+        let each = 8 * self.totals.capacity() + 16 * self.heads.capacity();
+        size_of::<Self>() + blocks + each + keys
     }
 
     /// Notes keys that came, each of them new; ascending ones are placed fastest.
@@ -510,7 +517,12 @@ impl Summary {
         } else {
             Place::FIRST
         };
-        let begins_before = |block: usize| self.blocks[block].start(0) <= key;
+        let own = head(key);
+        let begins_before = |block: usize| match self.heads[block].cmp(&own) {
+            Ordering::Less => true,
+            Ordering::Equal => self.blocks[block].start(0) <= key,
+            Ordering::Greater => false,
+        };
         let block = last_where(from.block, self.blocks.len(), begins_before);
         let first = if block == from.block { from.range } else { 0 };
         Place {
@@ -603,6 +615,7 @@ impl Summary {
         {
             self.blocks.push(Block::default());
             self.totals.push(0);
+            self.heads.push(head(start));
         }
         let last = self.blocks.last_mut().expect("there is always a block");
         last.insert(last.ranges(), start, count);
@@ -628,6 +641,7 @@ impl Summary {
         let middle = self.blocks[block].ranges() / 2;
         let other = self.blocks[block].split_off(middle);
         let moved = other.sum(0..other.ranges());
+        self.heads.insert(block + 1, head(other.start(0)));
         self.blocks.insert(block + 1, other);
         self.totals[block] -= moved;
         self.totals.insert(block + 1, moved);
@@ -662,9 +676,18 @@ impl Summary {
         };
         let second = self.blocks.remove(first + 1);
         self.blocks[first].append(&second);
+        self.heads.remove(first + 1);
         let total = self.totals.remove(first + 1);
         self.totals[first] += total;
     }
+}
+
+/// The first 16 bytes of a key as a number: of two keys the lesser never has the greater one.
+fn head(key: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    let length = key.len().min(16);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u128::from_be_bytes(bytes)
 }
 
 /// The last number of `from..end` for which `holds` is true, as it is for `from` and then for none behind
