@@ -13,6 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::encode::document;
+
 /// A frame: length, request id, response to, operation code.
 const HEADER_BYTES: usize = 16;
 /// `OP_MSG`.
@@ -22,10 +24,16 @@ const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// Where flags end and sections start.
 const SECTIONS_AT: usize = HEADER_BYTES + 4;
 
+/// What a connection's buffer holds before a longer reply comes.
+const BUFFER_BYTES: usize = 16 << 10;
+
 /// One connection to a server that speaks MongoDB's protocol.
 pub struct Client {
     stream: TcpStream,
-    reply: Vec<u8>,
+    /// The reply that was lent last, and what was read after it.
+    buffer: Vec<u8>,
+    lent_bytes: usize,
+    filled_bytes: usize,
 }
 
 impl Client {
@@ -39,7 +47,9 @@ impl Client {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            reply: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            lent_bytes: 0,
+            filled_bytes: 0,
         })
     }
 
@@ -63,25 +73,41 @@ impl Client {
             .context("the server closed the connection while a message was sent")
     }
 
-    /// Receives one reply and returns the whole frame undecoded.
+    /// Receives one reply and returns the whole frame undecoded. A short one costs one read.
     ///
     /// # Errors
     /// When the connection is gone or the frame is malformed.
     pub fn receive(&mut self) -> anyhow::Result<&[u8]> {
-        let mut length = [0u8; 4];
-        self.stream
-            .read_exact(&mut length)
-            .context("the server closed the connection instead of replying")?;
-        let total = usize::try_from(i32::from_le_bytes(length)).unwrap_or(0);
-        if !(SECTIONS_AT..=MESSAGE_BYTES_MAX).contains(&total) {
-            bail!("the server sent a frame of {total} bytes");
+        self.buffer
+            .copy_within(self.lent_bytes..self.filled_bytes, 0);
+        self.filled_bytes -= self.lent_bytes;
+        self.lent_bytes = 0;
+        loop {
+            let length = frame_bytes(&self.buffer[..self.filled_bytes])?;
+            if let Some(length) = length {
+                if length <= self.filled_bytes {
+                    self.lent_bytes = length;
+                    return Ok(&self.buffer[..length]);
+                }
+                if length > self.buffer.len() {
+                    self.buffer.resize(length, 0);
+                }
+            }
+            self.read_more()?;
         }
-        self.reply.resize(total, 0);
-        self.reply[..4].copy_from_slice(&length);
-        self.stream
-            .read_exact(&mut self.reply[4..])
-            .context("the server closed the connection within a reply")?;
-        Ok(&self.reply)
+    }
+
+    fn read_more(&mut self) -> anyhow::Result<()> {
+        match self.stream.read(&mut self.buffer[self.filled_bytes..]) {
+            Ok(0) if self.filled_bytes == 0 => {
+                bail!("the server closed the connection instead of replying")
+            }
+            Ok(0) => bail!("the server closed the connection within a reply"),
+            Ok(bytes) => self.filled_bytes += bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("a reply could not be read"),
+        }
+        Ok(())
     }
 
     /// Sends a message and returns the reply's document, borrowed.
@@ -102,6 +128,18 @@ impl Client {
         check_ok(reply)?;
         Ok(reply.to_owned())
     }
+}
+
+/// How long the frame is that `bytes` starts with; nothing before that can be told.
+fn frame_bytes(bytes: &[u8]) -> anyhow::Result<Option<usize>> {
+    let Some(length) = bytes.first_chunk() else {
+        return Ok(None);
+    };
+    let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(0);
+    if !(SECTIONS_AT..=MESSAGE_BYTES_MAX).contains(&length) {
+        bail!("the server sent a frame of {length} bytes");
+    }
+    Ok(Some(length))
 }
 
 /// The body document of a reply frame.
@@ -217,14 +255,48 @@ impl SequenceMessage {
     }
 }
 
+/// Makes `out` one message, of whose body `elements` appends the elements, `$db` included.
+pub fn write_message(out: &mut Vec<u8>, elements: impl FnOnce(&mut Vec<u8>)) {
+    out.clear();
+    append_header(out);
+    document(out, elements);
+    finish_message(out);
+}
+
+/// Makes `out` one message with a sequence called `name` of the one document that `one` appends.
+pub fn write_sequence_message(
+    out: &mut Vec<u8>,
+    elements: impl FnOnce(&mut Vec<u8>),
+    name: &str,
+    one: impl FnOnce(&mut Vec<u8>),
+) {
+    out.clear();
+    append_header(out);
+    document(out, elements);
+    out.push(1);
+    let sequence_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
+    one(out);
+    let sequence_bytes = (out.len() - sequence_at) as i32;
+    out[sequence_at..sequence_at + 4].copy_from_slice(&sequence_bytes.to_le_bytes());
+    finish_message(out);
+}
+
 fn start_message(body: &RawDocument, capacity_bytes: usize) -> Vec<u8> {
     let mut message = Vec::with_capacity(SECTIONS_AT + 1 + body.as_bytes().len() + capacity_bytes);
-    message.extend_from_slice(&[0; 12]);
-    message.extend_from_slice(&OPERATION_MESSAGE.to_le_bytes());
-    message.extend_from_slice(&[0; 4]);
-    message.push(0);
+    append_header(&mut message);
     message.extend_from_slice(body.as_bytes());
     message
+}
+
+/// Appends the header, its length and request id still open, no flags, and the body section's kind.
+fn append_header(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0; 12]);
+    out.extend_from_slice(&OPERATION_MESSAGE.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.push(0);
 }
 
 fn finish_message(message: &mut [u8]) {
@@ -273,6 +345,30 @@ mod tests {
         ) as usize;
         assert_eq!(sequence_at + 1 + sequence_bytes, message.len());
         assert!(message.ends_with(document.as_bytes()));
+    }
+
+    #[test]
+    fn replies_are_told_apart_however_they_arrive() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let address = listener.local_addr().expect("address").to_string();
+        let replies: Vec<Vec<u8>> = [10, 40_000, 3]
+            .map(|length| command_message(&rawdoc! { "ok": 1, "text": "x".repeat(length) }))
+            .into();
+        let mut bytes = replies.concat();
+        bytes.extend_from_slice(&1000i32.to_le_bytes());
+        let sender = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("accepts");
+            for piece in bytes.chunks(777) {
+                stream.write_all(piece).expect("sends");
+            }
+        });
+        let mut client = Client::connect(&address).expect("connects");
+        for reply in &replies {
+            assert_eq!(client.receive().expect("a reply"), reply);
+        }
+        let error = client.receive().expect_err("cut off").to_string();
+        assert!(error.contains("within a reply"), "{error}");
+        sender.join().expect("sent");
     }
 
     #[test]
