@@ -167,11 +167,58 @@ def test_taxi_prints_each_published_system(taxi):
     assert header.split()[1:] == ["M2A", "M2B", "M2C", "M3C", "PgC", "PyC", "M2D", "M3D", "PgD", "PyD"]
 
 
+ENTITIES = 2000
+CASES = ("query", "creation", "creation and update")
+SETTINGS = ("none", "compound")
+
+
+@pytest.fixture(scope="module")
+def entities(tmp_path_factory):
+    return Run(
+        tmp_path_factory.mktemp("entities"), "entities",
+        "--entities", f"1000,{ENTITIES}", "--seconds", 0.2, "--clients", 2, "--indexes", "none,compound",
+    )
+
+
+def test_entities_measures_each_case_under_each_setting(entities):
+    entities.check_common()
+    assert list(entities.columns) == ["meridian", "mongod", "postgres"]
+    for name in entities.columns:
+        for case in CASES:
+            for setting in SETTINGS:
+                row = f"{case}, {setting}"
+                assert min(entities.samples(name, "Transactions, 2k entities", row)) > 0
+                p50, p98 = (
+                    entities.samples(name, "Latency, 2k entities", f"{row}, {percentile}")[0]
+                    for percentile in ("p50", "p98")
+                )
+                assert 0 < p50 <= p98
+                points = entities.series(name, f"Transactions a second by size: {row}")
+                assert [size for size, _ in points] == [1000, ENTITIES]
+
+
+def test_entities_are_counted_and_looked_at_after_each_case(entities):
+    for name, column in entities.columns.items():
+        # For each size and setting: the queries, two counts after either case that writes, one updated entity.
+        assert column["answers_checked"] >= 2 * len(SETTINGS) * 6, name
+
+
+def test_entities_reports_what_each_setting_costs_on_disk(entities):
+    for name in entities.columns:
+        index_mb, data_mb, share = (
+            entities.samples(name, "Storage, 2k entities", f"{row}, compound")[0]
+            for row in ("indexes", "data", "share of the database")
+        )
+        assert index_mb > 0 and share == pytest.approx(index_mb / (index_mb + data_mb)), name
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["taxi", "--parquet", "trips.parquet"], "--parquet is not implemented"),
         (["taxi", "--layout", "D"], "invalid value 'D'"),
+        (["entities", "--indexes", "all"], "invalid value 'all'"),
+        (["entities", "--seconds", "0"], "a number of seconds"),
         (["indexing", "--part", "4"], "4 is not in 1..=3"),
         (["indexing", "--query-seconds", "0"], "a number of seconds"),
         (["indexing", "--target", "oracle"], "unknown target"),

@@ -37,6 +37,9 @@ pub struct BenchArgs {
 /// The evaluations that can be run.
 #[derive(Debug, Subcommand)]
 pub enum Suite {
+    /// Which index a context broker needs: queries, creations and updates of single entities
+    #[command(long_about = suites::entities::LONG_ABOUT)]
+    Entities(suites::entities::EntitiesArgs),
     /// Secondary indexes that are written at random places, larger than the cache
     #[command(long_about = suites::indexing::LONG_ABOUT)]
     Indexing(suites::indexing::IndexingArgs),
@@ -54,6 +57,7 @@ pub enum Suite {
 /// When a target cannot be started or reached, or answers wrongly.
 pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.suite {
+        Suite::Entities(args) => suites::entities::run(args),
         Suite::Indexing(args) => suites::indexing::run(args),
         Suite::Taxi(args) => suites::taxi::run(args),
         Suite::Weather(args) => suites::weather::run(args),

@@ -275,11 +275,20 @@ fn stat_fields(id: u32) -> Option<Vec<String>> {
 /// started left out. Finer than the kernel's ticks of 10 ms: a load may cost the client less.
 pub fn own_processor_seconds() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
-    let nanoseconds: u64 = tasks
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
-        .sum();
-    nanoseconds as f64 / 1e9
+    tasks
+        .filter_map(|task| scheduled_seconds(&task.ok()?.path()))
+        .sum()
+}
+
+/// Processor seconds spent so far by the calling thread.
+pub fn thread_processor_seconds() -> f64 {
+    scheduled_seconds(Path::new("/proc/thread-self")).unwrap_or_default()
+}
+
+fn scheduled_seconds(task: &Path) -> Option<f64> {
+    let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds as f64 / 1e9)
 }
 
 fn process_seconds(id: u32) -> Option<f64> {

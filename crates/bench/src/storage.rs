@@ -73,17 +73,34 @@ pub fn of_table(
     table: &str,
     report: &mut TargetReport,
 ) -> anyhow::Result<()> {
+    tidy(server, table)?;
+    let [data, indexes] = table_sizes(server, table)?;
+    report.storage(data, indexes, server.observe());
+    Ok(())
+}
+
+/// Lets PostgreSQL do its housekeeping.
+///
+/// # Errors
+/// The server's.
+pub fn tidy(server: &mut PostgresServer, table: &str) -> anyhow::Result<()> {
     let spinner = progress::spinner(&format!("{}: VACUUM ANALYZE", server.name));
     server
         .client
         .batch_execute(&format!("VACUUM ANALYZE {table}"))?;
     server.client.batch_execute("CHECKPOINT")?;
     spinner.finish_and_clear();
+    Ok(())
+}
+
+/// Bytes of a table's data and of its indexes.
+///
+/// # Errors
+/// The server's.
+pub fn table_sizes(server: &mut PostgresServer, table: &str) -> anyhow::Result<[u64; 2]> {
     let row = server.client.query_one(
         "SELECT pg_table_size($1::text::regclass), pg_indexes_size($1::text::regclass)",
         &[&table],
     )?;
-    let (data, indexes): (i64, i64) = (row.get(0), row.get(1));
-    report.storage(data as u64, indexes as u64, server.observe());
-    Ok(())
+    Ok([row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64])
 }

@@ -8,6 +8,8 @@ use crate::measure::Series;
 
 /// Columns of figures that fit beside each other.
 const COLUMNS_MAX: usize = 9;
+/// A plot of fewer places says nothing that the tables do not.
+const PLOT_LINES_MIN: usize = 4;
 /// Lines of a plot that is printed as a table.
 const PLOT_LINES_MAX: usize = 25;
 
@@ -152,11 +154,8 @@ fn beside(parts: &[&Lines]) -> Lines {
 fn print_plot(report: &Report, plot: &Plot<'_>, out: &mut impl Write) -> io::Result<()> {
     let places = |series: &Series| series.points.iter().map(|(x, _)| *x).collect::<Vec<f64>>();
     let first = places(plot.series[0].1);
-    if plot
-        .series
-        .iter()
-        .any(|(_, series)| places(series) != first)
-    {
+    let comparable = |(_, series): &(_, &Series)| places(series) == first;
+    if first.len() < PLOT_LINES_MIN || !plot.series.iter().all(comparable) {
         return Ok(());
     }
     let mut header = vec![

@@ -1,5 +1,6 @@
 //! The evaluations: each has its data, its questions and its published figures.
 
+pub mod entities;
 pub mod indexing;
 pub mod taxi;
 pub mod weather;
