@@ -253,14 +253,14 @@ impl Engine {
     ) -> Result<Option<Applied>> {
         for _ in 0..ATTEMPTS_MAX {
             operation::check()?;
-            let mut rows = self.rows_for_write(
-                namespace,
-                &FindRequest {
+            // Given back before the write: its snapshot would only keep old versions.
+            let targets = {
+                let first = FindRequest {
                     limit: Some(1),
                     ..*find
-                },
-            )?;
-            let targets = next_targets(rows.as_mut(), 1)?;
+                };
+                next_targets(self.rows_for_write(namespace, &first)?.as_mut(), 1)?
+            };
             if targets.is_empty() {
                 return Ok(None);
             }

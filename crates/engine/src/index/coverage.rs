@@ -90,6 +90,8 @@ impl Coverage {
         let rows = if spec.clustering {
             Rows::Carried
         } else {
+            // Asked first: where all fields are needed, what is held does not matter.
+            needed.paths()?;
             Rows::Rebuilt(Recipe::new(&held(spec, multikey), needed)?)
         };
         Some(Coverage {

@@ -11,6 +11,7 @@ use crate::query::{Filter, Predicate, Sort};
 use crate::storage::Order;
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Combinations of values before a location that a geo scan walks one by one.
@@ -73,7 +74,7 @@ pub(super) fn covers_query(index: &Index, filter: &Filter) -> bool {
 /// `within` tells that the condition stands inside an `$elemMatch`, which bounds alone do not prove.
 struct Condition<'f> {
     conjunct: usize,
-    path: String,
+    path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
 }
@@ -82,7 +83,8 @@ fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
     let mut found = Vec::new();
     for (conjunct, part) in filter.conjuncts().iter().enumerate() {
         if let Filter::Field { path, predicate } = part {
-            collect(conjunct, path.as_str(), predicate, false, &mut found);
+            let path = Cow::Borrowed(path.as_str());
+            collect(conjunct, path, predicate, false, &mut found);
         }
     }
     found
@@ -90,14 +92,14 @@ fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
 
 fn collect<'f>(
     conjunct: usize,
-    path: &str,
+    path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
     found: &mut Vec<Condition<'f>>,
 ) {
     found.push(Condition {
         conjunct,
-        path: path.to_owned(),
+        path: path.clone(),
         predicate,
         within,
     });
@@ -108,7 +110,8 @@ fn collect<'f>(
                 predicate,
             } = part
             {
-                collect(conjunct, &format!("{path}.{rest}"), predicate, true, found);
+                let path = Cow::Owned(format!("{path}.{rest}"));
+                collect(conjunct, path, predicate, true, found);
             }
         }
     }

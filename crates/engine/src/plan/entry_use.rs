@@ -61,17 +61,36 @@ pub(super) fn entry_use(
     let coverage = |needed: &FieldSet| {
         Coverage::new(&index.spec, &index.layout, multikey, needed).map(Arc::new)
     };
-    let (on_entries, rest): (Vec<Filter>, Vec<Filter>) = residual
-        .iter()
-        .flat_map(|filter| filter.conjuncts())
-        .cloned()
-        .partition(|part| coverage(&part.needs()).is_some());
-    let filter = joined(on_entries).and_then(|filter| {
+    let (on_entries, rest) = split(residual, |part| coverage(&part.needs()).is_some());
+    let filter = on_entries.and_then(|filter| {
         let coverage = coverage(&filter.needs())?;
         Some(EntryFilter { filter, coverage })
     });
-    let rows = coverage(&needed(query)).filter(|rows| rest.is_empty() && !rows.reorders());
-    (EntryUse { filter, rows }, joined(rest))
+    let rows = match rest {
+        None => coverage(&needed(query)).filter(|rows| !rows.reorders()),
+        Some(_) => None,
+    };
+    (EntryUse { filter, rows }, rest)
+}
+
+/// The conjuncts that `belongs` is true of, and the others; as they are where all are alike.
+fn split(
+    filter: Option<Arc<Filter>>,
+    belongs: impl Fn(&Filter) -> bool,
+) -> (Option<Arc<Filter>>, Option<Arc<Filter>>) {
+    let Some(filter) = filter else {
+        return (None, None);
+    };
+    let (inside, outside): (Vec<&Filter>, Vec<&Filter>) =
+        filter.conjuncts().iter().partition(|part| belongs(part));
+    match (inside.is_empty(), outside.is_empty()) {
+        (true, true) => return (None, None),
+        (false, true) => return (Some(filter), None),
+        (true, false) => return (None, Some(filter)),
+        (false, false) => {}
+    }
+    let owned = |parts: Vec<&Filter>| joined(parts.into_iter().cloned().collect());
+    (owned(inside), owned(outside))
 }
 
 /// What is read of the rows behind the filter.

@@ -152,9 +152,12 @@ impl Writer {
     ) -> Result<Vec<Applied>> {
         let mut batch = self.store.batch();
         let (mut documents_added, mut bytes_added) = (0, 0);
-        let mut unique = UniqueChecker::new(collection, &self.store.snapshot());
+        let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
+        let mut unique = has_unique.then(|| UniqueChecker::new(collection, &self.store.snapshot()));
         for work in &works {
-            work.check_unique(collection, &mut unique)?;
+            if let Some(unique) = &mut unique {
+                work.check_unique(collection, unique)?;
+            }
             work.write(collection, &mut batch);
             self.note_multikey(collection, &work.new, &mut batch);
             let size_before = work.before.as_bytes().len() as i64;
