@@ -197,6 +197,10 @@ def test_entities_measures_each_case_under_each_setting(entities):
                 assert [size for size, _ in points] == [1000, ENTITIES]
 
 
+def test_entities_draws_transactions_over_sizes(entities):
+    assert entities.page.count("<polyline") == len(entities.columns) * len(CASES) * len(SETTINGS)
+
+
 def test_entities_are_counted_and_looked_at_after_each_case(entities):
     for name, column in entities.columns.items():
         # For each size and setting: the queries, two counts after either case that writes, one updated entity.

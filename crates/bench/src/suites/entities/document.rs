@@ -38,6 +38,8 @@ impl Store for DocumentServer {
                 doc! { "createIndexes": COLLECTION, "indexes": indexes },
             )?;
         }
+        // Written out now, so that no case pays for it.
+        self.command("admin", doc! { "fsync": 1 })?;
         Ok(())
     }
 
