@@ -19,6 +19,13 @@ use crate::encode::document;
 const HEADER_BYTES: usize = 16;
 /// `OP_MSG`.
 const OPERATION_MESSAGE: i32 = 2013;
+/// What a message starts with: a header to be filled in, no flags, the mark of a body.
+const MESSAGE_START: [u8; SECTIONS_AT + 1] = {
+    let mut start = [0; SECTIONS_AT + 1];
+    let operation = OPERATION_MESSAGE.to_le_bytes();
+    (start[12], start[13]) = (operation[0], operation[1]);
+    start
+};
 /// The most that a server sends or takes in one message.
 const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// Where flags end and sections start.
@@ -189,6 +196,14 @@ pub fn command_message(body: &RawDocument) -> Vec<u8> {
     message
 }
 
+/// Encodes a command into `message`, whose room is used again; `body` appends the document, which must contain `$db`.
+pub fn write_command(message: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    message.clear();
+    message.extend_from_slice(&MESSAGE_START);
+    body(message);
+    finish_message(message);
+}
+
 /// A command with a document sequence (`insert`'s `documents`, `update`'s `updates`, `delete`'s
 /// `deletes`) under construction: documents are appended as raw bytes.
 pub struct SequenceMessage {
@@ -257,10 +272,7 @@ impl SequenceMessage {
 
 /// Makes `out` one message, of whose body `elements` appends the elements, `$db` included.
 pub fn write_message(out: &mut Vec<u8>, elements: impl FnOnce(&mut Vec<u8>)) {
-    out.clear();
-    append_header(out);
-    document(out, elements);
-    finish_message(out);
+    write_command(out, |out| document(out, elements));
 }
 
 /// Makes `out` one message with a sequence called `name` of the one document that `one` appends.
@@ -271,7 +283,7 @@ pub fn write_sequence_message(
     one: impl FnOnce(&mut Vec<u8>),
 ) {
     out.clear();
-    append_header(out);
+    out.extend_from_slice(&MESSAGE_START);
     document(out, elements);
     out.push(1);
     let sequence_at = out.len();
@@ -286,17 +298,9 @@ pub fn write_sequence_message(
 
 fn start_message(body: &RawDocument, capacity_bytes: usize) -> Vec<u8> {
     let mut message = Vec::with_capacity(SECTIONS_AT + 1 + body.as_bytes().len() + capacity_bytes);
-    append_header(&mut message);
+    message.extend_from_slice(&MESSAGE_START);
     message.extend_from_slice(body.as_bytes());
     message
-}
-
-/// Appends the header, its length and request id still open, no flags, and the body section's kind.
-fn append_header(out: &mut Vec<u8>) {
-    out.extend_from_slice(&[0; 12]);
-    out.extend_from_slice(&OPERATION_MESSAGE.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.push(0);
 }
 
 fn finish_message(message: &mut [u8]) {

@@ -8,7 +8,7 @@
 //!
 //! [`suites`] say what is asked, [`targets`] start and observe the servers,
 //! [`load`] fills them, [`report`] prints. [`client`] is the plain-socket
-//! client, which `meridian import` uses too.
+//! client, which `meridian import` uses too; [`postgres_client`] is its like for PostgreSQL.
 
 pub mod arguments;
 pub mod client;
@@ -16,6 +16,7 @@ pub mod encode;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod postgres_client;
 pub mod process;
 pub mod progress;
 pub mod report;
@@ -43,6 +44,12 @@ pub enum Suite {
     /// Secondary indexes that are written at random places, larger than the cache
     #[command(long_about = suites::indexing::LONG_ABOUT)]
     Indexing(suites::indexing::IndexingArgs),
+    /// The most requests a second for the nearest restaurants, with ever more workers
+    #[command(long_about = suites::restaurants::LONG_ABOUT)]
+    Restaurants(suites::restaurants::RestaurantsArgs),
+    /// A client process of `restaurants`, told by its standard input what to do
+    #[command(hide = true)]
+    RestaurantsClient,
     /// A year of New York's taxi trips, explored in a browser that shows a random sample
     #[command(long_about = suites::taxi::LONG_ABOUT)]
     Taxi(suites::taxi::TaxiArgs),
@@ -59,6 +66,8 @@ pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.suite {
         Suite::Entities(args) => suites::entities::run(args),
         Suite::Indexing(args) => suites::indexing::run(args),
+        Suite::Restaurants(args) => suites::restaurants::run(args),
+        Suite::RestaurantsClient => suites::restaurants::client_process::run(),
         Suite::Taxi(args) => suites::taxi::run(args),
         Suite::Weather(args) => suites::weather::run(args),
     }

@@ -2,5 +2,6 @@
 
 pub mod entities;
 pub mod indexing;
+pub mod restaurants;
 pub mod taxi;
 pub mod weather;

@@ -217,6 +217,11 @@ impl DocumentServer {
         self.owned.as_ref().map(Owned::observe)
     }
 
+    /// Processor seconds that the server has spent, when it is ours.
+    pub fn processor_seconds(&self) -> Option<f64> {
+        self.owned.as_ref().map(Owned::processor_seconds)
+    }
+
     /// Name and version as the server tells them.
     ///
     /// # Errors

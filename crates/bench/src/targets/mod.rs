@@ -94,6 +94,11 @@ pub struct Owned {
 }
 
 impl Owned {
+    /// Processor seconds since the start.
+    pub fn processor_seconds(&self) -> f64 {
+        process::processor_seconds(self.process.id())
+    }
+
     /// Memory, most memory, disk and processor time as the operating system sees them.
     pub fn observe(&self) -> Observation {
         let id = self.process.id();

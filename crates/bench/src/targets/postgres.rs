@@ -11,6 +11,7 @@ use postgres::{Client, NoTls};
 
 use super::{LaunchOptions, Observation, Owned};
 use crate::machine::Machine;
+use crate::postgres_client::PlainAddress;
 use crate::process::{Account, Launch, ServerProcess, free_port};
 
 const HOW_TO_GET_POSTGRES: &str = "no PostgreSQL found: install `postgresql` and `postgresql-15-postgis-3`, \
@@ -140,6 +141,19 @@ impl PostgresServer {
         Ok(true)
     }
 
+    /// What a plain client connects with.
+    ///
+    /// # Errors
+    /// For what a plain client cannot do: passwords, sockets.
+    pub fn plain_address(&self) -> anyhow::Result<PlainAddress> {
+        PlainAddress::of(&self.parameters)
+    }
+
+    /// Processor seconds that the server and its living backends have spent, when it is ours.
+    pub fn processor_seconds(&self) -> Option<f64> {
+        self.owned.as_ref().map(Owned::processor_seconds)
+    }
+
     /// What the operating system says, when the server is ours.
     pub fn observe(&self) -> Option<Observation> {
         self.owned.as_ref().map(Owned::observe)
@@ -205,6 +219,7 @@ fn tuned_settings(options: &LaunchOptions) -> Vec<(String, String)> {
     [
         ("shared_buffers", format!("{}MB", options.cache.mebibytes())),
         ("effective_cache_size", format!("{}MB", memory_mib * 3 / 4)),
+        ("max_connections", "300".into()),
         ("work_mem", "64MB".into()),
         ("maintenance_work_mem", "1GB".into()),
         ("jit", "off".into()),
