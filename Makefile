@@ -12,7 +12,7 @@ PYTEST := $(CACHE)/venv/bin/python -m pytest
 ARGS ?=
 
 .PHONY: help build demo test check rust-tests outside-tests differential known-gaps bench-weather \
-        bench-indexing bench-taxi bench-entities setup-build setup-tests notices clean-cache
+        bench-indexing bench-taxi bench-entities bench-restaurants setup-build setup-tests notices clean-cache
 
 help:
 	@echo "make demo           build, then load and query the weather evaluation; serves until Ctrl-C"
@@ -20,7 +20,7 @@ help:
 	@echo "make build          leave the program at bin/meridian"
 	@echo "make differential   the same commands to Meridian and to a real mongod, replies compared"
 	@echo "make bench-weather  evaluation 1 on Meridian, mongod and PostGIS, side by side"
-	@echo "make bench-taxi     evaluation 2, likewise; make bench-entities evaluation 4, make bench-indexing 5"
+	@echo "make bench-taxi     evaluation 2, bench-restaurants 3, bench-entities 4, bench-indexing 5, likewise"
 
 setup-build:
 	@scripts/setup build
@@ -37,7 +37,7 @@ build: setup-build
 demo: build
 	bin/meridian demo $(ARGS)
 
-bench-weather bench-indexing bench-taxi bench-entities: bench-%: build setup-tests
+bench-weather bench-indexing bench-taxi bench-entities bench-restaurants: bench-%: build setup-tests
 	bin/meridian bench $* --target meridian --target mongod --target postgres $(ARGS)
 
 # Format, lints, documentation and the rules that no compiler knows.

@@ -26,6 +26,7 @@ class Run:
     """One finished run: what it printed and wrote."""
 
     def __init__(self, directory, suite, *arguments):
+        self.directory = directory
         files = {"json": directory / f"{suite}.json", "html": directory / f"{suite}.html"}
         written = [text for kind, path in files.items() for text in (f"--{kind}", path)]
         result = bench(suite, *TARGETS, *arguments, *written)
@@ -216,6 +217,75 @@ def test_entities_reports_what_each_setting_costs_on_disk(entities):
         assert index_mb > 0 and share == pytest.approx(index_mb / (index_mb + data_mb)), name
 
 
+RESTAURANTS = ("--scale", 0.003, "--step-seconds", 3, "--warm-seconds", 0)
+COLUMNS = [
+    "meridian clustering", "meridian plain", "meridian compound",
+    "mongod plain", "mongod compound", "postgres plain", "postgres compound",
+]
+BEST_LEVEL = "Ramp, best level"
+
+
+@pytest.fixture(scope="module")
+def restaurants(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("restaurants")
+    return Run(directory, "restaurants", *RESTAURANTS, "--workers", "1,3", "--logs", directory / "logs")
+
+
+def test_restaurants_has_a_column_for_each_setting_of_indexes_and_checks_its_answers(restaurants):
+    restaurants.check_common()
+    assert list(restaurants.columns) == COLUMNS
+    for name, column in restaurants.columns.items():
+        assert column["answers_checked"] == 60, name
+
+
+def test_restaurants_measures_each_number_of_workers(restaurants):
+    for name in COLUMNS:
+        for group in ("1 worker", "3 workers"):
+            figure = {row["name"]: row["samples"][0] for row in restaurants.columns[name]["measures"] if row["group"] == group}
+            rates = [figure[f"requests/s, {which}"] for which in ("least second", "mean", "greatest second")]
+            assert 0 < rates[0] and rates == sorted(rates), name
+            assert figure["requests/s, 95 % confidence, from"] <= rates[1] <= figure["requests/s, 95 % confidence, to"]
+            assert 0 < figure["latency, p50"] <= figure["latency, p98"], name
+            assert all(figure[f"latency, p50, {kind}"] > 0 for kind in ("nearest ten", "with an equality", "next page"))
+            assert figure["server processor a request"] > 0 and figure["client processor a request, µs"] > 0
+        # A closed loop: workers divided by the latency is the rate, but for what the client does in between.
+        assert rates[1] == pytest.approx(3000 / figure["latency, mean"], rel=0.5), name
+
+
+def test_restaurants_draws_throughput_and_latency_over_the_workers(restaurants):
+    plots = (
+        "Requests a second over workers", "Mean latency over workers", "98th percentile of the latency over workers",
+    )
+    for name in COLUMNS:
+        for plot in plots:
+            places = [place for series in restaurants.columns[name]["series"] if series["name"] == plot
+                      for place, _ in series["points"]]
+            assert places == [1, 3], (name, plot)
+    assert all(plot in restaurants.page for plot in plots)
+
+
+def test_restaurants_keeps_a_compact_log_of_every_request(restaurants):
+    for name in COLUMNS:
+        start = name.replace(" ", "-")
+        logs = sorted(restaurants.directory.glob(f"logs/{start}-3-run-1.*.log"))
+        assert len(logs) == 2, name
+        assert all(log.read_bytes().startswith(b"MRR1") for log in logs)
+        requests = 3 * restaurants.samples(name, "3 workers", "requests/s, mean")[0]
+        assert sum(log.stat().st_size for log in logs) < 20 * requests + 1000, name
+
+
+def test_restaurants_ramps_until_there_are_enough_workers(tmp_path):
+    run = Run(
+        tmp_path, "restaurants", *RESTAURANTS, "--index", "plain", "--step-workers", 2, "--workers-max", 3, "--runs", 2,
+    )
+    for name in run.columns:
+        assert run.samples(name, BEST_LEVEL, "workers")[0] in (2, 3)
+        assert run.samples(name, BEST_LEVEL, "workers when the ramp ended") == [3]
+        assert [place for place, _ in run.series(name, "Requests a second over workers")] == [2, 3]
+    published = next(line for line in run.table.splitlines() if line.startswith("requests/s, mean"))
+    assert published.split()[-3:] == ["7,003", "1,543", "1,602"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -223,6 +293,12 @@ def test_entities_reports_what_each_setting_costs_on_disk(entities):
         (["taxi", "--layout", "D"], "invalid value 'D'"),
         (["entities", "--indexes", "all"], "invalid value 'all'"),
         (["entities", "--seconds", "0"], "a number of seconds"),
+
+
+        (["restaurants", "--scale", "0"], "a number from 0.0005 to 10"),
+        (["restaurants", "--split", "1,2"], "three whole numbers"),
+        (["restaurants", "--workers", "8", "--workers-max", "20"], "cannot be used with"),
+        (["restaurants", "--index", "clustering", "--target", "postgres", "--scale", "0.001"], "no target has the indexes"),
         (["indexing", "--part", "4"], "4 is not in 1..=3"),
         (["indexing", "--query-seconds", "0"], "a number of seconds"),
         (["indexing", "--target", "oracle"], "unknown target"),

@@ -117,3 +117,35 @@ pub fn run(
     })?;
     Ok((done, end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(requests: u64, slow: u64) -> Level {
+        Level {
+            workers: 5,
+            window: Window::new(0, 5_000_000),
+            requests,
+            slow,
+            server_seconds: Some(1.5),
+            client_seconds: 0.5,
+        }
+    }
+
+    #[test]
+    fn two_in_a_hundred_may_be_slow_and_no_more() {
+        assert!(!level(100, 2).is_too_slow());
+        assert!(level(100, 3).is_too_slow());
+        assert!(!level(0, 0).is_too_slow());
+    }
+
+    #[test]
+    fn the_same_level_of_two_runs_is_put_together() {
+        let mut both = level(100, 2);
+        both.absorb(level(50, 3));
+        assert_eq!((both.requests, both.slow), (150, 5));
+        assert_eq!((both.server_seconds, both.client_seconds), (Some(3.0), 1.0));
+        assert_eq!(both.window.rates().count(), 6);
+    }
+}

@@ -64,9 +64,11 @@ pub fn run(
     match &plan.load {
         Load::Ramp { .. } => ramp(store, &access, plan, &names, report)?,
         Load::Fixed(levels) => {
+            let mut curves = Curves::default();
             for workers in levels {
-                fixed(store, &access, *workers, plan, &names, report)?;
+                fixed(store, &access, *workers, plan, &names, report, &mut curves)?;
             }
+            report.series.extend(curves.into_series());
         }
     }
     if let Some(bytes) = store.observe().and_then(|seen| seen.memory_bytes) {
@@ -160,6 +162,7 @@ fn fixed(
     plan: &Plan,
     names: &Path,
     report: &mut TargetReport,
+    curves: &mut Curves,
 ) -> anyhow::Result<()> {
     let name = format!("{}: {workers} workers", report.name);
     let names = names.with_file_name(format!("{}-{workers}", file_name(names)));
@@ -172,11 +175,9 @@ fn fixed(
     } else {
         format!("{workers} workers")
     };
-    let mut curves = Curves::default();
     for level in levels {
         add_rows(&group, curves.add(level), report);
     }
-    report.series.extend(curves.into_series());
     Ok(())
 }
 

@@ -335,7 +335,8 @@ pub fn run(args: RestaurantsArgs) -> anyhow::Result<()> {
     })
 }
 
-const REMARKS: [&str; 4] = [
+const REMARKS: [&str; 5] = [
+    "seconds, confidence: of the replies in each second of a level but its first and last, all runs together (Student's t)",
     "the clients run on the same processors as the server: what they take a request, the server cannot have",
     "processor figures are the kernel's, of all processes of the server and of the client processes, from a level's start to its end",
     "cities: GeoNames (geonames.org), CC BY 4.0",
