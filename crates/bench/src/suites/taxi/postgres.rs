@@ -21,8 +21,10 @@ use crate::targets::postgres::PostgresServer;
 
 const SCHEMA: &str = "meridian_bench_taxi";
 const TABLE: &str = "meridian_bench_taxi.trips";
-/// A table sample is drawn this much larger than wanted, and cut.
+/// A table sample is drawn this much larger than wanted, and by [`SURE`] standard deviations, and cut.
 const OVERSAMPLING: f64 = 1.1;
+/// Falls short once in a thousand million draws.
+const SURE: f64 = 6.0;
 
 /// A query and the planner's settings for it.
 pub struct Way {
@@ -92,7 +94,9 @@ impl Store for PostgresServer {
         let by_random = select(&format!("{condition} ORDER BY random"));
         let as_it_lies = select(&condition);
         let matches = plan.answers.to(question).matches;
-        let percent = 100.0 * f64::from(limit) * OVERSAMPLING / matches.max(1) as f64;
+        let wanted = f64::from(limit);
+        let expected = wanted * OVERSAMPLING + SURE * wanted.sqrt();
+        let percent = 100.0 * expected / matches.max(1) as f64;
         let table_sample = select(&format!(
             "TABLESAMPLE BERNOULLI ({percent}) ORDER BY random()"
         ));
