@@ -363,6 +363,15 @@ async fn connect_driver(uri: &str) -> mongodb::error::Result<mongodb::Client> {
     mongodb::Client::with_options(options)
 }
 
+/// What the server said, without the driver's wrapping.
+pub fn server_words(error: &anyhow::Error) -> String {
+    let driver_error = error.downcast_ref::<mongodb::error::Error>();
+    match driver_error.map(|error| error.kind.as_ref()) {
+        Some(mongodb::error::ErrorKind::Command(command)) => command.message.clone(),
+        _ => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

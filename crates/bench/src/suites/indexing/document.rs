@@ -12,7 +12,7 @@ use crate::client::{Client, check_ok, command_message, reply_document};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::document::{DocumentServer, number};
+use crate::targets::document::{DocumentServer, number, server_words};
 use crate::targets::{Journal, Observation};
 
 const DATABASE: &str = "meridian_bench_indexing";
@@ -99,15 +99,6 @@ fn uri_index(kind: Kind) -> Document {
         Kind::Covering => {
             doc! { "key": { "URI": 1, "creation": 1, "name": 1, "origin": 1 }, "name": "URI_covering" }
         }
-    }
-}
-
-/// What the server said, without the driver's wrapping.
-fn server_words(error: &anyhow::Error) -> String {
-    let driver_error = error.downcast_ref::<mongodb::error::Error>();
-    match driver_error.map(|error| error.kind.as_ref()) {
-        Some(mongodb::error::ErrorKind::Command(command)) => command.message.clone(),
-        _ => error.to_string(),
     }
 }
 

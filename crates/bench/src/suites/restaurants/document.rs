@@ -10,7 +10,7 @@ use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
 use crate::targets::Observation;
-use crate::targets::document::DocumentServer;
+use crate::targets::document::{DocumentServer, server_words};
 
 /// The database.
 pub const DATABASE: &str = "meridian_bench_restaurants";
@@ -45,7 +45,7 @@ impl Store for DocumentServer {
         let create = doc! { "createIndexes": COLLECTION, "indexes": indexes(indexing) };
         match self.command(DATABASE, create) {
             Ok(_) => Ok(Ok(())),
-            Err(error) if indexing == Indexing::Clustering => Ok(Err(format!("{error:#}"))),
+            Err(error) if indexing == Indexing::Clustering => Ok(Err(server_words(&error))),
             Err(error) => Err(error),
         }
     }
