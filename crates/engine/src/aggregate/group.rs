@@ -209,21 +209,9 @@ impl Groups {
     /// # Errors
     /// 292 where the groups outgrow their memory, and those of expressions.
     pub fn push(&mut self, document: &RawDocument, variables: &Variables) -> Result<()> {
-        let Self {
-            group,
-            table,
-            key,
-            limits,
-        } = self;
-        let mut context = Context::new(document, variables);
-        let place = table.place(group, key, &mut context)?;
-        let width = group.accumulators.len();
-        let states = &mut table.states[place * width..(place + 1) * width];
-        for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
-            let value = accumulator.argument.evaluate(&mut context)?;
-            table.bytes += state.add(accumulator, &value, document)?;
-        }
-        limits.check(table.bytes, too_large)
+        self.update(document, variables, |state, accumulator, value| {
+            state.add(accumulator, value, document)
+        })
     }
 
     /// Takes so many documents at once, all of which have `document`'s key. For accumulators that only
@@ -237,6 +225,20 @@ impl Groups {
         times: u64,
         variables: &Variables,
     ) -> Result<()> {
+        self.update(document, variables, |state, _, value| {
+            state.add_times(value, times);
+            Ok(0)
+        })
+    }
+
+    /// Has `add` change each state of the document's group, given its argument; it tells by how many bytes
+    /// the state has grown.
+    fn update(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+        add: impl Fn(&mut State, &Accumulator, &Value<'_>) -> Result<usize>,
+    ) -> Result<()> {
         let Self {
             group,
             table,
@@ -249,7 +251,7 @@ impl Groups {
         let states = &mut table.states[place * width..(place + 1) * width];
         for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
             let value = accumulator.argument.evaluate(&mut context)?;
-            state.add_times(&value, times);
+            table.bytes += add(state, accumulator, &value)?;
         }
         limits.check(table.bytes, too_large)
     }

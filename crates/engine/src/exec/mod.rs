@@ -26,6 +26,7 @@ mod ranked;
 mod sample;
 mod sort;
 mod stretches;
+mod top;
 mod union;
 
 pub use build::{count, count_by_summary, entries_by_summary, entries_up_to, nothing, rows};

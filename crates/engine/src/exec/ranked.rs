@@ -2,12 +2,11 @@
 //!
 //! In: rows in any order. Out: those at a wanted distance, nearest first, equal distances by `_id`.
 
+use super::top::{SortedRows, TopRows};
 use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
 use crate::query::Nearest;
-use bson::raw::RawDocument;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 /// The input's rows, nearest first.
 pub struct RankedRows {
@@ -15,41 +14,30 @@ pub struct RankedRows {
     nearest: Nearest,
     keep: Option<usize>,
     bytes_max: usize,
-    sorted: std::vec::IntoIter<Held>,
-    current: Option<Held>,
+    sorted: SortedRows<Key>,
 }
 
-struct Held {
-    distance: f64,
-    id: Vec<u8>,
-    document: Vec<u8>,
-}
+/// Distance and `_id`.
+struct Key(f64, Vec<u8>);
 
-impl Held {
-    fn size_bytes(&self) -> usize {
-        self.id.len() + self.document.len() + size_of::<Self>()
-    }
-}
-
-impl PartialEq for Held {
+impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Held {}
+impl Eq for Key {}
 
-impl PartialOrd for Held {
+impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Held {
+impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.distance
-            .total_cmp(&other.distance)
-            .then_with(|| self.id.cmp(&other.id))
+        let distances = self.0.total_cmp(&other.0);
+        distances.then_with(|| self.1.cmp(&other.1))
     }
 }
 
@@ -66,15 +54,13 @@ impl RankedRows {
             nearest,
             keep: keep.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)),
             bytes_max,
-            sorted: Vec::new().into_iter(),
-            current: None,
+            sorted: SortedRows::default(),
         }
     }
 
     fn consume(&mut self, mut input: Box<dyn Rows>) -> Result<()> {
         let Nearest { path, near } = &self.nearest;
-        let mut heap: BinaryHeap<Held> = BinaryHeap::new();
-        let mut bytes = 0;
+        let mut top = TopRows::new(self.keep);
         while input.advance()? {
             let row = input.row();
             let Some(measured) = near.measure(row.document, path.parts()) else {
@@ -83,23 +69,12 @@ impl RankedRows {
             if !near.wants(measured.distance) {
                 continue;
             }
-            let held = Held {
-                distance: measured.distance,
-                id: row.id.to_vec(),
-                document: row.document.as_bytes().to_vec(),
-            };
-            bytes += held.size_bytes();
-            heap.push(held);
-            if self.keep.is_some_and(|keep| heap.len() > keep)
-                && let Some(worst) = heap.pop()
-            {
-                bytes -= worst.size_bytes();
-            }
-            if bytes > self.bytes_max {
+            top.push(Key(measured.distance, row.id.to_vec()), row.id.len(), row);
+            if top.bytes() > self.bytes_max {
                 return Err(too_much(self.bytes_max));
             }
         }
-        self.sorted = heap.into_sorted_vec().into_iter();
+        self.sorted = top.sorted();
         Ok(())
     }
 }
@@ -119,20 +94,10 @@ impl Rows for RankedRows {
         if let Some(input) = self.input.take() {
             self.consume(input)?;
         }
-        self.current = self.sorted.next();
-        Ok(self.current.is_some())
+        Ok(self.sorted.advance())
     }
 
     fn row(&self) -> Row<'_> {
-        let held = self
-            .current
-            .as_ref()
-            .expect("row is read after advance returned true");
-        let document =
-            RawDocument::from_bytes(&held.document).expect("a held document was read as one");
-        Row {
-            id: &held.id,
-            document,
-        }
+        self.sorted.row()
     }
 }

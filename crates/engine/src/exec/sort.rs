@@ -1,12 +1,13 @@
 //! Sorts rows in memory, within a limit; keeps only the best when a limit follows.
 
+use super::top::{SortedRows, TopRows};
 use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
 use crate::query::Sort;
-use bson::raw::RawDocument;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
+
+/// The sort key, and which row of the input it is.
+type Key = (Vec<u8>, u64);
 
 /// The input's rows in the order of a sort pattern; rows that compare equal keep the input's order.
 pub struct SortRows {
@@ -14,43 +15,7 @@ pub struct SortRows {
     sort: Arc<Sort>,
     keep: Option<usize>,
     bytes_max: usize,
-    sorted: std::vec::IntoIter<Held>,
-    current: Option<Held>,
-}
-
-struct Held {
-    key: Vec<u8>,
-    arrival: u64,
-    id: Vec<u8>,
-    document: Vec<u8>,
-}
-
-impl Held {
-    fn size_bytes(&self) -> usize {
-        self.key.len() + self.id.len() + self.document.len() + size_of::<Self>()
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key
-            .cmp(&other.key)
-            .then(self.arrival.cmp(&other.arrival))
-    }
+    sorted: SortedRows<Key>,
 }
 
 impl SortRows {
@@ -62,35 +27,20 @@ impl SortRows {
             sort,
             keep,
             bytes_max,
-            sorted: Vec::new().into_iter(),
-            current: None,
+            sorted: SortedRows::default(),
         }
     }
 
     fn consume(&mut self, mut input: Box<dyn Rows>) -> Result<()> {
-        let mut heap = BinaryHeap::new();
-        let mut bytes = 0;
+        let mut top = TopRows::new(self.keep);
         let mut arrival = 0;
         while input.advance()? {
             let row = input.row();
             let key = self.sort.key(row.document)?;
             arrival += 1;
-            let full = self.keep.is_some_and(|keep| heap.len() >= keep);
-            if full && heap.peek().is_none_or(|worst: &Held| worst.key <= key) {
-                continue;
-            }
-            let held = Held {
-                key,
-                arrival,
-                id: row.id.to_vec(),
-                document: row.document.as_bytes().to_vec(),
-            };
-            bytes += held.size_bytes();
-            heap.push(held);
-            if full && let Some(worst) = heap.pop() {
-                bytes -= worst.size_bytes();
-            }
-            if bytes > self.bytes_max {
+            let key_bytes = key.len();
+            top.push((key, arrival), key_bytes, row);
+            if top.bytes() > self.bytes_max {
                 return Err(Error::new(
                     Code::QueryExceededMemoryLimitNoDiskUseAllowed,
                     format!(
@@ -100,7 +50,7 @@ impl SortRows {
                 ));
             }
         }
-        self.sorted = heap.into_sorted_vec().into_iter();
+        self.sorted = top.sorted();
         Ok(())
     }
 }
@@ -110,20 +60,10 @@ impl Rows for SortRows {
         if let Some(input) = self.input.take() {
             self.consume(input)?;
         }
-        self.current = self.sorted.next();
-        Ok(self.current.is_some())
+        Ok(self.sorted.advance())
     }
 
     fn row(&self) -> Row<'_> {
-        let held = self
-            .current
-            .as_ref()
-            .expect("row is read after advance returned true");
-        let document =
-            RawDocument::from_bytes(&held.document).expect("a held document was read as one");
-        Row {
-            id: &held.id,
-            document,
-        }
+        self.sorted.row()
     }
 }
