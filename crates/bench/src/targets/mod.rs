@@ -83,6 +83,34 @@ impl LaunchOptions {
     }
 }
 
+/// A target's server, by the protocol that it speaks.
+pub enum Server {
+    /// MongoDB's.
+    Document(Box<document::DocumentServer>),
+    /// PostgreSQL's.
+    Postgres(Box<postgres::PostgresServer>),
+}
+
+impl Server {
+    /// Starts the target, or connects to it where it is given by its address.
+    ///
+    /// # Errors
+    /// When it cannot be started or reached.
+    pub fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Self> {
+        use document::DocumentServer;
+        use postgres::PostgresServer;
+        let document = |server| Self::Document(Box::new(server));
+        let postgres = |server| Self::Postgres(Box::new(server));
+        Ok(match target {
+            TargetName::Meridian => document(DocumentServer::start_meridian(options)?),
+            TargetName::Mongod => document(DocumentServer::start_mongod(options)?),
+            TargetName::MongodbUri(uri) => document(DocumentServer::connect_uri(uri)?),
+            TargetName::Postgres => postgres(PostgresServer::start(options)?),
+            TargetName::PostgresUri(uri) => postgres(PostgresServer::connect_uri(uri)?),
+        })
+    }
+}
+
 /// A server process that the bench started, and its data.
 pub struct Owned {
     // Dropped in this order: the server before its directory.

@@ -26,9 +26,7 @@ use crate::arguments::RunArgs;
 use crate::machine::Machine;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::document::DocumentServer;
-use crate::targets::postgres::PostgresServer;
-use crate::targets::{Journal, LaunchOptions, Observation, TargetName};
+use crate::targets::{Journal, LaunchOptions, Observation, Server, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "Which index does a context broker need, and what does it cost?\n\n\
@@ -219,12 +217,9 @@ pub trait Store {
 }
 
 fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn Store>> {
-    Ok(match target {
-        TargetName::Meridian => Box::new(DocumentServer::start_meridian(options)?),
-        TargetName::Mongod => Box::new(DocumentServer::start_mongod(options)?),
-        TargetName::MongodbUri(uri) => Box::new(DocumentServer::connect_uri(uri)?),
-        TargetName::Postgres => Box::new(PostgresServer::start(options)?),
-        TargetName::PostgresUri(uri) => Box::new(PostgresServer::connect_uri(uri)?),
+    Ok(match Server::start(target, options)? {
+        Server::Document(server) => server,
+        Server::Postgres(server) => server,
     })
 }
 

@@ -43,7 +43,7 @@ use crate::machine::Machine;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::{Journal, LaunchOptions, Observation, TargetName};
+use crate::targets::{Journal, LaunchOptions, Observation, Server, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "The most requests a second for the nearest restaurants, with ever more workers.\n\n\
@@ -280,14 +280,9 @@ pub trait Store {
 }
 
 fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn Store>> {
-    use crate::targets::document::DocumentServer;
-    use crate::targets::postgres::PostgresServer;
-    Ok(match target {
-        TargetName::Meridian => Box::new(DocumentServer::start_meridian(options)?),
-        TargetName::Mongod => Box::new(DocumentServer::start_mongod(options)?),
-        TargetName::MongodbUri(uri) => Box::new(DocumentServer::connect_uri(uri)?),
-        TargetName::Postgres => Box::new(PostgresServer::start(options)?),
-        TargetName::PostgresUri(uri) => Box::new(PostgresServer::connect_uri(uri)?),
+    Ok(match Server::start(target, options)? {
+        Server::Document(server) => server,
+        Server::Postgres(server) => server,
     })
 }
 

@@ -34,9 +34,7 @@ use crate::measure::Repeats;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::document::DocumentServer;
-use crate::targets::postgres::PostgresServer;
-use crate::targets::{Journal, Observation, TargetName};
+use crate::targets::{Journal, Observation, Server, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "A year of New York's taxi trips, explored in a browser that shows a random sample.\n\n\
@@ -241,20 +239,9 @@ fn run_layout(
     layout: Layout,
 ) -> anyhow::Result<TargetReport> {
     let options = args.run.launch_options(CACHE_DEFAULT, Journal::On);
-    match target {
-        TargetName::Meridian => {
-            measure::run(&mut DocumentServer::start_meridian(&options)?, layout, plan)
-        }
-        TargetName::Mongod => {
-            measure::run(&mut DocumentServer::start_mongod(&options)?, layout, plan)
-        }
-        TargetName::MongodbUri(uri) => {
-            measure::run(&mut DocumentServer::connect_uri(uri)?, layout, plan)
-        }
-        TargetName::Postgres => measure::run(&mut PostgresServer::start(&options)?, layout, plan),
-        TargetName::PostgresUri(uri) => {
-            measure::run(&mut PostgresServer::connect_uri(uri)?, layout, plan)
-        }
+    match Server::start(target, &options)? {
+        Server::Document(mut server) => measure::run(&mut *server, layout, plan),
+        Server::Postgres(mut server) => measure::run(&mut *server, layout, plan),
     }
 }
 

@@ -33,9 +33,7 @@ use crate::measure::Repeats;
 use crate::progress;
 use crate::report::{self, Report, TargetReport};
 use crate::size::ByteSize;
-use crate::targets::document::DocumentServer;
-use crate::targets::postgres::PostgresServer;
-use crate::targets::{Journal, LaunchOptions, TargetName};
+use crate::targets::{Journal, LaunchOptions, Server, TargetName};
 
 /// The suite's full name.
 const TITLE: &str = "Evaluation 1, weather: an operations centre's map";
@@ -151,12 +149,9 @@ fn run_target(
     options: &LaunchOptions,
     plan: &Plan,
 ) -> anyhow::Result<TargetReport> {
-    match target {
-        TargetName::Meridian => document::run(&DocumentServer::start_meridian(options)?, plan),
-        TargetName::Mongod => document::run(&DocumentServer::start_mongod(options)?, plan),
-        TargetName::MongodbUri(uri) => document::run(&DocumentServer::connect_uri(uri)?, plan),
-        TargetName::Postgres => postgres::run(&mut PostgresServer::start(options)?, plan),
-        TargetName::PostgresUri(uri) => postgres::run(&mut PostgresServer::connect_uri(uri)?, plan),
+    match Server::start(target, options)? {
+        Server::Document(server) => document::run(&server, plan),
+        Server::Postgres(mut server) => postgres::run(&mut server, plan),
     }
 }
 
