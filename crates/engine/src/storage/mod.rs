@@ -11,6 +11,7 @@
 mod group_sync;
 mod load;
 mod memory;
+mod rest;
 mod rocks;
 mod scratch;
 

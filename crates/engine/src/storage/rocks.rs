@@ -11,12 +11,13 @@
 
 use super::group_sync::GroupSync;
 use super::load::Finished;
+use super::rest::{BUSY_FILES, Rest};
 use super::{Family, Logged, Order, Scratch, StoreError};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBPinnableSlice, DBRawIterator, DataBlockIndexType, FlushOptions, IngestExternalFileOptions,
-    Options, Range, ReadOptions, SnapshotWithThreadMode, WaitForCompactOptions, WriteBatch,
-    WriteBatchIteratorCf, WriteBufferManager, WriteOptions,
+    BlockBasedOptions, BlockBasedTablePinningTier, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
+    DBCompressionType, DBPinnableSlice, DBRawIterator, DataBlockIndexType, Env, FlushOptions,
+    IngestExternalFileOptions, Options, Range, ReadOptions, SnapshotWithThreadMode,
+    WaitForCompactOptions, WriteBatch, WriteBatchIteratorCf, WriteBufferManager, WriteOptions,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ const MEBIBYTE: usize = 1 << 20;
 
 /// How often buffered writes reach the disk: at most this much is at risk in a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+const INTERVALS_A_SECOND: u64 = 10;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.
@@ -203,13 +205,23 @@ impl RocksStore {
         })
     }
 
-    /// Makes buffered writes durable every 100 ms, until the store is closed or dropped.
+    /// Makes buffered writes durable every 100 ms, and merges level 0 at rest, until the store is closed
+    /// or dropped.
     pub(super) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
         let work = move || {
-            while !closed.load(Ordering::Acquire) {
+            let mut rest = Rest::default();
+            for interval in 1_u64.. {
                 std::thread::sleep(SYNC_INTERVAL);
                 let Some(store) = store.upgrade() else { return };
+                if closed.load(Ordering::Acquire) {
+                    return;
+                }
+                if interval.is_multiple_of(INTERVALS_A_SECOND)
+                    && let Some(files) = rest.second(store.written_bytes())
+                {
+                    store.merge_from(files);
+                }
                 if store.dirty.swap(false, Ordering::AcqRel)
                     && let Err(error) = store.sync()
                 {
@@ -222,6 +234,16 @@ impl RocksStore {
             .name("journal-sync".into())
             .spawn(work)
             .expect("a thread can be started when the store is opened");
+    }
+
+    /// From now on so many files of level 0 start a merge.
+    fn merge_from(&self, files: i32) {
+        let settings = [("level0_file_num_compaction_trigger", &*files.to_string())];
+        for family in [Family::Documents, Family::Indexes] {
+            if let Err(error) = self.database.set_options_cf(self.family(family), &settings) {
+                tracing::warn!(%error, files, "the store's settings could not be changed");
+            }
+        }
     }
 
     pub(super) fn get<T>(
@@ -275,6 +297,7 @@ impl RocksStore {
                 total("rocksdb.estimate-pending-compaction-bytes"),
             ),
             ("liveFileBytes", total("rocksdb.live-sst-files-size")),
+            ("levelZeroFiles", total("rocksdb.num-files-at-level0")),
             (
                 "runningCompactions",
                 total("rocksdb.num-running-compactions"),
@@ -315,6 +338,11 @@ fn family_name(family: Family) -> &'static str {
 
 fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
     let mut settings = Options::default();
+    if let Ok(mut environment) = Env::new() {
+        // Merges take what requests leave: they catch up before anybody must wait for them.
+        environment.lower_thread_pool_cpu_priority();
+        settings.set_env(&environment);
+    }
     settings.create_if_missing(true);
     settings.create_missing_column_families(true);
     let memtables = (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE);
@@ -342,7 +370,8 @@ fn family_options(family: Family, cache: &Cache, cache_bytes: usize) -> Options 
     table.set_block_cache(cache);
     table.set_cache_index_and_filter_blocks(true);
     table.set_cache_index_and_filter_blocks_with_high_priority(true);
-    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    // They are charged to the cache, and found without asking it.
+    table.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
     table.set_format_version(6);
     table.set_optimize_filters_for_memory(true);
     let mut settings = Options::default();
@@ -351,6 +380,9 @@ fn family_options(family: Family, cache: &Cache, cache_bytes: usize) -> Options 
     settings.set_bottommost_compression_type(DBCompressionType::Zstd);
     settings.set_bottommost_compression_options(-14, 3, 0, 0, true);
     settings.set_max_write_buffer_number(4);
+    settings.set_level_zero_file_num_compaction_trigger(BUSY_FILES);
+    settings.set_level_zero_slowdown_writes_trigger(3 * BUSY_FILES);
+    settings.set_level_zero_stop_writes_trigger(5 * BUSY_FILES);
     let buffer = (cache_bytes / 8).clamp(16 * MEBIBYTE, 128 * MEBIBYTE);
     match family {
         Family::Catalog => settings.set_write_buffer_size(MEBIBYTE),
@@ -370,6 +402,8 @@ fn family_options(family: Family, cache: &Cache, cache_bytes: usize) -> Options 
         Family::Indexes => {
             settings.set_write_buffer_size(buffer);
             table.set_block_size(16 << 10);
+            // As much as a merge of level 0 brings: the level is rewritten by each.
+            settings.set_max_bytes_for_level_base(BUSY_FILES as u64 * buffer as u64);
         }
     }
     settings.set_block_based_table_factory(&table);

@@ -1,0 +1,58 @@
+//! When writes rest, level 0 is merged: each of its files is one more place to look in for every read.
+//!
+//! Under load a merge of few of them would rewrite the level below again and again; at rest nobody
+//! waits for it. In: how many bytes have been written so far, once a second. Out: when the number of
+//! files that starts a merge shall change.
+
+/// Files of level 0 that start a merge while much is written: each merge rewrites what it meets of the
+/// level below, and entries come in random order.
+pub(super) const BUSY_FILES: i32 = 8;
+/// The same at rest.
+const REST_FILES: i32 = 2;
+/// At rest is a store that takes less a second...
+const REST_BYTES: u64 = 1 << 20;
+/// ... for so many seconds.
+const REST_SECONDS: u32 = 5;
+
+/// What the store has been doing lately.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    written: u64,
+    quiet_seconds: u32,
+}
+
+impl Rest {
+    /// To be told once a second; the number of files that shall start a merge from now on, if it changes.
+    pub(super) fn second(&mut self, written: u64) -> Option<i32> {
+        let is_quiet = written - std::mem::replace(&mut self.written, written) < REST_BYTES;
+        let now = if is_quiet {
+            (self.quiet_seconds + 1).min(REST_SECONDS)
+        } else {
+            0
+        };
+        let before = std::mem::replace(&mut self.quiet_seconds, now);
+        match (before, now) {
+            (REST_SECONDS, 0) => Some(BUSY_FILES),
+            (before, REST_SECONDS) if before < REST_SECONDS => Some(REST_FILES),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_begins_after_some_seconds_and_ends_with_the_first_writes() {
+        let mut rest = Rest::default();
+        let mut written = 0;
+        let mut told = Vec::new();
+        let seconds = [9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9, 9, 0, 0, 0, 0, 0];
+        for (second, mebibytes) in seconds.into_iter().enumerate() {
+            written += mebibytes << 20;
+            told.extend(rest.second(written).map(|files| (second, files)));
+        }
+        assert_eq!(told, [(7, REST_FILES), (10, BUSY_FILES), (16, REST_FILES)]);
+    }
+}

@@ -1,0 +1,41 @@
+//! Level 0 of the store is merged when writes rest: reads then look in few places.
+
+use meridian_engine::storage::{Family, Store, StoreOptions};
+use std::time::{Duration, Instant};
+
+/// Far more than it takes: the test fails after it, it does not wait for it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn level_zero_files(store: &Store) -> u64 {
+    let figures = store.statistics();
+    let files = figures.iter().find(|(name, _)| *name == "levelZeroFiles");
+    files.expect("the store tells the files of level 0").1
+}
+
+#[test]
+fn files_written_one_after_the_other_are_merged_at_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path(), &StoreOptions::default()).unwrap();
+    for round in 0_u32..4 {
+        let mut batch = store.batch();
+        for number in 0_u32..1000 {
+            let key = [[0, 0, 0, 1], (number * 4 + round).to_be_bytes()].concat();
+            batch.put(Family::Documents, &key, b"document");
+            batch.put(Family::Indexes, &key, b"entry");
+        }
+        store.write(batch).unwrap();
+        store.flush().unwrap();
+    }
+    assert_eq!(level_zero_files(&store), 8, "four of each family");
+    let begun = Instant::now();
+    while level_zero_files(&store) > 2 {
+        assert!(begun.elapsed() < PATIENCE, "nothing was merged");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let snapshot = store.snapshot();
+    let key = [[0, 0, 0, 1], 3999_u32.to_be_bytes()].concat();
+    let value = snapshot
+        .get(Family::Documents, &key, <[u8]>::to_vec)
+        .unwrap();
+    assert_eq!(value.as_deref(), Some(&b"document"[..]));
+}
