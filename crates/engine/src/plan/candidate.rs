@@ -37,8 +37,16 @@ impl Candidate {
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
     found.extend(primary(query, &query.filter));
+    let conditions = conditions(&query.filter);
     for index in collection.ready_indexes() {
-        found.extend(for_index(index, query));
+        // Without a condition on its first field an index only gives an order.
+        let (first, _) = &index.spec.key[0];
+        let is_idle = query.sort.is_none()
+            && index.spec.key.iter().all(|(_, field)| field.is_by_value())
+            && !conditions.iter().any(|condition| condition.path == *first);
+        if !is_idle {
+            found.extend(for_index(index, query));
+        }
     }
     if !found.iter().any(|candidate| candidate.is_selective) {
         found.extend(union(collection, query));

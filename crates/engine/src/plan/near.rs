@@ -48,7 +48,7 @@ pub(super) fn plan(
         return Err(no_index());
     }
     found.sort_by_key(|candidate| std::cmp::Reverse(merit(candidate)));
-    if query.hint.is_none() {
+    if query.hint.is_none() && !matches!(*rest.filter, Filter::Always) {
         let others = candidates(collection, &rest);
         let others = others.into_iter().filter(|other| other.is_selective);
         found.extend(others.map(|other| ranked(other, nearest)));

@@ -5,6 +5,8 @@ use crate::query::text::text;
 use bson::{Bson, RawBsonRef};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
 use meridian_value::with_raw;
+use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 /// One end of an interval: a value, and whether the interval includes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +14,7 @@ pub struct End {
     value: Bson,
     inclusive: bool,
     /// The value's ascending encoding.
-    key: Vec<u8>,
+    key: SmallVec<[u8; 24]>,
 }
 
 impl End {
@@ -25,7 +27,7 @@ impl End {
         End {
             value,
             inclusive,
-            key,
+            key: SmallVec::from_slice(&key),
         }
     }
 
@@ -72,10 +74,11 @@ impl Interval {
 
     /// From MinKey to MaxKey.
     pub fn all() -> Self {
-        Interval {
+        static ALL: LazyLock<Interval> = LazyLock::new(|| Interval {
             low: End::new(Bson::MinKey, true),
             high: End::new(Bson::MaxKey, true),
-        }
+        });
+        ALL.clone()
     }
 
     /// The lower end.
@@ -95,17 +98,19 @@ impl Interval {
 
     /// True for every value.
     pub fn is_all(&self) -> bool {
-        *self == Self::all()
+        let ends = (&self.low.value, &self.high.value);
+        let includes_both = self.low.inclusive && self.high.inclusive;
+        includes_both && matches!(ends, (Bson::MinKey, Bson::MaxKey))
     }
 
     /// The first ascending bytes within.
     pub(super) fn start(&self) -> Vec<u8> {
-        extended(self.low.key.clone(), !self.low.inclusive)
+        extended(self.low.key.to_vec(), !self.low.inclusive)
     }
 
     /// The first ascending bytes behind.
     pub(super) fn end(&self) -> Vec<u8> {
-        extended(self.high.key.clone(), self.high.inclusive)
+        extended(self.high.key.to_vec(), self.high.inclusive)
     }
 
     pub(super) fn is_empty(&self) -> bool {
