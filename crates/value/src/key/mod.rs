@@ -177,7 +177,7 @@ pub fn encode_max(direction: Direction, out: &mut Vec<u8>) {
 
 /// Appends an S2 cell id, ordered as an unsigned number.
 #[inline]
-pub fn encode_cell(cell: u64, direction: Direction, out: &mut Vec<u8>) {
+pub fn encode_cell(cell: u64, direction: Direction, out: &mut impl Extend<u8>) {
     let mask = if direction == Direction::Descending {
         0xFF
     } else {

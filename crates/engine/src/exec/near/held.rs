@@ -21,8 +21,8 @@ pub(super) struct Item {
 pub(super) enum What {
     /// Everything under a prefix.
     All { prefix: u32 },
-    /// The entries in a cell.
-    Cell { prefix: u32, cell: u64 },
+    /// The entries in a cell, which are few if its surroundings have few.
+    Cell { prefix: u32, cell: u64, few: bool },
     /// The entries under just this cell: of shapes.
     Exactly { prefix: u32, cell: u64 },
     /// All entries outside of a cell around the point, but for those of coarser cells.

@@ -31,7 +31,7 @@ use crate::storage::{Family, Snapshot};
 use ahash::AHashSet;
 use bson::raw::RawDocument;
 use held::{Held, Item, Slot, What};
-use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
+use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use walk::{Step, Walk};
@@ -42,6 +42,10 @@ const SCANNED_MAX: u64 = 48;
 const SCANNED_MAX_FOR_MANY: u64 = 1_024;
 /// The search begins in a cell with at least so many entries.
 const BEGIN_ENTRIES_MIN: f64 = 16.0;
+/// The children of a cell with as few entries as so many of these are scanned without asking about each.
+const CELLS_ASKED_TOGETHER: u64 = 3;
+/// The level of the finest cells.
+const LEAF_LEVEL: u8 = 30;
 /// How often more entries than expected may turn up in a cell before it is split after all.
 const SURPRISE: u64 = 4;
 
@@ -118,12 +122,8 @@ impl NearEntries {
 
     /// Puts everything under a prefix into the queue.
     fn begin(&mut self, prefix: u32) {
-        #[allow(clippy::cast_precision_loss)]
-        let few = self.scanned_max as f64;
-        if self
-            .about(prefix, 0, u64::MAX)
-            .is_some_and(|all| all <= few)
-        {
+        let all = self.about(prefix, 0, u64::MAX);
+        if all.is_some_and(|all| all <= self.scanned_most(1)) {
             return self.push(0.0, What::All { prefix });
         }
         let home = self.home(prefix);
@@ -132,6 +132,7 @@ impl NearEntries {
             What::Cell {
                 prefix,
                 cell: home.id(),
+                few: false,
             },
         );
         let border = self.reach.border(home);
@@ -157,6 +158,12 @@ impl NearEntries {
         };
         // Levels below `low` hold enough, `high` and above do not.
         let (mut low, mut high) = (0, 31);
+        if let Some(guess) = self.guessed_level(prefix) {
+            if holds_enough(guess) {
+                return self.reach.home(guess);
+            }
+            high = guess;
+        }
         while low < high {
             let middle = u8::midpoint(low, high);
             if holds_enough(middle) {
@@ -166,6 +173,40 @@ impl NearEntries {
             }
         }
         self.reach.home(low.saturating_sub(1))
+    }
+
+    /// The finest level whose cells would hold enough if entries lay everywhere as densely as in the
+    /// summary's range around the point.
+    fn guessed_level(&self, prefix: u32) -> Option<u8> {
+        let leaf = self.reach.home(LEAF_LEVEL).id();
+        let (start, end) = self.walk.keys(prefix, leaf, leaf);
+        let leading = start.len() - 9;
+        let (entries, cells) = self.state.counted().peek(self.index.tree, |summary| {
+            let mut range = None;
+            let mut piece = |piece: crate::index::summary::Piece<'_>| {
+                let cell = |key: &[u8]| {
+                    let rest = key.strip_prefix(&start[4..leading])?;
+                    decode_cell(rest, Direction::Ascending)
+                };
+                let first = cell(piece.range_start).unwrap_or(0);
+                let last = piece.range_end.and_then(cell).unwrap_or(u64::MAX);
+                range = Some((piece.entries_max, last.saturating_sub(first)));
+            };
+            summary.count_from(
+                &mut Hint::default(),
+                &start[4..],
+                Some(&end[4..]),
+                &mut piece,
+            )?;
+            range
+        })?;
+        #[allow(clippy::cast_precision_loss)]
+        let wanted = BEGIN_ENTRIES_MIN * cells as f64 / f64::from(entries.max(1));
+        // A cell of level l holds 2 * 4^(30 - l) leaves' numbers.
+        let levels = (0.5 * wanted).log2() / 2.0;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let guess = (f64::from(LEAF_LEVEL) - levels).floor().clamp(0.0, 30.0) as u8;
+        Some(guess)
     }
 
     fn about_in(&self, prefix: u32, cell: CellId) -> Option<f64> {
@@ -191,7 +232,7 @@ impl NearEntries {
         }
     }
 
-    fn push_cell(&mut self, distance: f64, prefix: u32, cell: CellId) {
+    fn push_cell(&mut self, distance: f64, prefix: u32, cell: CellId, few: bool) {
         let distance_min = self.near().distance_min();
         // Entries that are too near still tell of documents with several entries.
         let too_near = self.settled.is_none()
@@ -204,6 +245,7 @@ impl NearEntries {
                 What::Cell {
                     prefix,
                     cell: cell.id(),
+                    few,
                 },
             );
         }
@@ -229,7 +271,7 @@ impl NearEntries {
             What::Exactly { prefix, cell } => {
                 self.scan(item, prefix, cell, cell, u64::MAX).map(|_| ())
             }
-            What::Cell { prefix, cell } => self.open_cell(item, prefix, CellId(cell)),
+            What::Cell { prefix, cell, few } => self.open_cell(item, prefix, CellId(cell), few),
             What::Outside { prefix, cell } => {
                 self.open_outside(item.distance, prefix, CellId(cell));
                 Ok(())
@@ -239,26 +281,35 @@ impl NearEntries {
         }
     }
 
-    fn open_cell(&mut self, item: &Item, prefix: u32, cell: CellId) -> Result<()> {
+    fn open_cell(&mut self, item: &Item, prefix: u32, cell: CellId, few: bool) -> Result<()> {
         let (first, last) = (cell.range_min().id(), cell.range_max().id());
         let at_most = if cell.is_leaf() {
             u64::MAX
         } else {
             self.scanned_max * SURPRISE
         };
-        #[allow(clippy::cast_precision_loss)]
-        let is_crowded = |about: f64| about > self.scanned_max as f64;
-        let split = !cell.is_leaf()
-            && !self.walk.is_known_empty(prefix, first, last)
-            && self.about(prefix, first, last).is_some_and(is_crowded);
-        if !split && self.scan(item, prefix, first, last, at_most)? {
+        let is_asked = !few && !cell.is_leaf() && !self.walk.is_known_empty(prefix, first, last);
+        let about = if is_asked {
+            self.about(prefix, first, last)
+        } else {
+            None
+        };
+        let is_crowded = about.is_some_and(|about| about > self.scanned_most(1));
+        if !is_crowded && self.scan(item, prefix, first, last, at_most)? {
             return Ok(());
         }
+        let few = about.is_some_and(|about| about <= self.scanned_most(CELLS_ASKED_TOGETHER));
         for child in cell.children() {
-            self.push_cell(item.distance, prefix, child);
+            self.push_cell(item.distance, prefix, child, few);
         }
         self.push_exactly(item.distance, prefix, cell);
         Ok(())
+    }
+
+    /// Entries of so many cells that are scanned at once.
+    #[allow(clippy::cast_precision_loss)]
+    fn scanned_most(&self, cells: u64) -> f64 {
+        (self.scanned_max * cells) as f64
     }
 
     /// What lies outside of a cell lies in its siblings or outside of its parent.
@@ -267,14 +318,17 @@ impl NearEntries {
             let own = |root: &CellId| *root != cell;
             let others: Vec<CellId> = self.reach.roots().filter(own).collect();
             for root in others {
-                self.push_cell(distance, prefix, root);
+                self.push_cell(distance, prefix, root, false);
             }
             return;
         }
         let parent = cell.parent();
+        let few = self
+            .about_in(prefix, parent)
+            .is_some_and(|about| about <= self.scanned_most(CELLS_ASKED_TOGETHER));
         for sibling in parent.children() {
             if sibling != cell {
-                self.push_cell(distance, prefix, sibling);
+                self.push_cell(distance, prefix, sibling, few);
             }
         }
         let border = self.reach.border(parent).max(distance);
@@ -462,13 +516,14 @@ impl Entries for NearEntries {
     }
 }
 
+/// A key, mostly without an allocation.
+type Key = smallvec::SmallVec<[u8; 48]>;
+
 /// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
-fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
-    let mut start = Vec::with_capacity(prefix.len() + 9);
-    start.extend_from_slice(prefix);
+fn keys(prefix: &[u8], first: u64, last: u64) -> (Key, Key) {
+    let mut start = Key::from_slice(prefix);
     encode_cell(first, Direction::Ascending, &mut start);
-    let mut end = Vec::with_capacity(prefix.len() + 10);
-    end.extend_from_slice(prefix);
+    let mut end = Key::from_slice(prefix);
     encode_cell(last, Direction::Ascending, &mut end);
     end.push(ABOVE_ALL);
     (start, end)

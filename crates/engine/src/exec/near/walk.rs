@@ -4,7 +4,7 @@
 //! the next, no cell between them has an entry: later ranges inside such a gap need no seek, and a range
 //! that begins in one begins where it ends, which often is where the scan stands.
 
-use super::keys;
+use super::{Key, keys};
 use crate::error::Result;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell, encode_cell};
@@ -66,7 +66,7 @@ impl Walk {
     }
 
     /// First key of a range of cells, and a key behind it.
-    pub(super) fn keys(&self, prefix: u32, first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn keys(&self, prefix: u32, first: u64, last: u64) -> (Key, Key) {
         keys(&self.prefixes[prefix as usize], first, last)
     }
 
