@@ -8,60 +8,65 @@
 use crate::field::{fields, find};
 use bson::raw::RawArray;
 use bson::{RawBsonRef, RawDocument};
+use smallvec::SmallVec;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-/// A parsed dotted path.
+/// A parsed dotted path; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Path {
+pub struct Path(Arc<Parsed>);
+
+#[derive(Debug)]
+struct Parsed {
     text: Box<str>,
-    parts: Box<[Box<str>]>,
+    parts: SmallVec<[Box<str>; 2]>,
     /// The array position that each part means, if it can mean one.
-    positions: Box<[Option<usize>]>,
+    positions: SmallVec<[Option<usize>; 2]>,
 }
 
 impl Path {
     /// Splits at dots. Every text is a path; the empty text has one empty part.
     pub fn parse(text: &str) -> Path {
-        let parts: Box<[Box<str>]> = text.split('.').map(Box::from).collect();
+        let parts: SmallVec<[Box<str>; 2]> = text.split('.').map(Box::from).collect();
         let positions = parts.iter().map(|part| array_position(part)).collect();
-        Path {
+        Path(Arc::new(Parsed {
             text: text.into(),
             parts,
             positions,
-        }
+        }))
     }
 
     /// The path as it was written.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// The names between the dots; at least one.
     pub fn parts(&self) -> &[Box<str>] {
-        &self.parts
+        &self.0.parts
     }
 
     /// For each part, the array position it means if it is a number without leading zeros.
     pub fn positions(&self) -> &[Option<usize>] {
-        &self.positions
+        &self.0.positions
     }
 
     /// The part before the first dot.
     pub fn first(&self) -> &str {
-        &self.parts[0]
+        &self.0.parts[0]
     }
 
     /// True when `self` is `other` or leads to something within it.
     pub fn starts_with(&self, other: &Path) -> bool {
-        self.parts.starts_with(&other.parts)
+        self.0.parts.starts_with(&other.0.parts)
     }
 
     fn steps(&self) -> Steps<'_> {
         Steps {
-            parts: &self.parts,
-            positions: &self.positions,
+            parts: &self.0.parts,
+            positions: &self.0.positions,
         }
     }
 }
@@ -79,7 +84,7 @@ fn array_position(part: &str) -> Option<usize> {
 
 impl PartialEq for Path {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.0.text == other.0.text
     }
 }
 
@@ -93,26 +98,26 @@ impl PartialOrd for Path {
 
 impl Ord for Path {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.text.cmp(&other.text)
+        self.0.text.cmp(&other.0.text)
     }
 }
 
 impl Hash for Path {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        self.0.text.hash(state);
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
+        formatter.write_str(&self.0.text)
     }
 }
 
 /// The value at the path, going through documents only; `None` if a part is missing or lies
 /// within an array.
 pub fn get<'a>(document: &'a RawDocument, path: &Path) -> Option<RawBsonRef<'a>> {
-    let (last, way) = path.parts.split_last()?;
+    let (last, way) = path.0.parts.split_last()?;
     let mut current = document;
     for part in way {
         match find(current, part.as_bytes())?.value()? {
