@@ -137,6 +137,11 @@ impl<'b> DocumentWriter<'b> {
     }
 }
 
+/// From here on an array gets room for the largest.
+const LARGE_ARRAY: usize = 1 << 20;
+/// A reply's documents are not longer together, but for the last.
+const LARGEST_ARRAY: usize = 16 << 20;
+
 /// Appends one array to a buffer.
 #[derive(Debug)]
 pub struct ArrayWriter<'b> {
@@ -172,7 +177,12 @@ impl<'b> ArrayWriter<'b> {
     /// Appends a document that exists already.
     pub fn push_document(&mut self, document: &RawDocument) -> &mut Self {
         self.push_index(ElementType::EmbeddedDocument);
-        self.out.extend_from_slice(document.as_bytes());
+        let document = document.as_bytes();
+        if self.out.capacity() - self.out.len() < document.len() && self.out.len() >= LARGE_ARRAY {
+            // It may well become as long as can be, and growing by doubling would copy it several times.
+            self.out.reserve(LARGEST_ARRAY.max(document.len()));
+        }
+        self.out.extend_from_slice(document);
         self
     }
 

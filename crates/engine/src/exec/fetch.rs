@@ -32,6 +32,9 @@ const WALK_KEYS_A_SEEK: usize = 4;
 /// Keys that may have to be looked for at the beginning.
 const WALK_SEEKS_FREE: usize = 4;
 
+/// Bytes that are reserved for a part of a batch at most.
+const RESERVED_BYTES_MAX: usize = WANTED_BATCH_BYTES;
+
 /// A document this far ahead is fetched from memory while others are copied.
 const TOUCH_AHEAD: usize = 6;
 /// Of a longer document the processor guesses the rest.
@@ -46,6 +49,7 @@ pub struct FetchRows {
     /// What the entries stand for; asked of documents whose entry alone does not prove it.
     recheck: Option<Arc<Filter>>,
     context: Context,
+    mean_bytes: usize,
     batch_size: usize,
     batch_max: usize,
     wanted: Option<u64>,
@@ -79,7 +83,7 @@ impl FetchRows {
         tree: Tree,
         recheck: Option<Arc<Filter>>,
         wanted: Option<u64>,
-        mean_document_bytes: usize,
+        mean_bytes: usize,
         context: Context,
     ) -> Self {
         // More than is wanted would be read in vain.
@@ -93,8 +97,9 @@ impl FetchRows {
             tree,
             recheck,
             context,
+            mean_bytes,
             batch_size: FIRST_BATCH,
-            batch_max: (bytes / mean_document_bytes.max(1)).clamp(1, largest),
+            batch_max: (bytes / mean_bytes.max(1)).clamp(1, largest),
             wanted,
             exhausted: false,
             keys: Vec::new(),
@@ -151,7 +156,7 @@ impl FetchRows {
         let mut places: Vec<Option<Place>> = Vec::new();
         places.resize_with(requests.len(), || None);
         self.parts.clear();
-        for (part, positions) in read_parts(&self.snapshot, &sorted)? {
+        for (part, positions) in read_parts(&self.snapshot, &sorted, self.mean_bytes)? {
             for (range, number) in part.ranges.into_iter().zip(&order[positions]) {
                 let part = self.parts.len();
                 places[*number] = range.map(|range| Place { part, range });
@@ -231,9 +236,12 @@ struct Part {
 }
 
 impl Part {
-    fn new(keys: usize) -> Self {
+    /// For the documents of so many keys, of this length in the mean.
+    fn new(keys: usize, mean_bytes: usize) -> Self {
+        // Growing would copy everything several times. (What is not used of it costs nothing.)
+        let bytes = (keys * (mean_bytes + mean_bytes / 16)).min(RESERVED_BYTES_MAX);
         Self {
-            bytes: Vec::new(),
+            bytes: Vec::with_capacity(bytes),
             ranges: Vec::with_capacity(keys),
         }
     }
@@ -253,23 +261,28 @@ impl Part {
 
 /// Reads the documents of sorted keys, a large batch as two halves; each part comes with the positions
 /// of its keys.
-fn read_parts(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Vec<(Part, Range<usize>)>> {
+fn read_parts(
+    snapshot: &Snapshot,
+    keys: &[&[u8]],
+    mean_bytes: usize,
+) -> Result<Vec<(Part, Range<usize>)>> {
+    let read_part = |keys| read_part(snapshot, keys, mean_bytes);
     if keys.len() < PARALLEL_BATCH {
-        return Ok(vec![(read_part(snapshot, keys)?, 0..keys.len())]);
+        return Ok(vec![(read_part(keys)?, 0..keys.len())]);
     }
     let middle = keys.len() / 2;
     let (low, high) = keys.split_at(middle);
-    let (a, b) = parallel::join(|| read_part(snapshot, low), || read_part(snapshot, high));
+    let (a, b) = parallel::join(|| read_part(low), || read_part(high));
     Ok(vec![(a?, 0..middle), (b?, middle..keys.len())])
 }
 
-fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
+fn read_part(snapshot: &Snapshot, keys: &[&[u8]], mean_bytes: usize) -> Result<Part> {
     if keys.len() >= WALK_BATCH
-        && let Some(part) = walk_neighbours(snapshot, keys)?
+        && let Some(part) = walk_neighbours(snapshot, keys, mean_bytes)?
     {
         return Ok(part);
     }
-    let mut part = Part::new(keys.len());
+    let mut part = Part::new(keys.len(), mean_bytes);
     if let [key] = keys {
         // The usual case by far, and cheaper than a batch of one.
         let read = |value: &[u8]| part.push(Some(value));
@@ -289,14 +302,14 @@ fn read_part(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Part> {
 }
 
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
-fn walk_neighbours(snapshot: &Snapshot, keys: &[&[u8]]) -> Result<Option<Part>> {
+fn walk_neighbours(snapshot: &Snapshot, keys: &[&[u8]], mean_bytes: usize) -> Result<Option<Part>> {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
         return Ok(None);
     };
     let end = [last, &[0][..]].concat();
     let mut scan = snapshot.scan(Family::Documents, first, &end, Order::Forward);
     let mut is_on_entry = scan.advance()?;
-    let mut part = Part::new(keys.len());
+    let mut part = Part::new(keys.len(), mean_bytes);
     let mut seeks = 0;
     for (number, key) in keys.iter().enumerate() {
         let mut steps = 0;
@@ -378,8 +391,8 @@ mod tests {
         for step in [1, 2, 3, 6, 9] {
             let keys: Vec<Vec<u8>> = (100..3_050).step_by(step).map(key).collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let walked = walk_neighbours(&snapshot, &keys).unwrap().unwrap();
-            let mut single = Part::new(keys.len());
+            let walked = walk_neighbours(&snapshot, &keys, 12).unwrap().unwrap();
+            let mut single = Part::new(keys.len(), 12);
             let mut read = |_: usize, value: Option<&[u8]>| single.push(value).unwrap();
             snapshot
                 .multi_get(Family::Documents, &keys, &mut read)
@@ -393,8 +406,8 @@ mod tests {
         let snapshot = store().snapshot();
         for number in [0, 3, 4, 2_997, 3_000] {
             let (key, other) = (key(number), key(5));
-            let one = read_part(&snapshot, &[&key]).unwrap();
-            let several = read_part(&snapshot, &[&key, &other]).unwrap();
+            let one = read_part(&snapshot, &[&key], 12).unwrap();
+            let several = read_part(&snapshot, &[&key, &other], 12).unwrap();
             assert_eq!(one.bytes, several.bytes);
             assert_eq!(one.ranges, several.ranges[..1]);
         }
@@ -435,6 +448,6 @@ mod tests {
         let snapshot = store().snapshot();
         let keys: Vec<Vec<u8>> = (0..3_000).step_by(60).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        assert!(walk_neighbours(&snapshot, &keys).unwrap().is_none());
+        assert!(walk_neighbours(&snapshot, &keys, 12).unwrap().is_none());
     }
 }

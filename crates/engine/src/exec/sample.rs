@@ -29,6 +29,8 @@ const BATCH: u64 = 65_536;
 const PARALLEL_TARGETS: usize = 512;
 /// Documents that a walk over them meets are kept, when they are not more than this.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of an identifier, about.
+const ID_BYTES: usize = 16;
 
 /// What a `$sample` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,7 @@ pub fn sample(
         drawn: 0,
         found: Drawn::default(),
         keeps_documents,
+        mean_bytes,
         next: 0,
         batch: wanted.size.clamp(1, BATCH),
         summary: None,
@@ -313,6 +316,8 @@ struct SampledEntries {
     found: Drawn,
     /// Whether the entries are documents, which need not be read again.
     keeps_documents: bool,
+    /// Of a document.
+    mean_bytes: usize,
     /// Behind the current entry in `found`.
     next: usize,
     /// Size of the next batch; 0 when all is drawn.
@@ -396,6 +401,12 @@ impl SampledEntries {
     fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<DrawnPart> {
         let mut walk = RankWalk::new(self);
         let mut part = DrawnPart::default();
+        part.entries.reserve(targets.len());
+        if self.keeps_documents {
+            // Growing would copy everything several times.
+            let each = self.mean_bytes + self.mean_bytes / 16 + ID_BYTES;
+            part.bytes.reserve(targets.len() * each);
+        }
         for target in targets {
             walk.go_to(target, &keys[target.start.clone()])?;
             let (key, value) = walk.scan.entry();
