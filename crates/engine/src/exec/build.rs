@@ -313,13 +313,7 @@ impl Builder<'_> {
     }
 
     fn geo(&self, access: &GeoAccess) -> GeoEntries {
-        GeoEntries::new(
-            self.snapshot.clone(),
-            access.index.clone(),
-            access.region.clone(),
-            &access.prefixes,
-            self.context.clone(),
-        )
+        GeoEntries::new(self.snapshot, access, self.context.clone())
     }
 
     fn near(&self, access: &NearAccess, wanted: Option<u64>) -> NearEntries {

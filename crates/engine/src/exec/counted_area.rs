@@ -1,4 +1,4 @@
-//! Counts an area from the summary of a 2dsphere index that holds only points.
+//! Counts an area from the summary of a geo index that holds only points.
 //!
 //! The area is covered as finely as its entries lie: a border cell is split until few entries are left
 //! in it. Cells wholly inside are counted as whole ranges of the summary; what they cut off at the ends
@@ -7,7 +7,7 @@
 
 use super::counted::Pieces;
 use crate::catalog::{Collection, Moment};
-use crate::geo::{CellRelation, CoverLimits, CoveredRange, cover};
+use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
 use crate::index::summary::{Hint, Piece, Run, Summary};
 use crate::plan::GeoAccess;
@@ -47,7 +47,7 @@ pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Stor
         cells_max: CELLS,
         ..CoverLimits::default()
     };
-    let ranges = cover(&access.region, limits);
+    let ranges = access.cover(limits);
     let mut entries = 0.0;
     for prefix in &access.prefixes {
         let mut hint = Hint::default();
@@ -119,7 +119,7 @@ pub(super) fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> 
         stop: Some(&mut holds_few),
         ..CoverLimits::default()
     };
-    cover(&access.region, limits)
+    access.cover(limits)
 }
 
 /// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.

@@ -8,8 +8,9 @@
 use super::{Context, Entries, Entry, Pacer, corrupt_entry};
 use crate::catalog::Index;
 use crate::error::Result;
-use crate::geo::{CellRelation, CoverLimits, Region, ancestors, cover};
+use crate::geo::{CellRelation, CoverLimits, Region, ancestors};
 use crate::index::entry::Located;
+use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use ahash::AHashSet;
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
@@ -23,7 +24,7 @@ struct Span {
     inside: bool,
 }
 
-/// The entries of a 2dsphere index that a region may match, each document once.
+/// The entries of a geo index that a region may match, each document once.
 pub struct GeoEntries {
     snapshot: Snapshot,
     index: Arc<Index>,
@@ -40,36 +41,23 @@ pub struct GeoEntries {
 }
 
 impl GeoEntries {
-    /// The entries of `index` that `region` may match. `prefixes` are the encodings of the fields
-    /// before the location, one for each combination of values asked for (one empty prefix when the
-    /// location is the first field).
-    pub fn new(
-        snapshot: Snapshot,
-        index: Arc<Index>,
-        region: Arc<Region>,
-        prefixes: &[Vec<u8>],
-        context: Context,
-    ) -> Self {
-        let prefixes = prefixes
-            .iter()
-            .rev()
-            .map(|prefix| index.tree.key(prefix))
-            .collect();
-        let seen = index.multikey().is_multikey().then(AHashSet::new);
-        let spans = spans(&region, index.multikey().holds_shapes());
-        let pacer = Pacer::new(context);
+    /// The entries of an access path.
+    pub fn new(snapshot: &Snapshot, access: &GeoAccess, context: Context) -> Self {
+        let index = access.index.clone();
+        let prefixes = access.prefixes.iter().rev();
+        let prefixes = prefixes.map(|prefix| index.tree.key(prefix)).collect();
         Self {
-            snapshot,
-            index,
-            region,
-            spans,
+            snapshot: snapshot.clone(),
+            region: access.region.clone(),
+            spans: spans(access),
             prefixes,
             prefix: Vec::new(),
             scan: None,
             span: 0,
             certain: true,
-            seen,
-            pacer,
+            seen: index.multikey().is_multikey().then(AHashSet::new),
+            pacer: Pacer::new(context),
+            index,
         }
     }
 
@@ -182,9 +170,9 @@ impl Entries for GeoEntries {
 
 /// The covering's ranges with, between them, the coarser cells that lines and polygons may lie under, if
 /// there are any: points lie in leaf cells.
-fn spans(region: &Region, holds_shapes: bool) -> Arc<[Span]> {
-    let ranges = cover(region, CoverLimits::default());
-    let coarser = if holds_shapes {
+fn spans(access: &GeoAccess) -> Arc<[Span]> {
+    let ranges = access.cover(CoverLimits::default());
+    let coarser = if access.index.multikey().holds_shapes() && !access.is_plane() {
         ancestors(&ranges)
     } else {
         Vec::new()

@@ -4,11 +4,12 @@
 //! cap (that is mongod's rule), and how any cell lies to it.
 
 use super::geometry::{Part, Position};
-use super::planar::Relation;
+use super::planar::{DegreeRect, Relation};
 use super::predicates::cell_contains;
+use super::reach::on_sphere;
 use super::relate::{distance_to_line, distance_to_polygon};
 use super::vector::{corners, cross, dot, norm2};
-use s2rst::s2::{Cell, CellEdge, Point};
+use s2rst::s2::{Cell, CellEdge, LatLng, Point};
 use std::f64::consts::PI;
 
 /// More than a leaf cell's diagonal (2.3e-9) and any rounding, as a chord length.
@@ -141,6 +142,28 @@ impl SphericalCap {
         let wider = Self::with_height(self.axis, chord * chord / 2.0, self.radius_radians);
         if wider.height < 1.0 && !wider.may_intersect(cell) {
             Relation::Disjoint
+        } else {
+            Relation::Border
+        }
+    }
+
+    /// How a rectangle of degrees lies to the cap; what is outside of the sphere's bounds never matches.
+    pub(super) fn relation_to_degrees(&self, rect: DegreeRect) -> Relation {
+        let Some(part) = on_sphere([[rect.low.lon, rect.high.lon], [rect.low.lat, rect.high.lat]])
+        else {
+            return Relation::Disjoint;
+        };
+        let distance = |from: Point| {
+            part.get_distance_to_latlng(LatLng::from_point(from))
+                .radians()
+        };
+        if distance(self.axis) > self.radius_radians + MARGIN {
+            return Relation::Disjoint;
+        }
+        let farthest = PI - distance(Point(-self.axis.0));
+        let is_whole = rect.low.is_on_sphere() && rect.high.is_on_sphere();
+        if is_whole && farthest < self.radius_radians - MARGIN {
+            Relation::Inside
         } else {
             Relation::Border
         }

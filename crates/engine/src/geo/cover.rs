@@ -1,4 +1,4 @@
-//! Ranges of leaf cells that hold every point a region matches.
+//! Ranges of leaf cells that hold every point a region matches: S2 cells, or the squares of a 2d index.
 //!
 //! In: a region and limits. Out: sorted, disjoint ranges, each wholly `Inside` (every leaf
 //! cell in it matches) or on the `Border` (its points must be tested). Border cells are
@@ -7,6 +7,8 @@
 
 use super::geometry::{Geometry, Part};
 use super::grid::{Frontier, Target};
+use super::plane_cover::Squares;
+use super::plane_grid::PlaneGrid;
 use super::region::Region;
 use crate::{Error, Result};
 use s2rst::s2::CellId;
@@ -63,49 +65,106 @@ const INDEX_CELLS_MAX: usize = 20;
 /// The level of leaf cells, which cannot be split.
 const LEAF_LEVEL: u8 = 30;
 
-/// Covers the points that a region matches.
+/// Covers the points that a region matches by S2 cells.
 pub fn cover(region: &Region, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
     let (targets, points) = region.cover_targets();
-    let (inside, border) = descend(&targets, limits);
-    let cells = inside.into_iter().map(|cell| (cell, CellRelation::Inside));
-    let cells = cells.chain(border.into_iter().map(|cell| (cell, CellRelation::Border)));
-    let cells = cells.chain(points.into_iter().map(|leaf| (leaf, CellRelation::Inside)));
-    merged(cells.map(|(cell, relation)| CoveredRange {
-        first: cell.range_min().id(),
-        last: cell.range_max().id(),
-        relation,
-    }))
+    let (inside, border) = descend_sphere(&targets, limits);
+    let inside = inside.into_iter().chain(points);
+    merged(inside, border)
 }
 
-/// The cells wholly inside some target, and the border cells that were left.
-fn descend(targets: &[Target<'_>], mut limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<CellId>) {
-    let (mut inside, mut border) = (Vec::new(), Vec::new());
-    let mut frontier = Frontier::roots(targets, &mut inside);
-    while !frontier.nodes.is_empty() {
-        let level = frontier.nodes[0].cell.level().as_u8();
+/// Covers the pairs of a plane that a region matches, by the plane's squares; the region is one that
+/// [`Region::suits_plane`].
+pub fn cover_plane(region: &Region, grid: PlaneGrid, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
+    let (targets, _) = region.cover_targets();
+    let Some(target) = targets.first() else {
+        return Vec::new();
+    };
+    let mut inside = Vec::new();
+    let all = Squares::all(*target, grid, &mut inside);
+    let split = |squares: &Squares, at: usize, next: &mut Squares, inside: &mut Vec<CellId>| {
+        squares.split(at, *target, grid, next, inside);
+    };
+    let border = descend(all, &mut inside, &split, limits);
+    merged(inside.into_iter(), border)
+}
+
+/// The border cells of one level.
+pub(super) trait BorderCells: Default {
+    /// The number of cells.
+    fn count(&self) -> usize;
+
+    /// The cell at a position.
+    fn cell(&self, at: usize) -> CellId;
+}
+
+impl BorderCells for Frontier {
+    fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn cell(&self, at: usize) -> CellId {
+        self.nodes[at].cell.id()
+    }
+}
+
+/// The S2 cells wholly inside some target, and the border cells that were left.
+fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<CellId>) {
+    let mut inside = Vec::new();
+    let roots = Frontier::roots(targets, &mut inside);
+    let split = |cells: &Frontier, at: usize, next: &mut Frontier, inside: &mut Vec<CellId>| {
+        cells.split(&cells.nodes[at], targets, next, inside);
+    };
+    let border = descend(roots, &mut inside, &split, limits);
+    (inside, border)
+}
+
+/// Puts the children of the cell at a position that are on the border into the next level, and those
+/// wholly inside into the list.
+type Split<'s, B> = &'s dyn Fn(&B, usize, &mut B, &mut Vec<CellId>);
+
+/// Splits border cells level by level; the border cells that were left.
+fn descend<B: BorderCells>(
+    mut level: B,
+    inside: &mut Vec<CellId>,
+    split: Split<'_, B>,
+    mut limits: CoverLimits<'_>,
+) -> Vec<CellId> {
+    let mut border = Vec::new();
+    while level.count() > 0 {
+        let depth = level.cell(0).level().as_u8();
         // A border cell has about two border children and one inside; a few cells, up to four
         // around a corner, cost nothing to split however small the limit is.
-        let expected = inside.len() + border.len() + 3 * frontier.nodes.len();
-        let is_fine = level >= limits.level_max.min(LEAF_LEVEL)
-            || (expected > limits.cells_max && frontier.nodes.len() > 1);
-        let mut next = Frontier::default();
-        for node in &frontier.nodes {
-            let id = node.cell.id();
+        let expected = inside.len() + border.len() + 3 * level.count();
+        let is_fine = depth >= limits.level_max.min(LEAF_LEVEL)
+            || (expected > limits.cells_max && level.count() > 1);
+        let mut next = B::default();
+        for at in 0..level.count() {
+            let id = level.cell(at);
             let stopped = |stop: &mut StopAt<'_>| stop(id.range_min().id(), id.range_max().id());
             if is_fine || limits.stop.as_mut().is_some_and(stopped) {
                 border.push(id);
             } else {
-                frontier.split(node, targets, &mut next, &mut inside);
+                split(&level, at, &mut next, inside);
             }
         }
-        frontier = next;
+        level = next;
     }
-    (inside, border)
+    border
 }
 
-/// Sorts ranges, drops those inside another, and joins neighbours with the same relation.
-fn merged(ranges: impl Iterator<Item = CoveredRange>) -> Vec<CoveredRange> {
-    let mut sorted: Vec<_> = ranges.collect();
+/// Sorts the ranges of cells, drops those inside another, and joins neighbours with the same relation.
+fn merged(inside: impl Iterator<Item = CellId>, border: Vec<CellId>) -> Vec<CoveredRange> {
+    let range = |relation| {
+        move |cell: CellId| CoveredRange {
+            first: cell.range_min().id(),
+            last: cell.range_max().id(),
+            relation,
+        }
+    };
+    let inside = inside.map(range(CellRelation::Inside));
+    let border = border.into_iter().map(range(CellRelation::Border));
+    let mut sorted: Vec<_> = inside.chain(border).collect();
     sorted.sort_unstable_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)));
     let mut out: Vec<CoveredRange> = Vec::with_capacity(sorted.len());
     for range in sorted {
@@ -197,7 +256,7 @@ fn covering(geometry: &Geometry) -> SmallVec<[CellId; 1]> {
             level_max: INDEX_LEVEL_MAX,
             stop: None,
         };
-        let (inside, border) = descend(&targets, limits);
+        let (inside, border) = descend_sphere(&targets, limits);
         cells.extend(inside.into_iter().chain(border));
     }
     cells.sort_unstable();

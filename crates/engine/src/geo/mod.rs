@@ -2,7 +2,7 @@
 //!
 //! What comes in are BSON values of documents and queries; what goes out are yes or no for a
 //! document ([`Region`]), its distance from a point ([`Near`]), cells for an index
-//! ([`index_cells`]) and ranges of cells for a scan ([`cover`]). Answers equal mongod 6.0's, including on borders: a point matches
+//! ([`index_cells`]) and ranges of cells for a scan ([`cover`], [`cover_plane`] for 2d indexes). Answers equal mongod 6.0's, including on borders: a point matches
 //! when its leaf cell (about a centimetre wide) meets the shape. Deliberately absent:
 //! storage, index keys.
 //!
@@ -26,6 +26,7 @@ mod near_parse;
 mod pairs;
 mod parse;
 mod planar;
+mod plane_cover;
 mod plane_grid;
 mod predicates;
 mod reach;
@@ -41,7 +42,7 @@ mod tests;
 pub use along::values_along;
 pub use cover::{
     CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
-    index_cells, point_cell,
+    cover_plane, index_cells, point_cell,
 };
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
 pub use near::{Measured, Metric, Near};

@@ -6,8 +6,11 @@
 
 use super::geometry::Position;
 
-/// Degrees by which a rectangle is widened before it is called inside or disjoint.
+/// Degrees by which a rectangle is widened at least before it is called inside or disjoint.
 const MARGIN_DEGREES: f64 = 1e-9;
+/// More than the rounding of a comparison, as a share of the coordinates: those of a 2d index need not
+/// be degrees.
+const MARGIN_SHARE: f64 = 1e-13;
 
 /// A shape whose borders are straight in degrees.
 #[derive(Debug, Clone)]
@@ -83,7 +86,8 @@ impl Planar {
             return false;
         };
         let (a, b) = (vertices[index], vertices[(index + 1) % vertices.len()]);
-        let rect = rect.widened();
+        let margin = self.margin(rect);
+        let rect = rect.widened(margin);
         if a.lon.max(b.lon) < rect.low.lon || a.lon.min(b.lon) > rect.high.lon {
             return false;
         }
@@ -100,12 +104,28 @@ impl Planar {
             (rect.high.lat - rect.low.lat) / 2.0,
         );
         let reach = dx.abs() * hy + dy.abs() * hx;
-        (dx * cy - dy * cx).abs() <= reach + 1e-9 * (dx.abs() + dy.abs())
+        let is_beyond = (dx * cy - dy * cx).abs() > reach + margin * (dx.abs() + dy.abs());
+        // Coordinates so large that they overflow are never beyond.
+        !is_beyond
+    }
+
+    /// More than any rounding where this shape and the rectangle are compared.
+    fn margin(&self, rect: DegreeRect) -> f64 {
+        let reach = |low: Position, high: Position| {
+            let x = low.lon.abs().max(high.lon.abs());
+            x.max(low.lat.abs()).max(high.lat.abs())
+        };
+        let own = match self {
+            Planar::Box { low, high } | Planar::Polygon { low, high, .. } => reach(*low, *high),
+            Planar::Center { center, radius } => reach(*center, *center) + radius,
+        };
+        MARGIN_DEGREES.max(MARGIN_SHARE * (own + reach(rect.low, rect.high)))
     }
 
     /// How a rectangle without any edge of this shape in it (for polygons) lies to the shape.
     pub(super) fn relation(&self, rect: DegreeRect) -> Relation {
-        let wide = rect.widened();
+        let margin = self.margin(rect);
+        let wide = rect.widened(margin);
         match self {
             Planar::Box { low, high } => {
                 if wide.low.lon > high.lon
@@ -120,7 +140,7 @@ impl Planar {
                     Relation::Border
                 }
             }
-            Planar::Center { center, radius } => center_relation(*center, *radius, wide),
+            Planar::Center { center, radius } => center_relation(*center, *radius, wide, margin),
             Planar::Polygon { .. } => {
                 if self.contains(rect.middle()) {
                     Relation::Inside
@@ -133,18 +153,18 @@ impl Planar {
 }
 
 impl DegreeRect {
-    fn widened(self) -> Self {
+    fn widened(self, margin: f64) -> Self {
         let Position { lon, lat } = self.low;
         let low = Position {
-            lon: lon - MARGIN_DEGREES,
-            lat: lat - MARGIN_DEGREES,
+            lon: lon - margin,
+            lat: lat - margin,
         };
         let Position { lon, lat } = self.high;
         Self {
             low,
             high: Position {
-                lon: lon + MARGIN_DEGREES,
-                lat: lat + MARGIN_DEGREES,
+                lon: lon + margin,
+                lat: lat + margin,
             },
         }
     }
@@ -157,7 +177,7 @@ impl DegreeRect {
     }
 }
 
-fn center_relation(center: Position, radius: f64, rect: DegreeRect) -> Relation {
+fn center_relation(center: Position, radius: f64, rect: DegreeRect, margin: f64) -> Relation {
     let nearest = (center.lon - center.lon.clamp(rect.low.lon, rect.high.lon))
         .hypot(center.lat - center.lat.clamp(rect.low.lat, rect.high.lat));
     let farthest = (center.lon - rect.low.lon)
@@ -168,9 +188,9 @@ fn center_relation(center: Position, radius: f64, rect: DegreeRect) -> Relation 
                 .abs()
                 .max((center.lat - rect.high.lat).abs()),
         );
-    if nearest > radius + MARGIN_DEGREES {
+    if nearest > radius + margin {
         Relation::Disjoint
-    } else if farthest < radius - MARGIN_DEGREES {
+    } else if farthest < radius - margin {
         Relation::Inside
     } else {
         Relation::Border

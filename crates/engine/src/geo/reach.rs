@@ -115,7 +115,7 @@ impl Reach {
                 (x * x + y * y).sqrt() * (1.0 - PLANE_SHARE)
             }
             Cells::Degrees { grid, center } => {
-                degrees(grid.bounds(cell)).map_or(f64::INFINITY, |rectangle| {
+                on_sphere(grid.bounds(cell)).map_or(f64::INFINITY, |rectangle| {
                     let angle = rectangle.get_distance_to_latlng(*center).radians();
                     (angle - ANGLE_SLACK).max(0.0) * EARTH_RADIUS_METERS
                 })
@@ -163,7 +163,7 @@ impl Reach {
 }
 
 /// The part of a square of degrees that lies on the sphere, if any does.
-fn degrees(bounds: [[f64; 2]; 2]) -> Option<Rect> {
+pub(super) fn on_sphere(bounds: [[f64; 2]; 2]) -> Option<Rect> {
     let [[west, east], [south, north]] = bounds;
     let (west, east) = (west.max(-180.0), east.min(180.0));
     let (south, north) = (south.max(-90.0), north.min(90.0));

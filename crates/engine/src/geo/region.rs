@@ -196,6 +196,12 @@ impl Region {
         !matches!(self.shape, Shape::Planar(_))
     }
 
+    /// Whether 2d indexes answer for the region: `$geoWithin` of a legacy shape, as in mongod.
+    pub fn suits_plane(&self) -> bool {
+        let is_legacy = matches!(self.shape, Shape::Planar(_) | Shape::Cap(_));
+        self.operator == GeoOperator::Within && is_legacy
+    }
+
     /// Whether an indexed point matches by the region's own operator. The hot path.
     ///
     /// An index knows a point by its leaf cell, so the leaf cell decides, as in mongod. That

@@ -3,7 +3,8 @@
 use super::QuerySpec;
 use super::entry_use::{EntryUse, Reading};
 use crate::catalog::Index;
-use crate::geo::Region;
+use crate::geo::{CoverLimits, CoveredRange, Region, cover, cover_plane};
+use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::{Filter, Nearest};
 use crate::storage::Order;
@@ -20,7 +21,7 @@ pub enum Access {
     Primary(PrimaryAccess),
     /// Entries of an index within bounds.
     Index(IndexAccess),
-    /// Entries of a 2dsphere index in an area.
+    /// Entries of a geo index in an area.
     Geo(GeoAccess),
     /// Entries of a geo index, nearest first.
     Near(NearAccess),
@@ -52,7 +53,7 @@ pub struct IndexAccess {
     pub entries: EntryUse,
 }
 
-/// Entries of a 2dsphere index in an area.
+/// Entries of a geo index in an area.
 #[derive(Clone)]
 pub struct GeoAccess {
     /// The index.
@@ -104,6 +105,22 @@ pub struct Branch {
     pub access: Access,
     /// What must be tested on them.
     pub residual: Option<Arc<Filter>>,
+}
+
+impl GeoAccess {
+    /// Whether the location's cells are the squares of a 2d index.
+    pub fn is_plane(&self) -> bool {
+        self.index.spec.key[self.position].1 == IndexField::Plane2d
+    }
+
+    /// Ranges of the index's cells that hold every point of the area.
+    pub fn cover(&self, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
+        if self.is_plane() {
+            cover_plane(&self.region, self.index.spec.grid, limits)
+        } else {
+            cover(&self.region, limits)
+        }
+    }
 }
 
 impl Access {

@@ -59,10 +59,7 @@ pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate>
     if index.spec.hidden || !covers_query(index, &query.filter) {
         return Vec::new();
     }
-    if index.spec.has(IndexField::Plane2d) {
-        return Vec::new();
-    }
-    if index.spec.has(IndexField::Sphere2d) {
+    if index.spec.key.iter().any(|(_, field)| field.is_located()) {
         // Documents without the location have no entry, so only a condition on it may use the index.
         return geo(index, query).into_iter().collect();
     }
@@ -158,7 +155,8 @@ fn primary(query: &QuerySpec, filter: &Filter) -> Option<Candidate> {
 /// The direction in which documents by `_id` come in the order of `sort`.
 pub(super) fn primary_order(sort: &Sort) -> Option<Order> {
     let [field] = sort.fields() else { return None };
-    (field.path.as_str() == "_id").then(|| order_of(field.direction == Direction::Ascending))
+    (field.path.as_str() == "_id")
+        .then(|| order_of(field.direction == Direction::Ascending))
 }
 
 fn order_of(ascending: bool) -> Order {
@@ -312,9 +310,8 @@ fn geo(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
         .spec
         .key
         .iter()
-        .position(|(_, field)| *field == IndexField::Sphere2d)?;
-    let path = &index.spec.key[position].0;
-    let (conjunct, region, condition) = geo_condition(filter, path)?;
+        .position(|(_, field)| field.is_located())?;
+    let (conjunct, region, condition) = geo_condition(filter, &index.spec.key[position])?;
     let mut proven = vec![false; filter.conjuncts().len()];
     let bounds: Vec<FieldBounds> = field_bounds(index, filter, &mut proven)
         .into_iter()
@@ -345,7 +342,12 @@ fn geo(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
     })
 }
 
-fn geo_condition(filter: &Filter, wanted: &str) -> Option<(usize, Arc<Region>, Filter)> {
+/// The first condition on a location that its index answers, with its place in the filter.
+fn geo_condition(
+    filter: &Filter,
+    (wanted, kind): &(String, IndexField),
+) -> Option<(usize, Arc<Region>, Filter)> {
+    let suits = |region: &Region| *kind != IndexField::Plane2d || region.suits_plane();
     filter
         .conjuncts()
         .iter()
@@ -354,7 +356,9 @@ fn geo_condition(filter: &Filter, wanted: &str) -> Option<(usize, Arc<Region>, F
             Filter::Field {
                 path,
                 predicate: Predicate::GeoWithin(region) | Predicate::GeoIntersects(region),
-            } if path.as_str() == wanted => Some((number, region.clone(), part.clone())),
+            } if path.as_str() == wanted && suits(region) => {
+                Some((number, region.clone(), part.clone()))
+            }
             _ => None,
         })
 }

@@ -221,7 +221,7 @@ fn geo_scan(name: &str, access: &GeoAccess) -> RawDocumentBuf {
         match access.bounds.get(position) {
             Some(own) => append(&mut bounds, path, texts(own, false)),
             None if position == access.position => {
-                let ranges = crate::geo::cover(&access.region, crate::geo::CoverLimits::default());
+                let ranges = access.cover(crate::geo::CoverLimits::default());
                 let mut list = RawArrayBuf::new();
                 ranges
                     .iter()
