@@ -5,6 +5,7 @@ use super::dependencies::FieldSet;
 use super::executor::Limits;
 use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
+use super::keeping::Kept;
 use super::stage::Stage;
 use super::value::{Value, compare, corrupt, field_name};
 use crate::error::{Error, Result};
@@ -385,7 +386,7 @@ fn parse_output(fields: &RawDocument, scope: &VariableScope) -> Result<Vec<Accum
 /// The documents a `$bucketAuto` has gathered.
 pub struct Bucketed {
     stage: BucketAuto,
-    documents: Vec<(RawBson, RawDocumentBuf)>,
+    documents: Vec<(RawBson, Kept)>,
     bytes: usize,
     limits: Limits,
 }
@@ -405,10 +406,11 @@ impl Bucketed {
     ///
     /// # Errors
     /// 292 where the documents outgrow their memory, and those of expressions.
-    pub fn push(&mut self, document: RawDocumentBuf, variables: &Variables) -> Result<()> {
-        let value = self.stage.group_by.evaluate_value(&document, variables)?;
+    pub(super) fn push(&mut self, document: Kept, variables: &Variables) -> Result<()> {
+        let group_by = &self.stage.group_by;
+        let value = group_by.evaluate_value(&document.document, variables)?;
         let key = value.to_raw()?.unwrap_or(RawBson::Null);
-        self.bytes += value.size_bytes() + document.as_bytes().len() + 64;
+        self.bytes += value.size_bytes() + document.size_bytes() + 64;
         self.documents.push((key, document));
         self.limits.check(self.bytes, || {
             "Exceeded memory limit for $bucketAuto, but did not opt in to external sorting.".into()
@@ -463,7 +465,9 @@ impl Bucketed {
             };
             states.push(accumulator.begin(count));
         }
-        for (_, document) in &self.documents[start..end] {
+        for (_, Kept { document, near }) in &self.documents[start..end] {
+            let known = near.clone().map(|near| variables.with_near(Some(near)));
+            let variables = known.as_ref().unwrap_or(variables);
             add_to_states(&mut states, &self.stage.accumulators, document, variables)?;
         }
         let max = self

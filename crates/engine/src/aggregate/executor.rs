@@ -12,19 +12,20 @@ use super::bucket::Bucketed;
 use super::expression::Variables;
 use super::geo_near::AddDistance;
 use super::group::Groups;
+use super::keeping::{Kept, Reservoir, Sorter};
+use super::metadata::NearMetadata;
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
 use super::unwind::Unwind;
 use super::value::field_name;
 use crate::error::{Code, Error, Result};
-use crate::query::{Filter, Sort};
+use crate::query::Filter;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use std::borrow::Cow;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What the stages that keep documents may hold in memory.
 #[derive(Debug, Clone)]
@@ -103,7 +104,7 @@ pub struct Executor {
     limits: Limits,
 }
 
-type Documents = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
+type Documents = Box<dyn Iterator<Item = Result<Kept>> + Send>;
 
 enum Step {
     Match(Filter),
@@ -159,13 +160,19 @@ impl Executor {
     /// # Errors
     /// Those of the stages, with MongoDB's prefix for errors at run time.
     pub fn push(&mut self, document: &RawDocument) -> Result<ControlFlow<()>> {
-        pass(
-            &mut self.steps,
-            Cow::Borrowed(document),
-            &self.variables,
-            &mut self.ready,
-        )
-        .map_err(at_run_time)
+        self.push_with(document, None)
+    }
+
+    /// As [`Executor::push`], for a document of which more is known.
+    fn push_with(
+        &mut self,
+        document: &RawDocument,
+        near: Option<&Arc<NearMetadata>>,
+    ) -> Result<ControlFlow<()>> {
+        let known = near.map(|near| self.variables.with_near(Some(near.clone())));
+        let variables = known.as_ref().unwrap_or(&self.variables);
+        let document = Cow::Borrowed(document);
+        pass(&mut self.steps, document, variables, &mut self.ready).map_err(at_run_time)
     }
 
     /// Says that the input has ended (or that no more of it is wanted).
@@ -202,14 +209,11 @@ impl Executor {
                 _ => None,
             };
             let flow = match next {
-                Some(document) => {
+                Some(Kept { document, near }) => {
+                    let known = near.map(|near| self.variables.with_near(Some(near)));
+                    let variables = known.as_ref().unwrap_or(&self.variables);
                     let behind = &mut self.steps[place + 1..];
-                    pass(
-                        behind,
-                        Cow::Owned(document),
-                        &self.variables,
-                        &mut self.ready,
-                    )?
+                    pass(behind, Cow::Owned(document), variables, &mut self.ready)?
                 }
                 None => ControlFlow::Break(()),
             };
@@ -265,7 +269,9 @@ fn pass(
             pass(behind, Cow::Owned(changed), variables, ready)
         }
         Step::AddDistance(add) => {
-            let changed = add.apply(&document)?;
+            let (changed, near) = add.apply(&document)?;
+            let known = near.map(|near| variables.with_near(Some(near)));
+            let variables = known.as_ref().unwrap_or(variables);
             pass(behind, Cow::Owned(changed), variables, ready)
         }
         Step::ReplaceRoot(replace) => {
@@ -303,24 +309,26 @@ fn pass(
             MORE
         }
         Step::Sort(sorter) => {
-            sorter.push(document)?;
+            sorter.push(document, variables)?;
             MORE
         }
         Step::Sample(reservoir) => {
-            reservoir.push(document)?;
-            Ok(if reservoir.size == 0 {
+            reservoir.push(document, variables)?;
+            Ok(if reservoir.is_empty() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             })
         }
         Step::BucketAuto(bucketed) => {
-            bucketed.push(document.into_owned(), variables)?;
+            bucketed.push(Kept::new(document, variables), variables)?;
             MORE
         }
         Step::Facet { executors, .. } => {
             for executor in executors {
-                if executor.drained.is_none() && executor.push(&document)?.is_break() {
+                if executor.drained.is_none()
+                    && executor.push_with(&document, variables.near())?.is_break()
+                {
                     executor.finish()?;
                 }
             }
@@ -378,7 +386,9 @@ impl Step {
     }
 
     fn end(self, variables: &Variables, limits: &Limits) -> Result<Self> {
-        let one = |document| Step::Draining(Box::new(std::iter::once(Ok(document))));
+        let one = |document: RawDocumentBuf| {
+            Step::Draining(Box::new(std::iter::once(Ok(Kept::from(document)))))
+        };
         Ok(match self {
             // MongoDB counts nothing as no document at all.
             Step::Count { count: 0, .. } => Step::Done,
@@ -390,11 +400,14 @@ impl Step {
                 }
                 one(document)
             }
-            Step::Group(groups) => Step::Draining(Box::new(groups.into_documents())),
+            Step::Group(groups) => Step::Draining(Box::new(
+                groups.into_documents().map(|made| made.map(Kept::from)),
+            )),
             Step::Sort(sorter) => Step::Draining(Box::new(sorter.into_documents().map(Ok))),
             Step::Sample(reservoir) => Step::Draining(Box::new(reservoir.into_documents().map(Ok))),
             Step::BucketAuto(bucketed) => {
-                Step::Draining(Box::new(bucketed.finish(variables)?.into_iter().map(Ok)))
+                let buckets = bucketed.finish(variables)?.into_iter();
+                Step::Draining(Box::new(buckets.map(|bucket| Ok(bucket.into()))))
             }
             Step::Facet { names, executors } => one(facet_document(names, executors, limits)?),
             _ => Step::Done,
@@ -434,139 +447,6 @@ pub fn facet_document(
         ));
     }
     Ok(document)
-}
-
-/// The documents of a `$sort`: all of them, or the first so many.
-struct Sorter {
-    order: Sort,
-    limit: usize,
-    /// The last of those kept on top.
-    kept: BinaryHeap<Sorted>,
-    arrivals: u64,
-    bytes: usize,
-    limits: Limits,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Sorted {
-    key: Vec<u8>,
-    /// Equal keys stay in order of arrival.
-    arrival: u64,
-    document: Vec<u8>,
-}
-
-impl Sorter {
-    fn new(order: Sort, limit: Option<u64>, limits: &Limits) -> Self {
-        let limit = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
-        Self {
-            order,
-            limit,
-            kept: BinaryHeap::new(),
-            arrivals: 0,
-            bytes: 0,
-            limits: limits.clone(),
-        }
-    }
-
-    fn push(&mut self, document: Cow<'_, RawDocument>) -> Result<()> {
-        let key = self.order.key(&document)?;
-        self.arrivals += 1;
-        if self.kept.len() == self.limit {
-            if self.kept.peek().is_none_or(|last| last.key <= key) {
-                return Ok(());
-            }
-            if let Some(last) = self.kept.pop() {
-                self.bytes -= last.size_bytes();
-            }
-        }
-        let document = document.into_owned().into_bytes();
-        let sorted = Sorted {
-            key,
-            arrival: self.arrivals,
-            document,
-        };
-        self.bytes += sorted.size_bytes();
-        self.kept.push(sorted);
-        let limit = self.limits.memory_bytes;
-        self.limits.check(self.bytes, || {
-            format!(
-                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
-                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
-            )
-        })
-    }
-
-    fn into_documents(self) -> impl Iterator<Item = RawDocumentBuf> + Send {
-        let sorted = self.kept.into_sorted_vec().into_iter();
-        sorted.map(|sorted| from_bytes(sorted.document))
-    }
-}
-
-impl Sorted {
-    fn size_bytes(&self) -> usize {
-        self.key.len() + self.document.len() + size_of::<Self>()
-    }
-}
-
-fn from_bytes(bytes: Vec<u8>) -> RawDocumentBuf {
-    RawDocumentBuf::from_bytes(bytes).expect("the bytes of a document")
-}
-
-/// The documents of a `$sample`: each of the input as likely as any other (reservoir
-/// sampling), in random order.
-struct Reservoir {
-    size: usize,
-    seen: u64,
-    kept: Vec<RawDocumentBuf>,
-    bytes: usize,
-    random: StdRng,
-    limits: Limits,
-}
-
-impl Reservoir {
-    fn new(size: u64, seed: Option<i64>, limits: &Limits) -> Self {
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        Self {
-            size,
-            seen: 0,
-            kept: Vec::new(),
-            bytes: 0,
-            random: seed.map_or_else(StdRng::from_os_rng, |seed| {
-                StdRng::seed_from_u64(seed.cast_unsigned())
-            }),
-            limits: limits.clone(),
-        }
-    }
-
-    fn push(&mut self, document: Cow<'_, RawDocument>) -> Result<()> {
-        self.seen += 1;
-        if self.kept.len() < self.size {
-            self.bytes += document.as_bytes().len();
-            self.kept.push(document.into_owned());
-        } else {
-            let place = self.random.random_range(0..self.seen);
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            if let Some(old) = self.kept.get_mut(place) {
-                self.bytes = self.bytes + document.as_bytes().len() - old.as_bytes().len();
-                *old = document.into_owned();
-            }
-        }
-        let limit = self.limits.memory_bytes;
-        self.limits.check(self.bytes, || {
-            format!(
-                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
-                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
-            )
-        })
-    }
-
-    fn into_documents(mut self) -> impl Iterator<Item = RawDocumentBuf> + Send {
-        use rand::seq::SliceRandom;
-        self.kept.shuffle(&mut self.random);
-        self.kept.into_iter()
-    }
 }
 
 /// Runs stages over an iterator: what tests and small inputs use. The engine pushes a

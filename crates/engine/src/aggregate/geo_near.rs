@@ -5,12 +5,14 @@
 
 use super::dependencies::FieldSet;
 use super::expression::{Expression, VariableScope, parse_field_path};
+use super::metadata::NearMetadata;
 use super::value::{corrupt, field_name};
 use crate::error::{Error, Result};
 use crate::query::{Nearest, type_name};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{RawBson, cstr};
 use meridian_value::number::Number;
+use std::sync::Arc;
 
 type FieldPath = Box<[Box<str>]>;
 
@@ -33,6 +35,8 @@ pub struct AddDistance {
     distance_field: FieldPath,
     location_field: Option<FieldPath>,
     multiplier: f64,
+    /// Whether a stage behind asks for metadata.
+    keeps_metadata: bool,
 }
 
 impl GeoNear {
@@ -135,13 +139,15 @@ impl GeoNear {
         filter
     }
 
-    /// What the stage does behind the plan.
-    pub fn add_distance(&self, nearest: Nearest) -> AddDistance {
+    /// What the stage does behind the plan; `keeps_metadata` tells whether a stage behind it asks for what
+    /// was measured.
+    pub fn add_distance(&self, nearest: Nearest, keeps_metadata: bool) -> AddDistance {
         AddDistance {
             nearest,
             distance_field: self.distance_field.clone(),
             location_field: self.location_field.clone(),
             multiplier: self.multiplier,
+            keeps_metadata,
         }
     }
 }
@@ -215,20 +221,27 @@ impl AddDistance {
         needs
     }
 
-    /// The document with its distance.
-    pub(super) fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+    /// The document with its distance, and its metadata if that is kept.
+    pub(super) fn apply(&self, document: &RawDocument) -> Result<Measured> {
         let Nearest { path, near } = &self.nearest;
         let Some(measured) = near.measure(document, path.parts()) else {
-            return Ok(document.to_owned());
+            return Ok((document.to_owned(), None));
         };
-        let distance = near.reported(measured.distance) * self.multiplier;
-        let changed = with(document, &self.distance_field, RawBsonRef::Double(distance))?;
-        match &self.location_field {
-            Some(path) => with(&changed, path, measured.location),
-            None => Ok(changed),
+        let reported = near.reported(measured.distance);
+        let distance = RawBsonRef::Double(reported * self.multiplier);
+        let mut changed = with(document, &self.distance_field, distance)?;
+        if let Some(path) = &self.location_field {
+            changed = with(&changed, path, measured.location)?;
         }
+        let metadata = self
+            .keeps_metadata
+            .then(|| Arc::new(NearMetadata::new(reported, measured.location)));
+        Ok((changed, metadata))
     }
 }
+
+/// A document and its metadata.
+type Measured = (RawDocumentBuf, Option<Arc<NearMetadata>>);
 
 /// The document with a value at a path; what is no document on the way is replaced by one.
 fn with(

@@ -5,6 +5,7 @@ use super::dependencies::FieldSet;
 use super::expression::{VariableScope, parse_field_path};
 use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
+use super::metadata::MetadataScope;
 use super::output::{Merge, Out};
 use super::pipeline::Pipeline;
 use super::replace_root::ReplaceRoot;
@@ -121,7 +122,7 @@ pub(super) fn parse(
         "$replaceRoot" => Stage::ReplaceRoot(ReplaceRoot::parse_root(raw, scope)?),
         "$replaceWith" => Stage::ReplaceRoot(ReplaceRoot::parse_with(raw, scope)?),
         "$sort" => Stage::Sort {
-            order: parse_sort(raw)?,
+            order: parse_sort(raw, scope)?,
             limit: None,
         },
         "$limit" => Stage::Limit(parse_limit(raw)?),
@@ -261,22 +262,27 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
             "the match filter must be an expression in an object",
         ));
     };
+    // Even behind a `$geoNear` MongoDB has none for a filter.
+    let metadata = match scope.metadata() {
+        MetadataScope::Refused => MetadataScope::Refused,
+        _ => MetadataScope::Unavailable,
+    };
     let context = ParseContext {
-        scope: scope.clone(),
+        scope: scope.with_metadata(metadata),
         variables: None,
         allows_near: false,
     };
     Filter::parse_with(document, &context)
 }
 
-fn parse_sort(raw: RawBsonRef<'_>) -> Result<Sort> {
+fn parse_sort(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Sort> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             15973,
             "the $sort key specification must be an object",
         ));
     };
-    let order = Sort::parse(document)?;
+    let order = Sort::parse_with(document, scope.metadata())?;
     if order.fields().is_empty() {
         return Err(match order.natural() {
             None => Error::location(15976, "$sort stage must have at least one sort key"),

@@ -7,6 +7,7 @@
 
 use super::dependencies::FieldSet;
 use super::expression::{Context, Expression, Node, VariableScope, Variables};
+use super::metadata::UNAVAILABLE;
 use super::value::{Value, corrupt};
 use crate::error::{Code, Error, Result};
 use crate::query::type_name;
@@ -167,7 +168,10 @@ impl Transform {
 /// their own prefix.
 fn invalid(stage: &str, mut error: Error) -> Error {
     let own = error.message.starts_with(super::expression::FOLDING_PREFIX)
-        || error.code == Code::NotImplemented;
+        || matches!(
+            error.code,
+            Code::NotImplemented | Code::Location(UNAVAILABLE)
+        );
     if !own {
         error
             .message
@@ -438,6 +442,7 @@ struct ProjectParser<'s> {
     rest: Option<Rest>,
     /// Whether `_id` is kept; none where nothing is said.
     id: Option<bool>,
+    has_metadata: bool,
 }
 
 impl<'s> ProjectParser<'s> {
@@ -447,6 +452,7 @@ impl<'s> ProjectParser<'s> {
             tree: Tree::default(),
             rest: None,
             id: None,
+            has_metadata: false,
         }
     }
 
@@ -468,12 +474,11 @@ impl<'s> ProjectParser<'s> {
             let path = super::expression::parse_field_path(key.as_str())?;
             self.field(&path, raw)?;
         }
-        // `{_id: 0}` alone excludes, `{_id: 1}` alone includes.
-        let rest = self.rest.unwrap_or(if self.id == Some(false) {
-            Rest::Keep
-        } else {
-            Rest::Drop
-        });
+        // `{_id: 0}` alone excludes, `{_id: 1}` and metadata alone include.
+        let excludes = self.id == Some(false) && !self.has_metadata;
+        let rest = self
+            .rest
+            .unwrap_or(if excludes { Rest::Keep } else { Rest::Drop });
         let mut tree = self.tree;
         match (rest, self.id) {
             (Rest::Drop, None | Some(true))
@@ -567,7 +572,11 @@ impl<'s> ProjectParser<'s> {
     }
 
     fn compute(&mut self, path: &[Box<str>], raw: RawBsonRef<'_>) -> Result<()> {
-        if self.rest == Some(Rest::Keep) {
+        // Metadata goes with an inclusion and with an exclusion.
+        let is_metadata = raw
+            .as_document()
+            .is_some_and(|operator| matches!(operator.get("$meta"), Ok(Some(_))));
+        if self.rest == Some(Rest::Keep) && !is_metadata {
             return Err(Error::location(
                 31252,
                 "Cannot use expression other than $meta in exclusion projection",
@@ -585,7 +594,11 @@ impl<'s> ProjectParser<'s> {
                 _ => error,
             }
         })?;
-        self.rest = Some(Rest::Drop);
+        if is_metadata {
+            self.has_metadata = true;
+        } else {
+            self.rest = Some(Rest::Drop);
+        }
         self.tree.insert(path, Action::Compute(expression.node))
     }
 }

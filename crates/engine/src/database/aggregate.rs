@@ -5,7 +5,8 @@ use super::Engine;
 use super::read::everything;
 use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
 use crate::aggregate::{
-    Executor, FieldSet, Limits, Pipeline, Stage, VariableScope, Variables, dependencies,
+    Executor, FieldSet, Limits, MetadataScope, Pipeline, Stage, VariableScope, Variables,
+    dependencies, mentions_metadata,
 };
 use crate::catalog::Collection;
 use crate::cursor::{Query, Source};
@@ -230,12 +231,17 @@ impl Engine {
 
 /// Parses the pipeline with the command's variables.
 pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
-    match request.variables {
-        Some(variables) => {
-            Pipeline::parse_with(&request.pipeline, &VariableScope::from_let(variables)?)
-        }
-        None => Pipeline::parse(&request.pipeline),
-    }
+    let scope = match request.variables {
+        Some(variables) => VariableScope::from_let(variables)?,
+        None => VariableScope::default(),
+    };
+    let first = request
+        .pipeline
+        .first()
+        .and_then(|stage| stage.iter().next());
+    let is_nearest_first = matches!(first, Some(Ok((name, _))) if name.as_str() == "$geoNear");
+    let metadata = MetadataScope::of_query(is_nearest_first);
+    Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 
 /// Splits off what the planner can do: leading `$match`es, then `$sort`, `$skip` and `$limit`.
@@ -283,7 +289,9 @@ fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
         _ => None,
     };
     if let (Some(geo_near), Some(nearest)) = (geo_near, &spec.nearest) {
-        let add = geo_near.add_distance(nearest.clone());
+        let behind = &request.pipeline[1..];
+        let keeps_metadata = behind.iter().any(|stage| mentions_metadata(stage));
+        let add = geo_near.add_distance(nearest.clone(), keeps_metadata);
         stages.push_front(Stage::AddDistance(Box::new(add)));
     }
     spec.needs = dependencies(&stages);

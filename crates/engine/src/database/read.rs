@@ -2,10 +2,10 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
-use crate::aggregate::FieldSet;
+use crate::aggregate::{FieldSet, MetadataScope, mentions_metadata};
 use crate::catalog::Collection;
 use crate::cursor::Query;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exec::{self, Context, Rows, Sample, SampleSize, Total};
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
@@ -246,19 +246,29 @@ fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
 pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let context = parse_context(request.variables)?;
     let filter = Filter::parse_with(request.filter, &context)?.simplify();
+    let nearest = filter.nearest()?;
+    let metadata = MetadataScope::of_query(nearest.is_some());
+    let scope = context.scope.with_metadata(metadata);
+    let parse_projection = |shape: &RawDocument| {
+        let projection = Projection::parse_with(shape, Some(&filter), &scope)?;
+        let measures = nearest.clone().filter(|_| mentions_metadata(shape));
+        Ok::<_, Error>(projection.measured_by(measures))
+    };
     let projection = request.projection.filter(|shape| !shape.is_empty());
-    let projection = projection
-        .map(|shape| Projection::parse_with(shape, Some(&filter), &context.scope))
-        .transpose()?;
+    let projection = projection.map(parse_projection).transpose()?;
     let sort = request
         .sort
-        .map(Sort::parse)
+        .map(|order| Sort::parse_with(order, metadata))
         .transpose()?
-        .filter(|sort| !sort.is_empty());
-    let needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
+        .filter(|sort| !sort.is_empty())
+        .map(|sort| sort.measured_by(nearest.as_ref()));
+    let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
+    if let (Some(nearest), true) = (&nearest, sort.as_ref().is_some_and(Sort::is_by_distance)) {
+        needs.add(nearest.path.as_str());
+    }
     Ok(QuerySpec {
         needs,
-        nearest: filter.nearest()?,
+        nearest,
         filter: Arc::new(filter),
         filter_source: request.filter.to_owned(),
         sort: sort.map(Arc::new),

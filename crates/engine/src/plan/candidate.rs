@@ -155,7 +155,7 @@ fn primary(query: &QuerySpec, filter: &Filter) -> Option<Candidate> {
 /// The direction in which documents by `_id` come in the order of `sort`.
 pub(super) fn primary_order(sort: &Sort) -> Option<Order> {
     let [field] = sort.fields() else { return None };
-    (field.path.as_str() == "_id")
+    (field.path.as_str() == "_id" && !field.by_distance)
         .then(|| order_of(field.direction == Direction::Ascending))
 }
 
@@ -271,7 +271,7 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
     // that the bounds let through. Arrays in other fields only repeat it with the same sort key.
     let by_element = |path: &str| position(path).is_some_and(|at| multikey.field(at));
     let mut paths = sort.fields().iter().map(|field| field.path.as_str());
-    if sort.fields().is_empty() || paths.any(by_element) {
+    if sort.fields().is_empty() || sort.is_by_distance() || paths.any(by_element) {
         return None;
     }
     let is_fixed =

@@ -7,7 +7,7 @@ use super::bits::BitTest;
 use super::pattern::Pattern;
 use super::schema::Schema;
 use super::types::TypeSet;
-use crate::aggregate::{Expression, FieldSet, Variables};
+use crate::aggregate::{Expression, FieldSet, NearMetadata, Variables};
 use crate::error::{Error, Result};
 use crate::geo;
 use bson::raw::RawBsonRef;
@@ -214,6 +214,15 @@ pub struct Nearest {
     pub path: Path,
     /// What is asked of it.
     pub near: Arc<geo::Near>,
+}
+
+impl Nearest {
+    /// What is known of a document beside its fields; `None` when it has no place to measure to.
+    pub fn metadata(&self, document: &RawDocument) -> Option<NearMetadata> {
+        let measured = self.near.measure(document, self.path.parts())?;
+        let distance = self.near.reported(measured.distance);
+        Some(NearMetadata::new(distance, measured.location))
+    }
 }
 
 impl Filter {

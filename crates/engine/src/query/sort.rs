@@ -5,11 +5,13 @@
 //! descends; fields below one array are taken from the same element (`SortKeyGenerator` of
 //! MongoDB 6.0, which sorts by the best of the keys an index would hold).
 
+use super::filter::Nearest;
 use super::parse::elements;
 use super::text::{document_text, element};
-use crate::error::{Error, Result};
+use crate::aggregate::MetadataScope;
+use crate::error::{Code, Error, Result};
 use bson::raw::RawBsonRef;
-use bson::{RawArray, RawDocument, RawDocumentBuf};
+use bson::{RawArray, RawDocument, RawDocumentBuf, rawdoc};
 use meridian_value::field;
 use meridian_value::key::{self, Direction, TypeBits};
 use meridian_value::number::Number;
@@ -23,6 +25,8 @@ const FIELDS_MAX: usize = 32;
 pub struct Sort {
     fields: Vec<SortField>,
     natural: Option<Direction>,
+    /// What a `find` measures distances by.
+    nearest: Option<Nearest>,
 }
 
 /// One path of a sort order.
@@ -32,6 +36,8 @@ pub struct SortField {
     pub path: Path,
     /// Which way.
     pub direction: Direction,
+    /// Whether it is the distance that orders (`$meta`), farthest first; the path is just a name then.
+    pub by_distance: bool,
 }
 
 impl Sort {
@@ -39,7 +45,7 @@ impl Sort {
     ///
     /// # Errors
     /// 15974 and 15975 for what is no direction, 13103 past 32 fields, the errors of field
-    /// paths, and `NotImplemented` for `$meta`.
+    /// paths, and those of `$meta`, which is refused here.
     ///
     /// ```
     /// use meridian_engine::query::Sort;
@@ -48,10 +54,19 @@ impl Sort {
     /// assert!(sort.key(&two).unwrap() < sort.key(&one).unwrap());
     /// ```
     pub fn parse(order: &RawDocument) -> Result<Self> {
+        Self::parse_with(order, MetadataScope::Refused)
+    }
+
+    /// Parses the sort document of a query that has this metadata.
+    ///
+    /// # Errors
+    /// As [`Sort::parse`]; 40218 where `$meta` asks for what the query does not have.
+    pub fn parse_with(order: &RawDocument, metadata: MetadataScope) -> Result<Self> {
         let entries = elements(order)?;
         let mut sort = Self {
             fields: Vec::with_capacity(entries.len()),
             natural: None,
+            nearest: None,
         };
         for (name, value) in &entries {
             if *name == "$natural" {
@@ -64,11 +79,18 @@ impl Sort {
                 sort.natural = Some(natural_direction(*value)?);
                 return Ok(sort);
             }
-            let direction = direction(name, *value)?;
-            super::projection::check_field_path(name)?;
+            let by_distance = matches!(value, RawBsonRef::Document(_));
+            let direction = match value {
+                RawBsonRef::Document(operand) => meta(operand, metadata)?,
+                _ => direction(name, *value)?,
+            };
+            if !by_distance {
+                super::projection::check_field_path(name)?;
+            }
             sort.fields.push(SortField {
                 path: Path::parse(name),
                 direction,
+                by_distance,
             });
         }
         if sort.fields.len() > FIELDS_MAX {
@@ -85,6 +107,18 @@ impl Sort {
     /// The direction of `{ $natural: 1 }`.
     pub fn natural(&self) -> Option<Direction> {
         self.natural
+    }
+
+    /// Whether the distance has a say.
+    pub fn is_by_distance(&self) -> bool {
+        self.fields.iter().any(|field| field.by_distance)
+    }
+
+    /// The same order, told by a `$near` how far documents are.
+    #[must_use]
+    pub fn measured_by(mut self, nearest: Option<&Nearest>) -> Self {
+        self.nearest = nearest.filter(|_| self.is_by_distance()).cloned();
+        self
     }
 
     /// Whether no order is asked for.
@@ -106,7 +140,12 @@ impl Sort {
             document.append(bson::raw::cstr!("$natural"), sign(direction));
         }
         for field in &self.fields {
-            super::append(&mut document, field.path.as_str(), sign(field.direction));
+            let name = field.path.as_str();
+            if field.by_distance {
+                super::append(&mut document, name, rawdoc! { "$meta": "geoNearDistance" });
+            } else {
+                super::append(&mut document, name, sign(field.direction));
+            }
         }
         document
     }
@@ -116,42 +155,45 @@ impl Sort {
     /// # Errors
     /// `BadValue` when two paths lead through different arrays.
     pub fn key(&self, document: &RawDocument) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(16 * self.fields.len());
-        self.append_key(document, &mut bytes)?;
-        Ok(bytes)
+        let measured = self.nearest.as_ref().and_then(|Nearest { path, near }| {
+            let measured = near.measure(document, path.parts())?;
+            Some(measured.distance)
+        });
+        self.key_at(document, measured)
     }
 
-    /// Appends the bytes that order a document.
+    /// The bytes that order a document at a distance.
     ///
     /// # Errors
     /// As [`Sort::key`].
-    pub fn append_key(&self, document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
-        let start = out.len();
+    pub fn key_at(&self, document: &RawDocument, distance: Option<f64>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(16 * self.fields.len());
         let mut types = TypeBits::new();
+        let distance = distance.map_or(RawBsonRef::Null, RawBsonRef::Double);
         for field in &self.fields {
-            match scalar(document, &field.path) {
-                Some(value) => key::encode(value, field.direction, out, &mut types),
-                None => {
-                    out.truncate(start);
-                    return self.append_array_key(document, out);
-                }
+            let value = if field.by_distance {
+                Some(distance)
+            } else {
+                scalar(document, &field.path)
+            };
+            match value {
+                Some(value) => key::encode(value, field.direction, &mut bytes, &mut types),
+                None => return self.array_key(document, distance),
             }
             types.clear();
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// The least of the keys that the arrays on the way give rise to.
-    fn append_array_key(&self, document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
-        let slots = self
-            .fields
-            .iter()
-            .map(|field| Slot::Open(document, field.path.parts()))
-            .collect();
+    fn array_key(&self, document: &RawDocument, distance: RawBsonRef<'_>) -> Result<Vec<u8>> {
+        let slots = self.fields.iter().map(|field| match field.by_distance {
+            true => Slot::Value(distance),
+            false => Slot::Open(document, field.path.parts()),
+        });
         let mut best: Option<Vec<u8>> = None;
-        self.expand(slots, &mut best)?;
-        out.extend_from_slice(&best.expect("an expansion ends in at least one key"));
-        Ok(())
+        self.expand(slots.collect(), &mut best)?;
+        Ok(best.expect("an expansion ends in at least one key"))
     }
 
     fn expand(&self, mut slots: Vec<Slot<'_>>, best: &mut Option<Vec<u8>>) -> Result<()> {
@@ -317,9 +359,6 @@ fn scalar<'a>(document: &'a RawDocument, path: &Path) -> Option<RawBsonRef<'a>> 
 }
 
 fn direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
-    if let RawBsonRef::Document(document) = value {
-        return Err(meta(document));
-    }
     let Some(number) = Number::from_raw(value) else {
         return Err(Error::location(
             15974,
@@ -339,19 +378,28 @@ fn direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
     }
 }
 
-fn meta(operand: &RawDocument) -> Error {
-    match operand.get("$meta") {
-        Ok(Some(RawBsonRef::String(kind @ ("textScore" | "randVal" | "searchScore")))) => {
-            Error::not_implemented(format!("sort by {{ $meta: \"{kind}\" }}"))
-        }
-        Ok(Some(other)) => Error::location(
-            31138,
-            format!("Illegal $meta sort: {}", element("$meta", other)),
-        ),
-        _ => Error::location(
+/// The direction of `{$meta: "geoNearDistance"}`, the only metadata that orders.
+fn meta(operand: &RawDocument, metadata: MetadataScope) -> Result<Direction> {
+    let Ok(Some(part)) = operand.get("$meta") else {
+        return Err(Error::location(
             17312,
             "$meta is the only expression supported by $sort right now",
-        ),
+        ));
+    };
+    if operand.iter().count() > 1 {
+        return Err(Error::new(
+            Code::FailedToParse,
+            "Cannot have additional keys in a $meta sort specification",
+        ));
+    }
+    match part {
+        RawBsonRef::String("geoNearDistance" | "textScore" | "randVal" | "searchScore") => {
+            metadata.part(part).map(|_| Direction::Descending)
+        }
+        other => Err(Error::location(
+            31138,
+            format!("Illegal $meta sort: {}", element("$meta", other)),
+        )),
     }
 }
 
@@ -372,7 +420,6 @@ fn natural_direction(value: RawBsonRef<'_>) -> Result<Direction> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bson::rawdoc;
 
     fn sorted(order: RawDocumentBuf, documents: Vec<RawDocumentBuf>) -> Vec<i32> {
         let sort = Sort::parse(&order).unwrap();

@@ -23,6 +23,11 @@ impl Node {
                 "Builtin variable '$$CLUSTER_TIME' is not available",
             )),
             Node::Random => Ok(Value::double(rand::random())),
+            Node::Metadata(part) => {
+                let variables = context.variables;
+                let near = variables.near();
+                Ok(near.map_or(Value::Missing, |near| Value::Raw(near.value(*part))))
+            }
             Node::Object(fields) => object(fields, context),
             Node::Array(items) => array(items, context),
             Node::Call {

@@ -7,8 +7,8 @@
 //! a table of name, arity and function; operators that must not evaluate all of their
 //! arguments are nodes of their own (`control`).
 //!
-//! Deliberately absent: `$function`, `$accumulator` (JavaScript), `$meta`; they answer
-//! with an error that names them.
+//! Deliberately absent: `$function` and `$accumulator` (JavaScript); they answer with an
+//! error that names them.
 
 mod arithmetic;
 mod array;
@@ -37,15 +37,18 @@ pub(crate) use node::{Comparison, Context, Node, prefetch};
 pub use parse::{VariableScope, parse_field_path};
 
 use super::dependencies::FieldSet;
+use super::metadata::NearMetadata;
 use super::value::{Value, corrupt};
 use crate::error::{Error, Result};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use std::sync::Arc;
 
-/// What expressions see besides the document: the time the command began (`$$NOW`).
-/// Variables of the command's `let` are part of the parsed expression.
+/// What expressions see besides the document: the time the command began (`$$NOW`), and
+/// what a nearest-first search knows of the document (`$meta`). Variables of the command's `let` are part of the parsed expression.
 #[derive(Debug, Clone)]
 pub struct Variables {
     now: bson::DateTime,
+    near: Option<Arc<NearMetadata>>,
 }
 
 impl Default for Variables {
@@ -57,12 +60,25 @@ impl Default for Variables {
 impl Variables {
     /// Variables with this `$$NOW`.
     pub fn new(now: bson::DateTime) -> Self {
-        Self { now }
+        Self { now, near: None }
     }
 
     /// The value of `$$NOW`.
     pub fn now(&self) -> bson::DateTime {
         self.now
+    }
+
+    /// The same for a document with this metadata.
+    pub fn with_near(&self, near: Option<Arc<NearMetadata>>) -> Self {
+        Self {
+            now: self.now,
+            near,
+        }
+    }
+
+    /// The document's metadata, if a nearest-first search found it.
+    pub fn near(&self) -> Option<&Arc<NearMetadata>> {
+        self.near.as_ref()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::table::{Named, Operator};
 use super::{Value, Variables, corrupt, date_math, regex};
 use crate::aggregate::dependencies::FieldSet;
+use crate::aggregate::metadata::MetadataPart;
 use crate::aggregate::value::raw_value;
 use crate::error::Result;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -128,6 +129,8 @@ pub enum Node {
     ClusterTime,
     /// `$rand`.
     Random,
+    /// `$meta`; missing where a document has none.
+    Metadata(MetadataPart),
     /// A document whose fields are expressions.
     Object(Box<[(Box<str>, Node)]>),
     /// An array whose items are expressions.
@@ -225,7 +228,8 @@ impl Node {
             | Node::Root
             | Node::Now
             | Node::ClusterTime
-            | Node::Random => {}
+            | Node::Random
+            | Node::Metadata(_) => {}
             Node::Object(fields) => fields.iter().for_each(|(_, node)| visit(node)),
             Node::Array(nodes) | Node::And(nodes) | Node::Or(nodes) | Node::IfNull(nodes) => {
                 nodes.iter().for_each(visit);

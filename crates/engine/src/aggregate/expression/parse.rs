@@ -3,16 +3,19 @@
 use super::node::{Constant, Context, Node};
 use super::table::{self, Arity, Entry, Named, Operator};
 use super::{Value, Variables, date_math, folding_error, regex};
+use crate::aggregate::metadata::MetadataScope;
 use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
 use crate::query::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// The variables an expression may name besides the built-in ones: those of the
-/// command's `let`, whose values are known when the expression is parsed.
+/// command's `let`, whose values are known when the expression is parsed. And whether it may
+/// ask for metadata (`$meta`).
 #[derive(Debug, Clone, Default)]
 pub struct VariableScope {
     constants: Vec<(String, Constant)>,
+    metadata: MetadataScope,
 }
 
 impl VariableScope {
@@ -47,6 +50,19 @@ impl VariableScope {
         Ok(self)
     }
 
+    /// The scope where there is this metadata.
+    pub fn with_metadata(&self, metadata: MetadataScope) -> Self {
+        Self {
+            constants: self.constants.clone(),
+            metadata,
+        }
+    }
+
+    /// What `$meta` may ask for.
+    pub fn metadata(&self) -> MetadataScope {
+        self.metadata
+    }
+
     fn find(&self, name: &str) -> Option<&Constant> {
         self.constants
             .iter()
@@ -70,6 +86,11 @@ impl<'s> Parser<'s> {
             scope,
             names: Vec::new(),
         }
+    }
+
+    /// What `$meta` may ask for.
+    pub fn metadata(&self) -> MetadataScope {
+        self.scope.metadata()
     }
 
     /// Any expression.
@@ -293,7 +314,7 @@ fn fold(node: Node) -> Result<Node> {
     if !known
         || matches!(
             node,
-            Node::Random | Node::Now | Node::ClusterTime | Node::Root
+            Node::Random | Node::Metadata(_) | Node::Now | Node::ClusterTime | Node::Root
         )
     {
         return Ok(node);

@@ -15,6 +15,11 @@ pub fn literal(_: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node>
     Node::known(&Value::Raw(raw))
 }
 
+/// `$meta`.
+pub fn metadata(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+    parser.metadata().part(raw).map(Node::Metadata)
+}
+
 /// `$rand`.
 pub fn random(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let empty = match raw {

@@ -122,9 +122,8 @@ pub fn find(name: &str) -> Option<Entry> {
     entries.get(name).copied()
 }
 
-const ABSENT: [&str; 5] = [
+const ABSENT: [&str; 4] = [
     "$function",
-    "$meta",
     "$toHashedIndexKey",
     "$_internalJsEmit",
     "$_testApiVersion",
@@ -134,6 +133,7 @@ const SPECIAL: &[(&str, SpecialParser)] = &[
     ("$literal", special::literal),
     ("$const", special::literal),
     ("$rand", special::random),
+    ("$meta", special::metadata),
     ("$eq", special::comparison),
     ("$ne", special::comparison),
     ("$lt", special::comparison),

@@ -8,6 +8,7 @@ use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::field;
+use std::sync::Arc;
 
 /// What everything below one document shares.
 #[derive(Clone, Copy)]
@@ -27,11 +28,20 @@ impl Projection {
     /// # Errors
     /// 51246 and 51247 when a positional projection finds no element, and what expressions raise.
     pub fn apply(&self, document: &RawDocument, position: Option<usize>) -> Result<RawDocumentBuf> {
+        let measured;
+        let variables = match &self.nearest {
+            None => &self.variables,
+            Some(nearest) => {
+                let near = nearest.metadata(document).map(Arc::new);
+                measured = self.variables.with_near(near);
+                &measured
+            }
+        };
         let source = Source {
             rest: self.rest,
             slices: true,
             document,
-            variables: &self.variables,
+            variables,
         };
         let projected = self.tree.apply(document, &source)?.finish();
         match &self.positional {
@@ -74,6 +84,10 @@ impl Tree {
     ) -> Result<()> {
         for (name, action) in &self.fields {
             match action {
+                // Where fields are kept, what is computed has taken the place of its namesake.
+                Action::Compute(_)
+                    if source.rest == Rest::Keep
+                        && field::find(document, name.as_bytes()).is_some() => {}
                 Action::Compute(expression) => {
                     let value = expression.evaluate_raw(source.document, source.variables)?;
                     if let Some(value) = value {
@@ -166,6 +180,12 @@ impl Action {
             (Self::FirstMatch(predicate), value) if source.rest == Rest::Keep => {
                 if let Some(found) = first_match(predicate, value) {
                     out.append(&name_of(entry), RawBson::Array(found));
+                }
+            }
+            (Self::Compute(expression), _) if source.rest == Rest::Keep => {
+                let value = expression.evaluate_raw(source.document, source.variables)?;
+                if let Some(value) = value {
+                    out.append(&name_of(entry), value);
                 }
             }
             (Self::Drop | Self::Compute(_) | Self::FirstMatch(_), _) => {}

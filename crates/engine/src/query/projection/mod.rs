@@ -3,12 +3,12 @@
 //! In: a projection document, parsed once, and where it is positional (`a.$`) the filter's array
 //! position for each document. Out: the projected document, built in one pass: what is kept is
 //! copied as it stands, computed fields follow at the end in the order of the projection.
-//! `$meta` is refused by name.
+//! `$meta` is told what a `$near` measures.
 
 mod apply;
 mod parse;
 
-use super::filter::Predicate;
+use super::filter::{Nearest, Predicate};
 use crate::aggregate::{Expression, FieldSet, Variables};
 use meridian_value::path::Path;
 
@@ -21,6 +21,8 @@ pub struct Projection {
     rest: Rest,
     positional: Option<Path>,
     variables: Variables,
+    /// What `$meta` is measured by.
+    nearest: Option<Nearest>,
 }
 
 /// What becomes of fields that the projection does not name.
@@ -62,6 +64,13 @@ impl Projection {
         self.positional.is_some()
     }
 
+    /// The same projection, told by a `$near` what its `$meta`s are.
+    #[must_use]
+    pub fn measured_by(mut self, nearest: Option<Nearest>) -> Self {
+        self.nearest = nearest;
+        self
+    }
+
     /// Whether fields that are not named are dropped.
     pub fn is_inclusion(&self) -> bool {
         self.rest == Rest::Drop
@@ -71,6 +80,9 @@ impl Projection {
     /// is found by the filter, so a positional projection reads the document.
     pub fn needs(&self) -> FieldSet {
         let mut needed = FieldSet::none();
+        if let Some(nearest) = &self.nearest {
+            needed.add(nearest.path.as_str());
+        }
         match self.rest {
             Rest::Drop if !self.is_positional() => self.tree.add_needs("", &mut needed),
             _ => needed.add_all(),

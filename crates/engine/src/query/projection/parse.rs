@@ -19,8 +19,7 @@ impl Projection {
     ///
     /// # Errors
     /// MongoDB's codes for mixed inclusion and exclusion (31253, 31254), colliding paths (31249,
-    /// 31250), misplaced positional operators (31276, 31394, 31395) and bad operands;
-    /// `NotImplemented` for `$meta`.
+    /// 31250), misplaced positional operators (31276, 31394, 31395) and bad operands.
     ///
     /// ```
     /// use meridian_engine::query::Projection;
@@ -182,7 +181,7 @@ impl Parser<'_> {
         match *first {
             "$slice" => self.slice(name, path, document, *operand),
             "$elemMatch" => self.first_match(path, document, *operand),
-            "$meta" => Err(meta(*operand)),
+            "$meta" => self.metadata(path, document),
             _ => self.expression(name, path, document),
         }
     }
@@ -191,6 +190,12 @@ impl Parser<'_> {
         let value = RawBsonRef::Document(document);
         self.set_mode_for_expression(name, value)?;
         let expression = Expression::parse(value, self.scope).map_err(unknown_expression)?;
+        self.insert(path, Action::Compute(Box::new(expression)))
+    }
+
+    /// Metadata goes with an inclusion and with an exclusion.
+    fn metadata(&mut self, path: &str, document: &RawDocument) -> Result<()> {
+        let expression = Expression::parse(RawBsonRef::Document(document), self.scope)?;
         self.insert(path, Action::Compute(Box::new(expression)))
     }
 
@@ -321,6 +326,7 @@ impl Parser<'_> {
             rest,
             positional: self.positional.as_deref().map(Path::parse),
             variables: Variables::default(),
+            nearest: None,
         })
     }
 }
@@ -424,30 +430,6 @@ fn without_folding_prefix(mut error: Error) -> Error {
         error.message = own.to_owned();
     }
     error
-}
-
-fn meta(operand: RawBsonRef<'_>) -> Error {
-    const KNOWN: [&str; 10] = [
-        "geoNearDistance",
-        "geoNearPoint",
-        "indexKey",
-        "randVal",
-        "recordId",
-        "searchHighlights",
-        "searchScore",
-        "sortKey",
-        "textScore",
-        "timeseriesBucketMinTime",
-    ];
-    match operand {
-        RawBsonRef::String(kind) if KNOWN.contains(&kind) => {
-            Error::not_implemented(format!("projection {{ $meta: \"{kind}\" }}"))
-        }
-        RawBsonRef::String(kind) => {
-            Error::location(17308, format!("Unsupported argument to $meta: {kind}"))
-        }
-        _ => Error::location(17307, "$meta only supports string arguments"),
-    }
 }
 
 /// Refuses what is no path of field names.
