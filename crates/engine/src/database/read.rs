@@ -251,8 +251,8 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
         let projection = Projection::parse_with(shape, Some(&filter), &scope)?;
-        let measures = nearest.clone().filter(|_| mentions_metadata(shape));
-        Ok::<_, Error>(projection.measured_by(measures))
+        let measures = nearest.as_ref().filter(|_| mentions_metadata(shape));
+        Ok::<_, Error>(projection.measured_by(measures.cloned()))
     };
     let projection = request.projection.filter(|shape| !shape.is_empty());
     let projection = projection.map(parse_projection).transpose()?;

@@ -336,9 +336,11 @@ impl Parser<'_> {
             "$bitsAnySet" => Predicate::Bits(BitTest::parse(BitMask::AnySet, field, value)?),
             "$bitsAnyClear" => Predicate::Bits(BitTest::parse(BitMask::AnyClear, field, value)?),
             "$geoWithin" | "$within" => {
+                stands_alone(siblings)?;
                 Predicate::GeoWithin(Arc::new(geo::Region::parse_within(value)?))
             }
             "$geoIntersects" => {
+                stands_alone(siblings)?;
                 Predicate::GeoIntersects(Arc::new(geo::Region::parse_intersects(value)?))
             }
             _ if is_near(name) => {
@@ -457,6 +459,17 @@ fn folding_error(mut error: Error) -> Error {
         error.message = format!("Failed to optimize expression :: caused by :: {own}");
     }
     error
+}
+
+/// Refuses other operators beside that of an area.
+fn stands_alone(siblings: &RawDocument) -> Result<()> {
+    match elements(siblings)?.get(1) {
+        None => Ok(()),
+        Some((name, value)) => Err(Error::bad_value(format!(
+            "can't parse extra field: {}",
+            element(name, *value)
+        ))),
+    }
 }
 
 fn is_near(name: &str) -> bool {
