@@ -6,6 +6,7 @@ through on all three, and that their reports hold what they promise.
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from harness.servers import MERIDIAN
@@ -168,6 +169,42 @@ def test_taxi_prints_each_published_system(taxi):
     assert header.split()[1:] == ["M2A", "M2B", "M2C", "M3C", "PgC", "PyC", "M2D", "M3D", "PgD", "PyD"]
 
 
+# Synthetic trips in the schema of the city's yellow taxis of 2023, written by the tests of the reader
+# (crates/bench/src/suites/taxi/records/tests.rs).
+RECORDS = Path(__file__).parent / "yellow_tripdata.parquet"
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    return Run(
+        tmp_path_factory.mktemp("records"), "taxi",
+        "--parquet", RECORDS, "--limit", 40, "--runs", 1, "--cold-runs", 1,
+    )
+
+
+def test_taxi_runs_on_published_records(records):
+    records.check_common()
+    assert len(records.columns) == 7
+    for name, column in records.columns.items():
+        assert column["answers_checked"] == 5 + len(SAMPLED), name
+        for question in SAMPLED:
+            assert records.samples(name, "Queries", f"{question}, warm"), (name, question)
+    parameters = dict(records.report["parameters"])
+    assert parameters["trips"] == "400"
+    assert parameters["asked for"] == (
+        "week 2023-02-06 to 2023-02-12, February 2023, first half 2023-01-01 to 2023-02-14, medallion 9Y64"
+    )
+
+
+def test_taxi_says_what_published_records_lack(records):
+    for words in (
+        "the city's records in yellow_tripdata.parquet", "medallions are not in the files: they were drawn by the seed",
+        "not in the files, and left out: hack_license, pickup_longitude, pickup_latitude",
+    ):
+        assert any(words in remark for remark in records.report["remarks"]), words
+        assert words in records.table
+
+
 ENTITIES = 2000
 CASES = ("query", "creation", "creation and update")
 SETTINGS = ("none", "compound")
@@ -289,7 +326,8 @@ def test_restaurants_ramps_until_there_are_enough_workers(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["taxi", "--parquet", "trips.parquet"], "--parquet is not implemented"),
+        (["taxi", "--parquet", "none.parquet"], "none.parquet"),
+        (["taxi", "--parquet", __file__], "test_suites.py: not a Parquet file that can be read"),
         (["taxi", "--layout", "D"], "invalid value 'D'"),
         (["entities", "--indexes", "all"], "invalid value 'all'"),
         (["entities", "--seconds", "0"], "a number of seconds"),

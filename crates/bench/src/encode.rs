@@ -67,6 +67,11 @@ pub fn copy_field(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
+/// Appends an empty field of a binary COPY.
+pub fn copy_null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&(-1i32).to_be_bytes());
+}
+
 /// A time as PostgreSQL's `timestamptz` has it in binary.
 pub fn postgres_time(unix_ms: i64) -> [u8; 8] {
     ((unix_ms - POSTGRES_EPOCH_MS) * 1000).to_be_bytes()

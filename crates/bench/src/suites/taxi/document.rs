@@ -6,8 +6,8 @@ use anyhow::Context;
 use bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocumentBuf, doc, rawdoc};
 
 use super::layout::{self, Layout};
-use super::questions::{Question, Returned};
-use super::trip::{MEDALLION_ASKED, Trip, medallion_name};
+use super::questions::{Question, Returned, Wanted};
+use super::trip::{Trip, name};
 use super::{Plan, Store};
 use crate::client::{Client, check_ok, command_message};
 use crate::load::{self, Load, ahead, insert_messages};
@@ -34,8 +34,8 @@ impl Store for DocumentServer {
     fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
         self.command(DATABASE, doc! { "create": COLLECTION })?;
         match layout {
-            Layout::A | Layout::B => insert(self, plan, layout, plan.trips.in_time_order()),
-            Layout::C => insert(self, plan, layout, plan.trips.shuffled()),
+            Layout::A | Layout::B => insert(self, plan, layout, plan.trips.in_order()),
+            Layout::C => insert(self, plan, layout, plan.trips.shuffled()?),
         }
     }
 
@@ -55,17 +55,29 @@ impl Store for DocumentServer {
         Ok(())
     }
 
-    fn count(&mut self, question: Question, layout: Layout) -> anyhow::Result<u64> {
-        let query = filter(question, layout);
+    fn count(&mut self, question: &Question, layout: Layout) -> anyhow::Result<u64> {
+        let query = filter(question.wanted, layout);
         let reply = self.command(DATABASE, doc! { "count": COLLECTION, "query": query })?;
         number(&reply, "n").context("the count has no number")
     }
 
-    fn ways(&self, question: Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
+    fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
         let commands = match layout {
-            Layout::A => vec![("$match and $sample", sample(question, plan.limit))],
-            Layout::B => sorted(question, layout, plan.limit, "random", &by_random(question)),
-            Layout::C => sorted(question, layout, plan.limit, "_id", &by_id(question)),
+            Layout::A => vec![("$match and $sample", sample(question.wanted, plan.limit))],
+            Layout::B => sorted(
+                question.wanted,
+                layout,
+                plan.limit,
+                "random",
+                &by_random(question.wanted),
+            ),
+            Layout::C => sorted(
+                question.wanted,
+                layout,
+                plan.limit,
+                "_id",
+                &by_id(question.wanted),
+            ),
         };
         commands
             .into_iter()
@@ -130,7 +142,7 @@ fn insert(
         layout::DOCUMENT_BYTES,
         move |(position, trip), out| layout::bson(trip, *position, layout, out),
     );
-    let total = plan.trips.total.into();
+    let total = plan.trips.total().into();
     let what = format!("{}: load", layout.letter());
     load::insert(server, ahead(batches), total, &what, load::unwatched)
 }
@@ -147,7 +159,7 @@ fn index_keys(layout: Layout) -> Vec<Document> {
     }
 }
 
-fn filter(question: Question, layout: Layout) -> Document {
+fn filter(wanted: Wanted, layout: Layout) -> Document {
     let time = |unix_ms: i64| {
         if layout.has_dates() {
             Bson::from(DateTime::from_millis(unix_ms))
@@ -155,20 +167,17 @@ fn filter(question: Question, layout: Layout) -> Document {
             Bson::from(unix_ms)
         }
     };
-    match (question.range(), question) {
-        (Some((low, high)), _) => {
-            doc! { "pickup_datetime": { "$gte": time(low), "$lt": time(high) } }
+    match wanted {
+        Wanted::Time(from, until) => {
+            doc! { "pickup_datetime": { "$gte": time(from), "$lt": time(until) } }
         }
-        (None, Question::Medallion) => {
-            let name = medallion_name(MEDALLION_ASKED);
-            doc! { "medallion": String::from_utf8_lossy(&name).into_owned() }
-        }
-        (None, _) => doc! {},
+        Wanted::Medallion(name) => doc! { "medallion": name.as_str() },
+        Wanted::Everything => doc! {},
     }
 }
 
-fn sample(question: Question, limit: u32) -> Document {
-    let filter = filter(question, Layout::A);
+fn sample(wanted: Wanted, limit: u32) -> Document {
+    let filter = filter(wanted, Layout::A);
     let mut pipeline = vec![doc! { "$sample": { "size": i64::from(limit) } }];
     if !filter.is_empty() {
         pipeline.insert(0, doc! { "$match": filter });
@@ -180,36 +189,36 @@ fn sample(question: Question, limit: u32) -> Document {
 /// to the server.
 type Hints = Vec<(&'static str, Option<Document>)>;
 
-fn by_random(question: Question) -> Hints {
+fn by_random(wanted: Wanted) -> Hints {
     let own = ("the server's choice", None);
     let walk = ("walking the index on random", Some(doc! { "random": 1 }));
     let range = (
         "sorting the range's entries by random",
         Some(doc! { "pickup_datetime": 1, "random": 1 }),
     );
-    match question {
-        Question::Medallion => vec![own],
-        Question::Entire => vec![walk],
-        _ => vec![own, range, walk],
+    match wanted {
+        Wanted::Medallion(_) => vec![own],
+        Wanted::Everything => vec![walk],
+        Wanted::Time(..) => vec![own, range, walk],
     }
 }
 
-fn by_id(question: Question) -> Hints {
+fn by_id(wanted: Wanted) -> Hints {
     let own = ("the server's choice", None);
     let walk = ("walking _id", Some(doc! { "_id": 1 }));
     let range = (
         "sorting the range by _id",
         Some(doc! { "pickup_datetime": 1 }),
     );
-    match question {
-        Question::Medallion => vec![own],
-        Question::Entire => vec![walk],
-        _ => vec![own, range, walk],
+    match wanted {
+        Wanted::Medallion(_) => vec![own],
+        Wanted::Everything => vec![walk],
+        Wanted::Time(..) => vec![own, range, walk],
     }
 }
 
 fn sorted(
-    question: Question,
+    wanted: Wanted,
     layout: Layout,
     limit: u32,
     by: &str,
@@ -218,7 +227,7 @@ fn sorted(
     let way = |(name, hint): &(&'static str, Option<Document>)| {
         let mut find = doc! {
             "find": COLLECTION,
-            "filter": filter(question, layout),
+            "filter": filter(wanted, layout),
             "sort": { by: 1 },
             "limit": i64::from(limit),
             "batchSize": limit,
@@ -266,6 +275,6 @@ fn look_at(trip: RawBsonRef<'_>) -> anyhow::Result<Returned> {
     Ok(Returned {
         id: u128::from_be_bytes(id),
         pickup_ms,
-        medallion_asked: trip.get_str("medallion")?.as_bytes() == medallion_name(MEDALLION_ASKED),
+        medallion: name(trip.get_str("medallion")?)?,
     })
 }

@@ -5,9 +5,10 @@
 //! sort by; C is B in shuffled order, so that the order of `_id` is random.
 //! Meridian's own is A: it samples an index range by rank and needs no such help.
 
-use super::trip::{Trip, medallion_name};
+use super::trip::{FIELDS, KnownField, Trip, Value};
 use crate::encode::{
-    copy_field, copy_row, document, double, int32, int64, object_id, postgres_time, string,
+    copy_field, copy_null, copy_row, document, double, int32, int64, object_id, postgres_time,
+    string,
 };
 
 /// A layout.
@@ -48,12 +49,9 @@ pub const ROW_BYTES: usize = 210;
 
 /// Appends the trip as a document whose `_id` is the `position`-th of the load.
 pub fn bson(trip: &Trip, position: u32, layout: Layout, out: &mut Vec<u8>) {
-    let medallion = medallion_name(trip.medallion);
-    let medallion = std::str::from_utf8(&medallion).expect("names are letters and digits");
     document(out, |out| {
         object_id(position, out);
-        string(b"\x02medallion\0", medallion, out);
-        string(b"\x02hack_license\0", &trip.hack_license.to_string(), out);
+        string(b"\x02medallion\0", &trip.medallion, out);
         if layout.has_dates() {
             int64(b"\x09pickup_datetime\0", trip.pickup_ms, out);
             int64(b"\x09dropoff_datetime\0", trip.dropoff_ms, out);
@@ -61,44 +59,43 @@ pub fn bson(trip: &Trip, position: u32, layout: Layout, out: &mut Vec<u8>) {
             int64(b"\x12pickup_datetime\0", trip.pickup_ms, out);
             int64(b"\x12dropoff_datetime\0", trip.dropoff_ms, out);
         }
-        int32(b"\x10passenger_count\0", trip.passengers, out);
-        int32(b"\x10trip_time\0", trip.seconds, out);
-        double(b"\x01trip_distance\0", trip.miles, out);
-        double(b"\x01pickup_longitude\0", trip.pickup.0, out);
-        double(b"\x01pickup_latitude\0", trip.pickup.1, out);
-        double(b"\x01dropoff_longitude\0", trip.dropoff.0, out);
-        double(b"\x01dropoff_latitude\0", trip.dropoff.1, out);
-        double(b"\x01fare\0", trip.fare, out);
-        double(b"\x01surcharge\0", trip.surcharge, out);
-        double(b"\x01tip\0", trip.tip, out);
-        double(b"\x01tolls\0", trip.tolls, out);
-        double(b"\x01total\0", trip.total(), out);
+        for field in &FIELDS {
+            match (field.of)(trip) {
+                Some(Value::Integer(value)) => int32(field.head, value, out),
+                Some(Value::Number(value)) => double(field.head, value, out),
+                Some(Value::Name(value)) => string(field.head, &value, out),
+                None => {}
+            }
+        }
         if !layout.has_dates() {
             double(b"\x01random\0", trip.random, out);
         }
     });
 }
 
-/// The columns of a table, as SQL declares them.
-pub fn columns(layout: Layout) -> String {
-    let (time, random) = if layout.has_dates() {
-        ("timestamptz", "")
+/// The columns of a table of trips with these fields, as SQL declares them.
+pub fn columns(layout: Layout, fields: &[KnownField]) -> String {
+    let time = if layout.has_dates() {
+        "timestamptz"
     } else {
-        ("bigint", ", random double precision NOT NULL")
+        "bigint"
     };
-    format!(
-        "(id integer NOT NULL, medallion text COLLATE \"C\" NOT NULL, hack_license text NOT NULL, \
-         pickup_datetime {time} NOT NULL, dropoff_datetime {time} NOT NULL, passenger_count integer NOT NULL, \
-         trip_time integer NOT NULL, trip_distance double precision NOT NULL, \
-         pickup_longitude double precision NOT NULL, pickup_latitude double precision NOT NULL, \
-         dropoff_longitude double precision NOT NULL, dropoff_latitude double precision NOT NULL, \
-         fare double precision NOT NULL, surcharge double precision NOT NULL, tip double precision NOT NULL, \
-         tolls double precision NOT NULL, total double precision NOT NULL{random})"
-    )
+    let mut columns = format!(
+        "(id integer NOT NULL, medallion text COLLATE \"C\" NOT NULL, \
+         pickup_datetime {time} NOT NULL, dropoff_datetime {time} NOT NULL"
+    );
+    for KnownField { field, optional } in fields {
+        let null = if *optional { "" } else { " NOT NULL" };
+        columns += &format!(", {} {}{null}", field.name(), field.sql);
+    }
+    if !layout.has_dates() {
+        columns += ", random double precision NOT NULL";
+    }
+    columns + ")"
 }
 
-/// Appends the trip as a row whose id is its `position` in the load.
-pub fn row(trip: &Trip, position: u32, layout: Layout, out: &mut Vec<u8>) {
+/// Appends the trip as a row of such a table whose id is its `position` in the load.
+pub fn row(trip: &Trip, position: u32, layout: Layout, fields: &[KnownField], out: &mut Vec<u8>) {
     let time = |unix_ms: i64| {
         if layout.has_dates() {
             postgres_time(unix_ms)
@@ -106,28 +103,19 @@ pub fn row(trip: &Trip, position: u32, layout: Layout, out: &mut Vec<u8>) {
             unix_ms.to_be_bytes()
         }
     };
-    copy_row(if layout.has_dates() { 17 } else { 18 }, out);
+    let random = u16::from(!layout.has_dates());
+    copy_row(4 + fields.len() as u16 + random, out);
     copy_field(&position.to_be_bytes(), out);
-    copy_field(&medallion_name(trip.medallion), out);
-    copy_field(trip.hack_license.to_string().as_bytes(), out);
+    copy_field(trip.medallion.as_bytes(), out);
     copy_field(&time(trip.pickup_ms), out);
     copy_field(&time(trip.dropoff_ms), out);
-    copy_field(&trip.passengers.to_be_bytes(), out);
-    copy_field(&trip.seconds.to_be_bytes(), out);
-    let numbers = [
-        trip.miles,
-        trip.pickup.0,
-        trip.pickup.1,
-        trip.dropoff.0,
-        trip.dropoff.1,
-        trip.fare,
-        trip.surcharge,
-        trip.tip,
-        trip.tolls,
-        trip.total(),
-    ];
-    for number in numbers {
-        copy_field(&number.to_be_bytes(), out);
+    for KnownField { field, .. } in fields {
+        match (field.of)(trip) {
+            Some(Value::Integer(value)) => copy_field(&value.to_be_bytes(), out),
+            Some(Value::Number(value)) => copy_field(&value.to_be_bytes(), out),
+            Some(Value::Name(value)) => copy_field(value.as_bytes(), out),
+            None => copy_null(out),
+        }
     }
     if !layout.has_dates() {
         copy_field(&trip.random.to_be_bytes(), out);
@@ -137,11 +125,12 @@ pub fn row(trip: &Trip, position: u32, layout: Layout, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suites::taxi::trip::Trips;
+    use crate::suites::taxi::trips::Trips;
 
     #[test]
     fn layouts_differ_in_their_times_and_the_random_number() {
-        let trip = Trips::new(10, 1).trip(3);
+        let trips = Trips::generated(10, 1);
+        let trip = trips.in_order().nth(3).expect("a trip");
         for layout in Layout::ALL {
             let mut bytes = Vec::new();
             bson(&trip, 3, layout, &mut bytes);
@@ -157,7 +146,7 @@ mod tests {
             let expected = if layout == Layout::A { 17 } else { 18 };
             assert_eq!(document.iter().count(), expected);
             let mut bytes = Vec::new();
-            row(&trip, 3, layout, &mut bytes);
+            row(&trip, 3, layout, &trips.known_fields(), &mut bytes);
             assert_eq!(bytes[1], expected as u8);
             assert!(bytes.len() < ROW_BYTES, "{}", bytes.len());
         }

@@ -1,6 +1,6 @@
 //! The evaluation on PostgreSQL through its ordinary driver, as an expert there would do it.
 //!
-//! Trips are rows with typed, non-null columns, loaded by one binary COPY. A
+//! Trips are rows with typed columns, null only where some trip lacks a field, loaded by one binary COPY. A
 //! shuffled table (C) is random in the order in which it lies on disk, so a
 //! bitmap or sequential scan with a limit is a random sample.
 
@@ -8,10 +8,11 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use postgres::Row;
 
 use super::layout::{self, Layout};
-use super::questions::{Question, Returned};
-use super::trip::{MEDALLION_ASKED, Trip, medallion_name};
+use super::questions::{Question, Returned, Wanted};
+use super::trip::{KnownField, Trip, name};
 use super::{Plan, Store};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
@@ -56,12 +57,12 @@ impl Store for PostgresServer {
     fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
         let create = format!(
             "CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} {}",
-            layout::columns(layout)
+            layout::columns(layout, &plan.fields)
         );
         self.client.batch_execute(&create)?;
         match layout {
-            Layout::A | Layout::B => copy(self, plan, layout, plan.trips.in_time_order()),
-            Layout::C => copy(self, plan, layout, plan.trips.shuffled()),
+            Layout::A | Layout::B => copy(self, plan, layout, plan.trips.in_order()),
+            Layout::C => copy(self, plan, layout, plan.trips.shuffled()?),
         }
     }
 
@@ -77,31 +78,31 @@ impl Store for PostgresServer {
         Ok(())
     }
 
-    fn count(&mut self, question: Question, layout: Layout) -> anyhow::Result<u64> {
+    fn count(&mut self, question: &Question, layout: Layout) -> anyhow::Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM {TABLE} {}",
-            condition(question, layout)
+            condition(question.wanted, layout)
         );
         let count: i64 = self.client.query_one(&sql, &[])?.get(0);
         u64::try_from(count).context("a count is not negative")
     }
 
-    fn ways(&self, question: Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
-        let condition = condition(question, layout);
+    fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
+        let condition = condition(question.wanted, layout);
         let limit = plan.limit;
         let select = |rest: &str| format!("SELECT * FROM {TABLE} {rest} LIMIT {limit}");
         let at_random = select(&format!("{condition} ORDER BY random()"));
         let by_random = select(&format!("{condition} ORDER BY random"));
         let as_it_lies = select(&condition);
-        let matches = plan.answers.to(question).matches;
+        let matches = question.matches;
         let wanted = f64::from(limit);
         let expected = wanted * OVERSAMPLING + SURE * wanted.sqrt();
         let percent = 100.0 * expected / matches.max(1) as f64;
         let table_sample = select(&format!(
             "TABLESAMPLE BERNOULLI ({percent}) ORDER BY random()"
         ));
-        let ways = match (layout, question) {
-            (Layout::A, Question::Entire) if percent < 50.0 => vec![
+        let ways = match (layout, question.wanted) {
+            (Layout::A, Wanted::Everything) if percent < 50.0 => vec![
                 ("ORDER BY random()", OWN, at_random),
                 ("TABLESAMPLE BERNOULLI", OWN, table_sample),
             ],
@@ -113,7 +114,7 @@ impl Store for PostgresServer {
                     at_random,
                 ),
             ],
-            (Layout::B, Question::Medallion) => vec![("the planner's choice", OWN, by_random)],
+            (Layout::B, Wanted::Medallion(_)) => vec![("the planner's choice", OWN, by_random)],
             (Layout::B, _) => vec![
                 (
                     "ORDER BY random, the planner's choice",
@@ -122,8 +123,8 @@ impl Store for PostgresServer {
                 ),
                 ("walking the index on random", WALK_RANDOM, by_random),
             ],
-            (Layout::C, Question::Medallion) => vec![("the planner's choice", OWN, as_it_lies)],
-            (Layout::C, Question::Entire) => {
+            (Layout::C, Wanted::Medallion(_)) => vec![("the planner's choice", OWN, as_it_lies)],
+            (Layout::C, Wanted::Everything) => {
                 vec![("scanning as the table lies", SEQUENTIAL, as_it_lies)]
             }
             (Layout::C, _) => vec![
@@ -154,19 +155,18 @@ impl Store for PostgresServer {
             "pickup_datetime"
         };
         let sql = format!(
-            "SELECT id, {pickup_ms}, medallion = '{}' FROM ({}) trips",
-            asked(),
+            "SELECT id, {pickup_ms}, medallion FROM ({}) trips",
             way.select
         );
         let rows = self.client.query(&sql, &[])?;
-        Ok(rows
-            .iter()
-            .map(|row| Returned {
+        let returned = |row: &Row| {
+            Ok(Returned {
                 id: u128::from(row.get::<_, i32>(0).unsigned_abs()),
                 pickup_ms: row.get(1),
-                medallion_asked: row.get(2),
+                medallion: name(row.get(2))?,
             })
-            .collect())
+        };
+        rows.iter().map(returned).collect()
     }
 
     fn restart(&mut self, between: &mut dyn FnMut()) -> anyhow::Result<bool> {
@@ -194,20 +194,17 @@ fn copy(
     trips: impl Iterator<Item = Trip> + Send + 'static,
 ) -> anyhow::Result<Load> {
     let numbered = (0u32..).zip(trips);
+    let fields: Vec<KnownField> = plan.fields.clone();
     let pieces = copy_pieces(numbered, layout::ROW_BYTES, move |(position, trip), out| {
-        layout::row(trip, *position, layout, out)
+        layout::row(trip, *position, layout, &fields, out)
     });
     let statement = format!("COPY {TABLE} FROM STDIN (FORMAT binary)");
     let what = format!("{}: {}: load", server.name, layout.letter());
-    let total = plan.trips.total.into();
+    let total = plan.trips.total().into();
     load::copy_at_once(&mut server.client, &statement, ahead(pieces), total, &what)
 }
 
-fn asked() -> String {
-    String::from_utf8_lossy(&medallion_name(MEDALLION_ASKED)).into_owned()
-}
-
-fn condition(question: Question, layout: Layout) -> String {
+fn condition(wanted: Wanted, layout: Layout) -> String {
     let time = |unix_ms: i64| {
         if layout.has_dates() {
             format!("to_timestamp({unix_ms} / 1000.0)")
@@ -215,13 +212,15 @@ fn condition(question: Question, layout: Layout) -> String {
             unix_ms.to_string()
         }
     };
-    match (question.range(), question) {
-        (Some((low, high)), _) => format!(
+    match wanted {
+        Wanted::Time(from, until) => format!(
             "WHERE pickup_datetime >= {} AND pickup_datetime < {}",
-            time(low),
-            time(high)
+            time(from),
+            time(until)
         ),
-        (None, Question::Medallion) => format!("WHERE medallion = '{}'", asked()),
-        (None, _) => String::new(),
+        Wanted::Medallion(name) => {
+            format!("WHERE medallion = '{}'", name.replace('\'', "''"))
+        }
+        Wanted::Everything => String::new(),
     }
 }

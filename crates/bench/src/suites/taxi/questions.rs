@@ -4,115 +4,92 @@ use std::collections::HashSet;
 
 use anyhow::ensure;
 
-use super::demand::{DAY_MS, DAYS, YEAR_START_MS};
-use super::trip::{MEDALLION_ASKED, Trips};
+use super::period::{self, Period};
+use super::trip::Name;
 
 /// How far a sample may lie from what is expected, in standard deviations. A right one lies
 /// beyond once in 500 million times.
 const DEVIATIONS_MAX: f64 = 6.0;
 
-/// A question.
+/// Which trips a question asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// 4 to 10 February.
-    Week,
-    /// All of February.
-    February,
-    /// 1 January to 1 July; only counted.
-    Half,
-    /// All trips.
-    Entire,
-    /// The trips of one medallion.
-    Medallion,
+pub enum Wanted {
+    /// Those picked up from then, until before then, milliseconds since 1970.
+    Time(i64, i64),
+    /// All.
+    Everything,
+    /// Those of one medallion.
+    Medallion(Name),
+}
+
+impl Wanted {
+    fn holds(self, pickup_ms: i64, medallion: Name) -> bool {
+        match self {
+            Self::Time(from, until) => (from..until).contains(&pickup_ms),
+            Self::Everything => true,
+            Self::Medallion(asked) => medallion == asked,
+        }
+    }
+}
+
+/// A question with its right answer.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Its name in reports.
+    pub label: &'static str,
+    /// What it asks for.
+    pub wanted: Wanted,
+    /// Whether it is answered with trips too, not with a count alone.
+    pub sampled: bool,
+    /// Trips that match.
+    pub matches: u64,
+    /// Where about half of the matches lie before, milliseconds since 1970.
+    middle_ms: i64,
+    /// Matches that do.
+    early: u64,
 }
 
 impl Question {
-    /// Those that are answered with trips.
-    pub const SAMPLED: [Self; 4] = [Self::Week, Self::February, Self::Entire, Self::Medallion];
-    /// Those that are answered with a count.
-    pub const COUNTED: [Self; 5] = [
-        Self::Week,
-        Self::February,
-        Self::Half,
-        Self::Entire,
-        Self::Medallion,
-    ];
-
-    /// Its name in reports.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Week => "week",
-            Self::February => "February",
-            Self::Half => "half of the year",
-            Self::Entire => "entire",
-            Self::Medallion => "medallion",
-        }
-    }
-
-    /// The pick-up times asked for, milliseconds since 1970, the upper end excluded.
-    pub fn range(self) -> Option<(i64, i64)> {
-        let days =
-            |from: i64, to: i64| Some((YEAR_START_MS + from * DAY_MS, YEAR_START_MS + to * DAY_MS));
-        match self {
-            Self::Week => days(34, 41),
-            Self::February => days(31, 59),
-            Self::Half => days(0, 182),
-            Self::Entire | Self::Medallion => None,
-        }
-    }
-
-    /// Where about half of the matches lie before, milliseconds since 1970.
-    fn middle_ms(self) -> i64 {
-        let (low, high) = self
-            .range()
-            .unwrap_or((YEAR_START_MS, YEAR_START_MS + DAYS * DAY_MS));
-        i64::midpoint(low, high)
-    }
-
-    fn matches(self, pickup_ms: i64, medallion: u32) -> bool {
-        match (self, self.range()) {
-            (_, Some((low, high))) => (low..high).contains(&pickup_ms),
-            (Self::Medallion, None) => medallion == MEDALLION_ASKED,
-            (_, None) => true,
-        }
-    }
-}
-
-/// The right answer to one question.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Answer {
-    /// Trips that match.
-    pub matches: u64,
-    /// Those of them picked up in the first half of the time asked for.
-    pub first_half: u64,
-}
-
-/// The right answers, by brute force over the generator's trips.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers([Answer; 5]);
-
-impl Answers {
-    /// Works them out.
-    pub fn of(trips: &Trips) -> Self {
-        let mut answers = [Answer::default(); 5];
-        for number in 0..trips.total {
-            let (pickup_ms, medallion) = trips.keys(number);
-            for (question, answer) in Question::COUNTED.into_iter().zip(&mut answers) {
-                if question.matches(pickup_ms, medallion) {
-                    answer.matches += 1;
-                    answer.first_half += u64::from(pickup_ms < question.middle_ms());
+    /// The evaluation's questions, answered by brute force over the pick-up times and
+    /// medallions of all trips.
+    pub fn answered(
+        period: &Period,
+        medallion: Name,
+        trips: impl Iterator<Item = (i64, Name)>,
+    ) -> Vec<Self> {
+        let time = |(from, until): period::Range| Wanted::Time(from, until);
+        let question = |label, wanted, sampled| Self::new(label, wanted, sampled, period);
+        let mut questions = vec![
+            question("week", time(period.week), true),
+            question(period.month_asked.name(), time(period.month), true),
+            question("first half", time(period.first_half), false),
+            question("entire", Wanted::Everything, true),
+            question("medallion", Wanted::Medallion(medallion), true),
+        ];
+        for (pickup_ms, medallion) in trips {
+            for question in &mut questions {
+                if question.wanted.holds(pickup_ms, medallion) {
+                    question.matches += 1;
+                    question.early += u64::from(pickup_ms < question.middle_ms);
                 }
             }
         }
-        Self(answers)
+        questions
     }
 
-    /// The answer to one.
-    pub fn to(&self, question: Question) -> Answer {
-        let place = Question::COUNTED
-            .iter()
-            .position(|other| *other == question);
-        self.0[place.expect("all questions are counted")]
+    fn new(label: &'static str, wanted: Wanted, sampled: bool, period: &Period) -> Self {
+        let (from, until) = match wanted {
+            Wanted::Time(from, until) => (from, until),
+            Wanted::Everything | Wanted::Medallion(_) => period.all,
+        };
+        Self {
+            label,
+            wanted,
+            sampled,
+            matches: 0,
+            middle_ms: i64::midpoint(from, until),
+            early: 0,
+        }
     }
 }
 
@@ -123,8 +100,8 @@ pub struct Returned {
     pub id: u128,
     /// Milliseconds since 1970.
     pub pickup_ms: i64,
-    /// Whether it is the medallion that one question is about.
-    pub medallion_asked: bool,
+    /// Which taxi.
+    pub medallion: Name,
 }
 
 /// Checks that the trips returned are as many as there should be of at most `limit`, all
@@ -136,13 +113,12 @@ pub struct Returned {
 /// # Errors
 /// Which of these fails.
 pub fn check_sample(
-    question: Question,
-    answer: Answer,
+    question: &Question,
     limit: u64,
     returned: &[Returned],
 ) -> anyhow::Result<Option<String>> {
-    let label = question.label();
-    let expected = answer.matches.min(limit);
+    let label = question.label;
+    let expected = question.matches.min(limit);
     ensure!(
         returned.len() as u64 == expected,
         "{label}: {} trips returned, {expected} wanted",
@@ -154,27 +130,24 @@ pub fn check_sample(
         "{label}: {} trips were returned twice",
         returned.len() - different.len()
     );
-    let matches = |trip: &&Returned| match question.range() {
-        Some((low, high)) => (low..high).contains(&trip.pickup_ms),
-        None => question == Question::Entire || trip.medallion_asked,
-    };
+    let matches = |trip: &&Returned| question.wanted.holds(trip.pickup_ms, trip.medallion);
     let matching = returned.iter().filter(matches).count();
     ensure!(
         matching == returned.len(),
         "{label}: {} trips returned do not match",
         returned.len() - matching
     );
-    Ok((answer.matches > limit)
-        .then(|| uneven_spread(question, answer, returned))
+    Ok((question.matches > limit)
+        .then(|| uneven_spread(question, returned))
         .flatten())
 }
 
-fn uneven_spread(question: Question, answer: Answer, returned: &[Returned]) -> Option<String> {
+fn uneven_spread(question: &Question, returned: &[Returned]) -> Option<String> {
     let size = returned.len() as f64;
-    let share = answer.first_half as f64 / answer.matches as f64;
+    let share = question.early as f64 / question.matches as f64;
     let early = returned
         .iter()
-        .filter(|trip| trip.pickup_ms < question.middle_ms())
+        .filter(|trip| trip.pickup_ms < question.middle_ms)
         .count() as f64;
     let deviation = (size * share * (1.0 - share)).sqrt();
     ((early - size * share).abs() > DEVIATIONS_MAX * deviation).then(|| {
@@ -188,50 +161,54 @@ fn uneven_spread(question: Question, answer: Answer, returned: &[Returned]) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suites::taxi::trips::Trips;
 
-    fn returned(trips: &Trips, question: Question) -> Vec<Returned> {
-        let all = trips.in_time_order();
-        all.filter(|trip| question.matches(trip.pickup_ms, trip.medallion))
-            .map(|trip| Returned {
-                id: trip.number.into(),
+    fn questions(trips: &Trips) -> Vec<Question> {
+        let period = trips.period().expect("a year");
+        Question::answered(&period, trips.medallion_asked(), trips.keys())
+    }
+
+    fn returned(trips: &Trips, question: &Question) -> Vec<Returned> {
+        let all = (0..).zip(trips.in_order());
+        all.filter(|(_, trip)| question.wanted.holds(trip.pickup_ms, trip.medallion))
+            .map(|(id, trip)| Returned {
+                id,
                 pickup_ms: trip.pickup_ms,
-                medallion_asked: trip.medallion == MEDALLION_ASKED,
+                medallion: trip.medallion,
             })
             .collect()
     }
 
     #[test]
     fn the_whole_answer_is_a_sample_and_its_beginning_is_not() {
-        let trips = Trips::new(20_000, 1);
-        let answers = Answers::of(&trips);
-        for question in Question::SAMPLED {
-            let answer = answers.to(question);
-            let mut all = returned(&trips, question);
-            let uneven = check_sample(question, answer, u64::MAX, &all).expect("matches");
+        let trips = Trips::generated(20_000, 1);
+        for question in questions(&trips) {
+            let mut all = returned(&trips, &question);
+            assert_eq!(all.len() as u64, question.matches);
+            let uneven = check_sample(&question, u64::MAX, &all).expect("matches");
             assert_eq!(uneven, None);
-            if question == Question::Medallion {
+            if question.label == "medallion" {
                 continue;
             }
-            let limit = answer.matches / 4;
+            let limit = question.matches / 4;
             all.truncate(limit as usize);
-            let uneven = check_sample(question, answer, limit, &all).expect("matches");
+            let uneven = check_sample(&question, limit, &all).expect("matches");
             assert!(uneven.is_some(), "the first ones are no sample");
         }
     }
 
     #[test]
     fn repeated_missing_and_strange_trips_are_found() {
-        let trips = Trips::new(20_000, 1);
-        let answer = Answers::of(&trips).to(Question::Week);
-        let right = returned(&trips, Question::Week);
-        let fails =
-            |wrong: &[Returned]| check_sample(Question::Week, answer, u64::MAX, wrong).is_err();
+        let trips = Trips::generated(20_000, 1);
+        let week = &questions(&trips)[0];
+        let right = returned(&trips, week);
+        let fails = |wrong: &[Returned]| check_sample(week, u64::MAX, wrong).is_err();
         let mut repeated = right.clone();
         repeated[1] = repeated[0];
         assert!(fails(&repeated));
         assert!(fails(&right[1..]));
         let mut strange = right.clone();
-        strange[0].pickup_ms = YEAR_START_MS;
+        strange[0].pickup_ms = 0;
         assert!(fails(&strange));
     }
 }
