@@ -7,6 +7,7 @@ use bson::{Document, doc};
 
 use crate::progress;
 use crate::report::TargetReport;
+use crate::targets::Target;
 use crate::targets::document::{DocumentServer, number};
 use crate::targets::postgres::PostgresServer;
 

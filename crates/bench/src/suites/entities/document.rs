@@ -9,21 +9,10 @@ use super::generator::{CREATED_S, Entities, Entity, Key};
 use super::{Counted, Setting, Sizes, Store};
 use crate::client::{Client, check_ok};
 use crate::load::{ahead, insert, insert_messages, unwatched};
-use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
-use crate::targets::document::{DocumentServer, number, raw_number};
+use crate::targets::document::{DocumentServer, raw_number};
 
 impl Store for DocumentServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn fill(&mut self, entities: Entities, size: u32, setting: Setting) -> anyhow::Result<()> {
         self.drop_all()?;
         self.command(DATABASE, doc! { "create": COLLECTION })?;
@@ -63,17 +52,11 @@ impl Store for DocumentServer {
             Counted::All => doc! {},
             Counted::Modified => doc! { "modDate": { "$gt": CREATED_S } },
         };
-        let reply = self.command(DATABASE, doc! { "count": COLLECTION, "query": query })?;
-        number(&reply, "n").context("the count has no number")
-    }
-
-    fn observe(&self) -> Option<Observation> {
-        DocumentServer::observe(self)
+        self.count_documents(DATABASE, COLLECTION, query)
     }
 
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        self.command(DATABASE, doc! { "dropDatabase": 1 })?;
-        Ok(())
+        self.drop_database(DATABASE)
     }
 }
 

@@ -24,9 +24,9 @@ use self::drive::EntityClient;
 use self::generator::Entities;
 use crate::arguments::RunArgs;
 use crate::machine::Machine;
-use crate::report::{Report, TargetReport, grouped};
+use crate::report::{Report, grouped};
 use crate::size::ByteSize;
-use crate::targets::{Journal, LaunchOptions, Observation, Server, TargetName};
+use crate::targets::{Journal, LaunchOptions, Server, Target, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "Which index does a context broker need, and what does it cost?\n\n\
@@ -175,13 +175,7 @@ pub enum Counted {
 }
 
 /// A server with the entities' collection or table.
-pub trait Store {
-    /// An empty column with the server's name, version and settings.
-    ///
-    /// # Errors
-    /// The server's.
-    fn report(&mut self) -> anyhow::Result<TargetReport>;
-
+pub trait Store: Target {
     /// Makes the collection anew with the first `size` entities and a setting's indexes.
     ///
     /// # Errors
@@ -205,9 +199,6 @@ pub trait Store {
     /// # Errors
     /// The server's.
     fn count(&mut self, counted: Counted) -> anyhow::Result<u64>;
-
-    /// What the operating system says, when the server is ours.
-    fn observe(&self) -> Option<Observation>;
 
     /// Drops what a run made.
     ///

@@ -5,7 +5,7 @@
 //! which every type of entity has its own of, are `jsonb`. The primary key is a
 //! surrogate, so that the index settings differ as they do elsewhere.
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use postgres::{Client, Statement};
 
 use super::drive::EntityClient;
@@ -13,9 +13,7 @@ use super::encode;
 use super::generator::{CREATED_S, Entities, Entity, Key, UPDATED_ATTRIBUTE};
 use super::{Counted, Setting, Sizes, Store};
 use crate::load::{ahead, copy_at_once, copy_pieces};
-use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
 use crate::targets::postgres::PostgresServer;
 
 const SCHEMA: &str = "meridian_bench_entities";
@@ -32,15 +30,6 @@ const LOADED: &str = "id, type, service_path, attrs, cre_date, mod_date";
 const CONDITION: &str = "id = $1 AND type = $2 AND service_path = $3";
 
 impl Store for PostgresServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn fill(&mut self, entities: Entities, size: u32, setting: Setting) -> anyhow::Result<()> {
         self.drop_all()?;
         let create = format!("CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} {COLUMNS}");
@@ -71,18 +60,11 @@ impl Store for PostgresServer {
             Counted::All => String::new(),
             Counted::Modified => format!("WHERE mod_date > {CREATED_S}"),
         };
-        let sql = format!("SELECT count(*) FROM {TABLE} {condition}");
-        let count: i64 = self.client.query_one(&sql, &[])?.get(0);
-        u64::try_from(count).context("a count is not negative")
-    }
-
-    fn observe(&self) -> Option<Observation> {
-        PostgresServer::observe(self)
+        self.count_rows(TABLE, &condition)
     }
 
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
-        Ok(self.client.batch_execute(&drop)?)
+        self.drop_schema(SCHEMA)
     }
 }
 

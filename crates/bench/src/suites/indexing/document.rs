@@ -12,21 +12,13 @@ use crate::client::{Client, check_ok, command_message, reply_document};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::document::{DocumentServer, number, server_words};
-use crate::targets::{Journal, Observation};
+use crate::targets::Journal;
+use crate::targets::document::{DocumentServer, server_words};
 
 const DATABASE: &str = "meridian_bench_indexing";
 const COLLECTION: &str = "documents";
 
 impl Store for DocumentServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        Ok(TargetReport::new(
-            &self.name,
-            self.version()?,
-            self.settings.clone(),
-        ))
-    }
-
     fn create(&mut self, kind: Kind, _: Journal) -> anyhow::Result<Result<(), String>> {
         self.drop_all()?;
         self.command(DATABASE, doc! { "create": COLLECTION })?;
@@ -70,8 +62,7 @@ impl Store for DocumentServer {
                 doc! { "creation": { "$gte": DateTime::from_millis(low), "$lt": DateTime::from_millis(high) } }
             }
         };
-        let reply = self.command(DATABASE, doc! { "count": COLLECTION, "query": query })?;
-        number(&reply, "n").context("the count has no number")
+        self.count_documents(DATABASE, COLLECTION, query)
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
@@ -82,13 +73,8 @@ impl Store for DocumentServer {
         storage::of_collection(self, DATABASE, COLLECTION, report)
     }
 
-    fn observe(&self) -> Option<Observation> {
-        DocumentServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        self.command(DATABASE, doc! { "dropDatabase": 1 })?;
-        Ok(())
+        self.drop_database(DATABASE)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::measure::Repeats;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::{Journal, LaunchOptions, Observation, Server, TargetName};
+use crate::targets::{Journal, LaunchOptions, Server, Target, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "Secondary indexes that are written at random places, larger than the cache.\n\n\
@@ -175,13 +175,7 @@ impl Plan {
 }
 
 /// A server with the documents' collection or table.
-pub trait Store {
-    /// An empty column with the server's name, version and settings.
-    ///
-    /// # Errors
-    /// The server's.
-    fn report(&mut self) -> anyhow::Result<TargetReport>;
-
+pub trait Store: Target {
     /// Makes the empty collection with its indexes. The inner error is the server's refusal of
     /// the kind of index.
     ///
@@ -223,9 +217,6 @@ pub trait Store {
     /// # Errors
     /// The server's.
     fn storage(&mut self, report: &mut TargetReport) -> anyhow::Result<()>;
-
-    /// What the operating system says, when the server is ours.
-    fn observe(&self) -> Option<Observation>;
 
     /// Drops what a run made.
     ///

@@ -6,7 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use postgres::{Client, Statement};
 
 use super::answers::{PAGE, Range};
@@ -15,8 +14,8 @@ use super::{Kind, Plan, Store, encode};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
+use crate::targets::Journal;
 use crate::targets::postgres::PostgresServer;
-use crate::targets::{Journal, Observation};
 
 const SCHEMA: &str = "meridian_bench_indexing";
 const TABLE: &str = "meridian_bench_indexing.documents";
@@ -30,15 +29,6 @@ const COLUMNS: &str = "(
 const FIELDS: [&str; 3] = ["name", "origin", "creation"];
 
 impl Store for PostgresServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn create(&mut self, kind: Kind, journal: Journal) -> anyhow::Result<Result<(), String>> {
         self.drop_all()?;
         let logged = match journal {
@@ -97,9 +87,7 @@ impl Store for PostgresServer {
                 "creation >= to_timestamp({low} / 1000.0) AND creation < to_timestamp({high} / 1000.0)"
             ),
         };
-        let sql = format!("SELECT count(*) FROM {TABLE} WHERE {condition}");
-        let count: i64 = self.client.query_one(&sql, &[])?.get(0);
-        u64::try_from(count).context("a count is not negative")
+        self.count_rows(TABLE, &format!("WHERE {condition}"))
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
@@ -110,13 +98,8 @@ impl Store for PostgresServer {
         storage::of_table(self, TABLE, report)
     }
 
-    fn observe(&self) -> Option<Observation> {
-        PostgresServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
-        Ok(self.client.batch_execute(&drop)?)
+        self.drop_schema(SCHEMA)
     }
 }
 

@@ -9,7 +9,6 @@ use super::{Plan, Store, encode};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
 use crate::targets::document::{DocumentServer, server_words};
 
 /// The database.
@@ -19,15 +18,6 @@ pub const COLLECTION: &str = "restaurants";
 const FILTERED: [&str; 4] = ["Cuisine", "Rating", "Pricing", "Outside_area"];
 
 impl Store for DocumentServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn load(&mut self, plan: &Plan) -> anyhow::Result<Load> {
         self.command(DATABASE, doc! { "create": COLLECTION })?;
         let body = rawdoc! { "insert": COLLECTION, "ordered": true, "$db": DATABASE };
@@ -61,17 +51,8 @@ impl Store for DocumentServer {
         storage::of_collection(self, DATABASE, COLLECTION, report)
     }
 
-    fn processor_seconds(&self) -> Option<f64> {
-        DocumentServer::processor_seconds(self)
-    }
-
-    fn observe(&self) -> Option<Observation> {
-        DocumentServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        self.command(DATABASE, doc! { "dropDatabase": 1 })?;
-        Ok(())
+        self.drop_database(DATABASE)
     }
 }
 

@@ -43,7 +43,7 @@ use crate::machine::Machine;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::{Journal, LaunchOptions, Observation, Server, TargetName};
+use crate::targets::{Journal, LaunchOptions, Server, Target, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "The most requests a second for the nearest restaurants, with ever more workers.\n\n\
@@ -235,13 +235,7 @@ impl Plan {
 }
 
 /// A server with the restaurants' collection or table.
-pub trait Store {
-    /// An empty column with the server's name, version and settings.
-    ///
-    /// # Errors
-    /// The server's.
-    fn report(&mut self) -> anyhow::Result<TargetReport>;
-
+pub trait Store: Target {
     /// Makes the empty collection and loads all restaurants, without indexes.
     ///
     /// # Errors
@@ -265,12 +259,6 @@ pub trait Store {
     /// # Errors
     /// The server's.
     fn storage(&mut self, report: &mut TargetReport) -> anyhow::Result<()>;
-
-    /// Processor seconds that the server has spent, when it is ours.
-    fn processor_seconds(&self) -> Option<f64>;
-
-    /// What the operating system says, when the server is ours.
-    fn observe(&self) -> Option<Observation>;
 
     /// Drops what a run made.
     ///

@@ -11,7 +11,6 @@ use super::{Plan, Store, encode};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
 use crate::targets::postgres::PostgresServer;
 
 const SCHEMA: &str = "meridian_bench_restaurants";
@@ -23,15 +22,6 @@ const COLUMNS: &str = "id int4 NOT NULL, name text NOT NULL, city text NOT NULL,
 pub const SETTINGS: [&str; 1] = ["SET plan_cache_mode = force_generic_plan"];
 
 impl Store for PostgresServer {
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn load(&mut self, plan: &Plan) -> anyhow::Result<Load> {
         let create = format!("CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} ({COLUMNS})");
         self.client.batch_execute(&create)?;
@@ -70,17 +60,8 @@ impl Store for PostgresServer {
         storage::of_table(self, TABLE, report)
     }
 
-    fn processor_seconds(&self) -> Option<f64> {
-        PostgresServer::processor_seconds(self)
-    }
-
-    fn observe(&self) -> Option<Observation> {
-        PostgresServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
-        Ok(self.client.batch_execute(&drop)?)
+        self.drop_schema(SCHEMA)
     }
 }
 

@@ -13,8 +13,7 @@ use crate::client::{Client, check_ok, command_message};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
-use crate::targets::document::{DocumentServer, number};
+use crate::targets::document::DocumentServer;
 
 const DATABASE: &str = "meridian_bench_taxi";
 const COLLECTION: &str = "trips";
@@ -22,14 +21,6 @@ const COLLECTION: &str = "trips";
 impl Store for DocumentServer {
     /// The first command of a cursor.
     type Way = RawDocumentBuf;
-
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        Ok(TargetReport::new(
-            &self.name,
-            self.version()?,
-            self.settings.clone(),
-        ))
-    }
 
     fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
         self.command(DATABASE, doc! { "create": COLLECTION })?;
@@ -57,8 +48,7 @@ impl Store for DocumentServer {
 
     fn count(&mut self, question: &Question, layout: Layout) -> anyhow::Result<u64> {
         let query = filter(question.wanted, layout);
-        let reply = self.command(DATABASE, doc! { "count": COLLECTION, "query": query })?;
-        number(&reply, "n").context("the count has no number")
+        self.count_documents(DATABASE, COLLECTION, query)
     }
 
     fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
@@ -118,13 +108,8 @@ impl Store for DocumentServer {
         storage::of_collection(self, DATABASE, COLLECTION, report)
     }
 
-    fn observe(&self) -> Option<Observation> {
-        DocumentServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        self.command(DATABASE, doc! { "dropDatabase": 1 })?;
-        Ok(())
+        self.drop_database(DATABASE)
     }
 }
 

@@ -40,7 +40,7 @@ use crate::measure::Repeats;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
 use crate::size::ByteSize;
-use crate::targets::{Journal, Observation, Server, TargetName};
+use crate::targets::{Journal, Server, Target, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "A year of New York's taxi trips, explored in a browser that shows a random sample.\n\n\
@@ -163,15 +163,9 @@ fn trips(args: &TaxiArgs) -> anyhow::Result<Trips> {
 }
 
 /// A server with the trips' collection or table in one layout.
-pub trait Store {
+pub trait Store: Target {
     /// A way to ask a question.
     type Way;
-
-    /// An empty column with the server's name, version and settings.
-    ///
-    /// # Errors
-    /// The server's.
-    fn report(&mut self) -> anyhow::Result<TargetReport>;
 
     /// Makes the empty collection and loads all trips, without indexes.
     ///
@@ -217,9 +211,6 @@ pub trait Store {
     /// # Errors
     /// The server's.
     fn storage(&mut self, report: &mut TargetReport) -> anyhow::Result<()>;
-
-    /// What the operating system says, when the server is ours.
-    fn observe(&self) -> Option<Observation>;
 
     /// Drops what a run made.
     ///

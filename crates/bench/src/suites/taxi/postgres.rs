@@ -7,7 +7,6 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use postgres::Row;
 
 use super::layout::{self, Layout};
@@ -17,7 +16,6 @@ use super::{Plan, Store};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
-use crate::targets::Observation;
 use crate::targets::postgres::PostgresServer;
 
 const SCHEMA: &str = "meridian_bench_taxi";
@@ -45,15 +43,6 @@ const SEQUENTIAL: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SE
 impl Store for PostgresServer {
     type Way = Way;
 
-    fn report(&mut self) -> anyhow::Result<TargetReport> {
-        let version = self.version()?;
-        Ok(TargetReport::new(
-            &self.name,
-            version,
-            self.settings.clone(),
-        ))
-    }
-
     fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
         let create = format!(
             "CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} {}",
@@ -79,12 +68,7 @@ impl Store for PostgresServer {
     }
 
     fn count(&mut self, question: &Question, layout: Layout) -> anyhow::Result<u64> {
-        let sql = format!(
-            "SELECT count(*) FROM {TABLE} {}",
-            condition(question.wanted, layout)
-        );
-        let count: i64 = self.client.query_one(&sql, &[])?.get(0);
-        u64::try_from(count).context("a count is not negative")
+        self.count_rows(TABLE, &condition(question.wanted, layout))
     }
 
     fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
@@ -177,13 +161,8 @@ impl Store for PostgresServer {
         storage::of_table(self, TABLE, report)
     }
 
-    fn observe(&self) -> Option<Observation> {
-        PostgresServer::observe(self)
-    }
-
     fn drop_all(&mut self) -> anyhow::Result<()> {
-        let drop = format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE");
-        Ok(self.client.batch_execute(&drop)?)
+        self.drop_schema(SCHEMA)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bson::{doc, rawdoc};
+use bson::rawdoc;
 
 use super::dataset::Dataset;
 use super::document::{areas, counts, create_with_indexes, memory, pages, roll_ups};
@@ -42,7 +42,7 @@ pub fn demonstrate(
     };
     let plan = Plan::new(dataset, RUNS, false);
     let mut target = TargetReport::new(&server.name, server.version()?, server.settings.clone());
-    server.command(DATABASE, doc! { "dropDatabase": 1 })?;
+    server.drop_database(DATABASE)?;
     create_with_indexes(server, DATABASE, dataset.key)?;
     let encoded = dataset.messages(&rawdoc! { "insert": EVENTS, "ordered": true, "$db": DATABASE });
     writeln!(

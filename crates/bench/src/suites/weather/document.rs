@@ -18,6 +18,7 @@ use crate::process::own_processor_seconds;
 use crate::progress;
 use crate::report::TargetReport;
 use crate::storage;
+use crate::targets::Target;
 use crate::targets::document::{DocumentServer, number};
 
 /// The database that a run makes and drops.
@@ -59,8 +60,7 @@ fn measure(server: &DocumentServer, plan: &Plan, report: &mut TargetReport) -> a
 /// # Errors
 /// The server's.
 pub fn drop_database(server: &DocumentServer) -> anyhow::Result<()> {
-    server.command(DATABASE, doc! { "dropDatabase": 1 })?;
-    Ok(())
+    server.drop_database(DATABASE)
 }
 
 fn drop_events(server: &DocumentServer) -> anyhow::Result<()> {
@@ -221,8 +221,7 @@ fn count_command(
     database: &str,
     filter: &Document,
 ) -> anyhow::Result<u64> {
-    let reply = server.command(database, doc! { "count": EVENTS, "query": filter })?;
-    number(&reply, "n").context("the count has no number")
+    server.count_documents(database, EVENTS, filter.clone())
 }
 
 pub(super) fn counts(
@@ -574,6 +573,5 @@ fn wait_for_sweep(
 }
 
 fn count_aged(server: &DocumentServer, filter: &Document) -> anyhow::Result<u64> {
-    let reply = server.command(DATABASE, doc! { "count": "aged", "query": filter })?;
-    number(&reply, "n").context("the count has no number")
+    server.count_documents(DATABASE, "aged", filter.clone())
 }

@@ -23,6 +23,7 @@ use crate::measure::{Measure, Spread, Unit, time_runs};
 use crate::progress;
 use crate::report::TargetReport;
 use crate::storage;
+use crate::targets::Target;
 use crate::targets::postgres::PostgresServer;
 
 const CREATE: &str = "CREATE TABLE events (
