@@ -125,6 +125,7 @@ pub fn row(trip: &Trip, position: u32, layout: Layout, fields: &[KnownField], ou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suites::taxi::trip::FieldCounts;
     use crate::suites::taxi::trips::Trips;
 
     #[test]
@@ -150,5 +151,38 @@ mod tests {
             assert_eq!(bytes[1], expected as u8);
             assert!(bytes.len() < ROW_BYTES, "{}", bytes.len());
         }
+    }
+
+    #[test]
+    fn what_a_trip_lacks_is_left_out_of_documents_and_null_in_rows() {
+        let trips = Trips::generated(10, 1);
+        let whole = trips.in_order().next().expect("a trip");
+        let trip = Trip {
+            passengers: None,
+            pickup: None,
+            ..whole
+        };
+        let mut bytes = Vec::new();
+        bson(&trip, 0, Layout::A, &mut bytes);
+        let document = bson::RawDocument::from_bytes(&bytes).expect("a document");
+        for field in ["passenger_count", "pickup_longitude", "pickup_latitude"] {
+            assert_eq!(document.get(field).expect("valid"), None, "{field}");
+        }
+        let fields = trips.known_fields();
+        let length = |trip: &Trip| {
+            let mut bytes = Vec::new();
+            row(trip, 0, Layout::A, &fields, &mut bytes);
+            assert_eq!(bytes[1], 17);
+            bytes.len()
+        };
+        assert_eq!(length(&trip), length(&whole) - 4 - 8 - 8);
+
+        let mut counts = FieldCounts::default();
+        counts.add(&whole);
+        counts.add(&trip);
+        let declared = columns(Layout::B, &counts.known(2));
+        assert!(declared.contains(", passenger_count integer, trip_time integer NOT NULL"));
+        assert!(declared.ends_with(", random double precision NOT NULL)"));
+        assert!(!declared.contains("zone"), "{declared}");
     }
 }

@@ -240,26 +240,19 @@ pub fn run(args: TaxiArgs) -> anyhow::Result<()> {
         machine: Machine::read(),
         parameters: parameters(&args, &plan)?,
         targets,
-        remarks: remarks(&plan)?,
+        remarks: REMARKS
+            .map(str::to_owned)
+            .into_iter()
+            .chain(plan.trips.remarks()?)
+            .collect(),
         published: published::PUBLISHED,
     })
 }
 
-fn remarks(plan: &Plan) -> anyhow::Result<Vec<String>> {
-    let month = plan.trips.period()?.month_asked;
-    let mut remarks = vec![
-        "warm: the data is in the server's cache or the operating system's".to_owned(),
-        "published figures are seconds; ours are milliseconds".to_owned(),
-    ];
-    remarks.extend(plan.trips.remarks());
-    if !month.is_february() {
-        let (name, year) = (month.name(), month.year);
-        remarks.push(format!(
-            "no February is in the files: {name} {year} stands in for it, and nothing was published about it"
-        ));
-    }
-    Ok(remarks)
-}
+const REMARKS: [&str; 2] = [
+    "warm: the data is in the server's cache or the operating system's",
+    "published figures are seconds; ours are milliseconds",
+];
 
 fn layouts(args: &TaxiArgs, target: &TargetName) -> Vec<Layout> {
     match target {

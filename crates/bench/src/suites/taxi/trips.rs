@@ -124,9 +124,12 @@ impl Trips {
     }
 
     /// What a reader of the report must know of them.
-    pub fn remarks(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// None, where there are trips.
+    pub fn remarks(&self) -> anyhow::Result<Vec<String>> {
         match self {
-            Self::Generated(_) => Vec::new(),
+            Self::Generated(_) => Ok(Vec::new()),
             Self::Recorded(records) => records.remarks(),
         }
     }

@@ -1,8 +1,8 @@
 //! The city's published trip records instead of generated trips.
 //!
-//! In: Parquet files of yellow and green taxis, of any year ([`record`] lists
+//! In: Parquet files of yellow and green taxis, of any year (`record` lists
 //! the columns). Out: the same trips every time, batch by batch, in the order of
-//! the files or shuffled ([`shuffle`]); neither holds them in memory. What the
+//! the files or shuffled (`shuffle`); neither holds them in memory. What the
 //! files have is taken as it is, and what they lack is left out. Only the
 //! medallions, which one question is about, are drawn by the seed where the
 //! files have none.
@@ -156,7 +156,10 @@ impl Records {
     }
 
     /// What a reader of the report must know of these trips.
-    pub fn remarks(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// None, as there are trips.
+    pub fn remarks(&self) -> anyhow::Result<Vec<String>> {
         let names: Vec<String> = self.files.iter().map(|file| file.name()).collect();
         let number = |count: u64| grouped(count as f64, 0);
         let mut remarks = vec![format!(
@@ -187,7 +190,15 @@ impl Records {
                 number(self.survey.timeless)
             ));
         }
-        remarks
+        let month = self.period()?.month_asked;
+        if !month.is_february() {
+            remarks.push(format!(
+                "no February is in the files: {} {} stands in for it, about which nothing was published",
+                month.name(),
+                month.year
+            ));
+        }
+        Ok(remarks)
     }
 
     /// Every chosen trip; `None` for one without its times.
