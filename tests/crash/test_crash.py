@@ -26,13 +26,20 @@ WRITER = pathlib.Path(__file__).parent / "writer.py"
 DATABASE, COLLECTION = "crash", "c"
 
 
+def compressed(**options):
+    return {"meridian": options}
+
+
 def indexes(client):
-    """Every kind of index, so that a commit touches many trees."""
-    collection = client[DATABASE][COLLECTION]
+    """Every kind of index, and several of compression, so that a commit touches many trees."""
+    collection = client[DATABASE].create_collection(
+        COLLECTION, storageEngine=compressed(compression="zstd", compressionLevel=5),
+        indexOptionDefaults={"storageEngine": compressed(compression="lz4")},
+    )  # fmt: skip
     collection.create_index("n")
     collection.create_index([("tags", 1), ("n", -1)])
-    collection.create_index("u", unique=True, sparse=True)
-    collection.create_index([("p", "2dsphere")])
+    collection.create_index("u", unique=True, sparse=True, storageEngine=compressed(compression="none"))
+    collection.create_index([("p", "2dsphere")], storageEngine=compressed(compression="zstd", compressionLevel=5))
     collection.create_index([("s", "hashed")])
     collection.create_index("n", name="part", partialFilterExpression={"n": {"$gt": 500}})
 
@@ -158,7 +165,7 @@ def build_indexes(uri):
         with pymongo.MongoClient(uri, directConnection=True, serverSelectionTimeoutMS=3000) as client:
             collection = client[DATABASE][COLLECTION]
             collection.create_index("n")
-            collection.create_index("tags")
+            collection.create_index("tags", storageEngine=compressed(compression="none"))
     except pymongo.errors.PyMongoError:
         pass
 
@@ -196,8 +203,10 @@ def test_kill_during_drops(tmp_path):
         for turn in range(5):
             database = server.client["drops"]
             for number in range(5):
+                if number % 2 == 0:
+                    database.create_collection(f"c{number}", storageEngine=compressed(compression=["none", "lz4", "zstd"][number // 2]))
                 database[f"c{number}"].insert_many([{"_id": i, "n": i} for i in range(500)])
-                database[f"c{number}"].create_index("n")
+                database[f"c{number}"].create_index("n", storageEngine=compressed(compression="lz4"))
             database.drop_collection("c0")
             database["c1"].drop_index("n_1")
             server.client.admin.command("renameCollection", "drops.c2", to=f"drops.renamed{turn}")

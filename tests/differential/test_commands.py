@@ -33,6 +33,14 @@ CASES = [
     Case("create_ttl_not_clustered", [{"create": "COLL", "expireAfterSeconds": 10}]),
     Case("create_capped_no_size", [{"create": "COLL", "capped": True}]),
     Case("create_unknown", [{"create": "COLL", "foo": 1}]),
+    *(Case(f"create_storage_engine_{name}", [{"create": "COLL", "storageEngine": value}, LIST]) for name, value in (
+        ("empty", {}), ("null", None), ("number", 5), ("text", "x"), ("no_document", {"rocks": 5}),
+    )),
+    Case("create_storage_engine_unknown", [{"create": "COLL", "storageEngine": {"rocks": {}}}, LIST], message_differs="ours says what may stand there"),
+    *(Case(f"create_index_defaults_{name}", [{"create": "COLL", "indexOptionDefaults": value}, LIST]) for name, value in (
+        ("empty", {}), ("null", None), ("number", 5), ("unknown", {"foo": 1}), ("engine_empty", {"storageEngine": {}}), ("engine_number", {"storageEngine": 5}),
+    )),
+    Case("create_index_defaults_engine_unknown", [{"create": "COLL", "indexOptionDefaults": {"storageEngine": {"rocks": {}}}}, LIST], message_differs="ours says what may stand there"),
     Case("create_bad_name", [{"create": "a$b"}]),
     Case("create_empty_name", [{"create": ""}]),
     Case("create_number", [{"create": 5}]),

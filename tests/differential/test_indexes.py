@@ -119,6 +119,8 @@ CREATIONS = {
     "too_many_fields": spec({f"f{i}": 1 for i in range(33)}),
     "not_object": 5,
     "storage_engine": spec({"a": 1}, storageEngine={}),
+    "storage_engine_null": spec({"a": 1}, storageEngine=None),
+    "storage_engine_no_document": spec({"a": 1}, storageEngine={"rocks": 5}),
     "min_max_ignored": spec({"a": 1}, min=1, max=2),
     "ns_field": spec({"a": 1}, ns="diff.x"),
 }

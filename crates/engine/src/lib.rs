@@ -30,4 +30,5 @@ pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
 pub use operation::Operation;
+pub use storage::{Algorithm, Compression};
 pub use write::{BuildPhase, BuildProgress, Durability, InsertOptions, InsertOutcome, WriteError};

@@ -62,9 +62,11 @@ fn insert(engine: &Engine, documents: &[RawDocumentBuf]) {
     }
 }
 
+/// Some are compressed in ways of their own.
 fn create_indexes(engine: &Engine) {
+    let lz4 = rawdoc! { "meridian": { "compression": "lz4" } };
     let specs = [
-        rawdoc! { "key": { "a": 1 }, "name": "a" },
+        rawdoc! { "key": { "a": 1 }, "name": "a", "storageEngine": lz4 },
         rawdoc! { "key": { "b": -1, "a": 1 }, "name": "ba" },
         rawdoc! { "key": { "place": "2dsphere" }, "name": "place" },
         rawdoc! { "key": { "b": 1, "place": "2dsphere" }, "name": "bplace" },

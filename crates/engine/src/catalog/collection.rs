@@ -5,16 +5,38 @@ use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
-use crate::storage::Family;
+use crate::storage::{Compression, Family, TREE_NUMBER_BITS};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// The 4-byte prefix of everything in one ordered tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The 4-byte prefix of everything in one ordered tree: how it is compressed, and its number (drawn in
+/// `storage::compression`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tree(pub u32);
 
 impl Tree {
+    /// Trees have a number below this.
+    pub const NUMBERS_END: u32 = 1 << TREE_NUMBER_BITS;
+
+    /// The tree with a number of its own, below [`Self::NUMBERS_END`].
+    pub fn new(number: u32, compression: Compression) -> Self {
+        assert!(number < Self::NUMBERS_END, "a tree's number has 27 bits");
+        Self((u32::from(compression.class()) << TREE_NUMBER_BITS) | number)
+    }
+
+    /// How it is compressed.
+    pub fn compression(self) -> Compression {
+        self.known_compression()
+            .expect("a tree is made with a compression, or checked when it is read")
+    }
+
+    /// How it is compressed; `None` for a prefix that [`Self::new`] cannot have made.
+    pub(super) fn known_compression(self) -> Option<Compression> {
+        let class = u8::try_from(self.0 >> TREE_NUMBER_BITS).ok()?;
+        Compression::of_class(class)
+    }
+
     /// The prefix as stored.
     pub fn prefix(self) -> [u8; 4] {
         self.0.to_be_bytes()

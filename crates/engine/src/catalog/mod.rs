@@ -14,6 +14,8 @@
 //! 'n', 'm'                         -> summaries, see `saved`
 //! ```
 //!
+//! A tree is its compression and its number ([`Tree`]); numbers are given out once.
+//!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
 mod changed;
@@ -33,7 +35,7 @@ pub use saved::SummariesAtStart;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
 use crate::namespace::Namespace;
-use crate::storage::{Batch, Family, Store};
+use crate::storage::{Batch, Compression, Family, Store};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,7 +154,7 @@ impl Catalog {
         }
         self.check_case(&namespace.database)?;
         let mut batch = self.store.batch();
-        let tree = self.allocate_tree(&mut batch);
+        let tree = self.allocate_tree(Family::Documents, options.compression, &mut batch)?;
         let collection = Arc::new(Collection::create(namespace.clone(), tree, options));
         persist::put_collection(&mut batch, &collection);
         self.store.write(batch)?;
@@ -266,12 +268,20 @@ impl Catalog {
         Ok(value)
     }
 
-    /// An index on a tree of its own, not yet part of a collection; the number is taken in `batch`.
+    /// An index on a tree of its own, not yet part of the collection that it is for; the number is taken
+    /// in `batch`.
     ///
     /// # Errors
-    /// What the key generator refuses.
-    pub fn new_index(&self, spec: IndexSpec, batch: &mut Batch) -> Result<Index> {
-        let tree = self.allocate_tree(batch);
+    /// What the key generator refuses; storage failures.
+    pub fn new_index(
+        &self,
+        collection: &Collection,
+        spec: IndexSpec,
+        batch: &mut Batch,
+    ) -> Result<Index> {
+        let default = collection.options.index_compression;
+        let compression = spec.compression.unwrap_or(default);
+        let tree = self.allocate_tree(Family::Indexes, compression, batch)?;
         Index::new(spec, tree)
     }
 
@@ -292,12 +302,28 @@ impl Catalog {
         }
     }
 
-    fn allocate_tree(&self, batch: &mut Batch) -> Tree {
+    fn allocate_tree(
+        &self,
+        family: Family,
+        compression: Compression,
+        batch: &mut Batch,
+    ) -> Result<Tree> {
+        self.store.add_compression(family, compression)?;
         let mut state = self.state.write();
-        let tree = Tree(state.next_tree);
+        if state.next_tree >= Tree::NUMBERS_END {
+            return Err(Error::new(
+                Code::InternalError,
+                format!(
+                    "all {} numbers of collections and indexes have been given out in the life of this data \
+                     directory; export its data and import it into a new one",
+                    Tree::NUMBERS_END
+                ),
+            ));
+        }
+        let tree = Tree::new(state.next_tree, compression);
         state.next_tree += 1;
         persist::put_next_tree(batch, state.next_tree);
-        tree
+        Ok(tree)
     }
 }
 

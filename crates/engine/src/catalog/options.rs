@@ -1,7 +1,9 @@
 //! The options of `create`, parsed and checked.
 
 use crate::error::{Code, Error, Result};
+use crate::index::storage_engine;
 use crate::query::Filter;
+use crate::storage::Compression;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::sync::Arc;
 
@@ -47,6 +49,10 @@ pub struct CollectionOptions {
     pub clustered_index: Option<RawDocumentBuf>,
     /// TTL of a clustered collection, in seconds of its `_id`.
     pub expire_after_seconds: Option<i64>,
+    /// How the documents are compressed.
+    pub compression: Compression,
+    /// How indexes are compressed that do not say it themselves.
+    pub index_compression: Compression,
     /// The options as `listCollections` shows them.
     pub original: RawDocumentBuf,
 }
@@ -78,6 +84,8 @@ struct Parts {
     action: Option<ValidationAction>,
     clustered_index: Option<RawDocumentBuf>,
     expire_after_seconds: Option<i64>,
+    compression: Option<Compression>,
+    index_compression: Option<Compression>,
 }
 
 impl Parts {
@@ -115,11 +123,22 @@ impl Parts {
                 return Ok(false);
             }
             "temp" | "autoIndexId" => return Ok(false),
+            "storageEngine" | "indexOptionDefaults" if value == RawBsonRef::Null => {
+                return Ok(false);
+            }
+            "storageEngine" => {
+                let engines = document(key, value)?;
+                self.compression = storage_engine::parse(engines)?;
+                return Ok(!engines.is_empty());
+            }
+            "indexOptionDefaults" => {
+                let defaults = document(key, value)?;
+                self.index_compression = index_defaults(defaults)?;
+                return Ok(!defaults.is_empty());
+            }
             "viewOn"
             | "pipeline"
             | "timeseries"
-            | "storageEngine"
-            | "indexOptionDefaults"
             | "changeStreamPreAndPostImages"
             | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
@@ -170,9 +189,27 @@ impl Parts {
             validator,
             clustered_index: self.clustered_index,
             expire_after_seconds: self.expire_after_seconds,
+            compression: self.compression.unwrap_or_default(),
+            index_compression: self.index_compression.unwrap_or_default(),
             original,
         })
     }
+}
+
+/// `indexOptionDefaults`, which knows one field.
+fn index_defaults(defaults: &RawDocument) -> Result<Option<Compression>> {
+    let mut compression = None;
+    for (key, value) in defaults.iter().flatten() {
+        let path = format!("indexOptionDefaults.{key}");
+        if key != "storageEngine" {
+            return Err(Error::location(
+                40415,
+                format!("BSON field 'create.{path}' is an unknown field."),
+            ));
+        }
+        compression = storage_engine::parse(document(&path, value)?)?;
+    }
+    Ok(compression)
 }
 
 fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {

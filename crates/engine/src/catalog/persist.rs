@@ -200,6 +200,7 @@ fn decode_tree(document: &RawDocument) -> Option<Tree> {
         .ok()
         .and_then(|number| u32::try_from(number).ok())
         .map(Tree)
+        .filter(|tree| tree.known_compression().is_some())
 }
 
 fn decode_totals(value: &[u8]) -> Option<(i64, i64)> {

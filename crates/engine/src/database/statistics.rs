@@ -4,7 +4,7 @@ use super::Engine;
 use crate::catalog::{Collection, SummaryFigures, Tree};
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
-use crate::storage::Family;
+use crate::storage::{Compression, Family};
 
 /// `collStats`.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,9 @@ pub struct CollectionStats {
     pub total_index_size: i64,
     /// Bytes on disk by index. `_id` has none of its own: documents lie in its order.
     pub index_sizes: Vec<(String, i64)>,
+    /// How documents and, by index, entries are compressed; `_id` as the documents. Empty when the
+    /// collection does not exist.
+    pub compression: Vec<(String, Compression)>,
     /// Mean bytes of BSON.
     pub average_object_size: i64,
     /// Whether the collection was created as clustered.
@@ -80,7 +83,15 @@ impl Engine {
                 self.tree_bytes(Family::Indexes, index.tree),
             )
         }));
+        let mut compression = vec![("_id_".to_owned(), collection.documents.compression())];
+        compression.extend(
+            collection
+                .indexes
+                .iter()
+                .map(|index| (index.spec.name.clone(), index.tree.compression())),
+        );
         Ok(CollectionStats {
+            compression,
             count,
             size,
             storage_size: self.storage_bytes(&collection),

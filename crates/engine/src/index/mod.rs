@@ -18,6 +18,7 @@ mod hash;
 mod sink;
 pub mod spec;
 mod sphere;
+pub mod storage_engine;
 pub mod summary;
 
 pub use collection::CollectionKeys;

@@ -1,7 +1,9 @@
 //! Entries in key order in, files in their final form out: what RocksDB takes over whole.
 
-use super::{Scratch, StoreError};
-use rocksdb::{Options, SstFileWriter};
+use super::families::ColumnFamily;
+use super::rocks::RocksStore;
+use super::{Family, Scratch, StoreError};
+use rocksdb::SstFileWriter;
 use std::path::PathBuf;
 
 /// A file is closed at about this size: what the library makes of the files of its lowest level.
@@ -10,24 +12,27 @@ const FILE_BYTES: u64 = 64 << 20;
 const ASK_BYTES: u64 = 4 << 20;
 
 /// Files that are being filled.
-pub(super) struct Files<'o> {
-    options: &'o Options,
+pub(super) struct Files<'s> {
+    store: &'s RocksStore,
+    family: Family,
     scratch: Scratch,
-    paths: Vec<PathBuf>,
-    open: Option<SstFileWriter<'o>>,
+    paths: Vec<(&'s ColumnFamily, Vec<PathBuf>)>,
+    open: Option<SstFileWriter<'s>>,
     unasked_bytes: u64,
 }
 
 /// Files that are full, in a directory that goes with this.
-pub(super) struct Finished {
-    pub paths: Vec<PathBuf>,
+pub(super) struct Finished<'s> {
+    /// By the column family that they are for.
+    pub paths: Vec<(&'s ColumnFamily, Vec<PathBuf>)>,
     _scratch: Scratch,
 }
 
-impl<'o> Files<'o> {
-    pub(super) fn new(options: &'o Options, scratch: Scratch) -> Self {
+impl<'s> Files<'s> {
+    pub(super) fn new(store: &'s RocksStore, family: Family, scratch: Scratch) -> Self {
         Self {
-            options,
+            store,
+            family,
             scratch,
             paths: Vec::new(),
             open: None,
@@ -36,13 +41,18 @@ impl<'o> Files<'o> {
     }
 
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let writer = match &mut self.open {
-            Some(writer) => writer,
-            closed => {
+        let family = self.store.family(self.family, key);
+        if !matches!(self.paths.last(), Some((last, _)) if last.id == family.id) {
+            self.close()?;
+            self.paths.push((family, Vec::new()));
+        }
+        let writer = match (&mut self.open, self.paths.last_mut()) {
+            (Some(writer), _) => writer,
+            (closed, paths) => {
                 let path = self.scratch.next_file();
-                let writer = SstFileWriter::create(self.options);
+                let writer = SstFileWriter::create(&family.options);
                 writer.open(&path).map_err(failed)?;
-                self.paths.push(path);
+                paths.expect("the family was put there").1.push(path);
                 closed.insert(writer)
             }
         };
@@ -57,7 +67,7 @@ impl<'o> Files<'o> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Finished, StoreError> {
+    pub(super) fn finish(mut self) -> Result<Finished<'s>, StoreError> {
         self.close()?;
         Ok(Finished {
             paths: self.paths,

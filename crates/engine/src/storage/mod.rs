@@ -2,12 +2,16 @@
 //!
 //! In come batches of puts and deletes on three families of trees (documents, indexes,
 //! catalogue), or many entries in key order past the log ([`Store::load`]); out go consistent
-//! snapshots, point reads, reads of many keys at once and ordered scans. A tree is a 4-byte prefix inside its family (see [`crate::catalog`]), so that
-//! ten thousand collections cost no more memory than one.
+//! snapshots, point reads, reads of many keys at once and ordered scans. A tree is a 4-byte prefix inside
+//! its family (see [`crate::catalog`]), so that ten thousand collections cost no more memory than one; the
+//! prefix tells how the tree is compressed. A scan, a range and the keys of one
+//! [`Snapshot::multi_get`] lie in one tree.
 //!
 //! Two stores answer alike: RocksDB on disk, and an ordered map in memory that serves the tests.
 //! Deliberately absent: BSON, index definitions, locks on documents.
 
+mod compression;
+mod families;
 mod group_sync;
 mod load;
 mod memory;
@@ -19,11 +23,12 @@ use crate::error::{Code, Error};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use memory::{Operation, Recording};
 pub use rocks::StoreOptions;
 pub use scratch::Scratch;
 
-/// Which family of trees a key belongs to; each is a column family with settings of its own.
+/// Which family of trees a key belongs to; each has settings of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Collections and indexes by name: small, read at start.
@@ -131,15 +136,31 @@ impl Store {
         }
     }
 
+    /// Prepares the family for trees that are compressed so; to be called before the first key of such a
+    /// tree is written. Cheap when it was called before.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure.
+    pub fn add_compression(
+        &self,
+        family: Family,
+        compression: Compression,
+    ) -> Result<(), StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.add_compression(family, compression),
+            Backend::Memory(_) => Ok(()),
+        }
+    }
+
     /// Adds the entries that `fill` gives, in ascending order of keys, to the function it is lent: all
-    /// together when it has returned `Ok`, and past log and memtables, in files in their final form. It
+    /// together (those that are compressed alike) when it has returned `Ok`, and past log and memtables, in files in their final form. It
     /// is for trees that hold nothing yet and that nobody else writes to meanwhile. That these trees are
     /// taken must be durable before ([`Self::sync`]), since the entries are durable at once. Snapshots
     /// taken earlier may see them.
     ///
     /// # Errors
     /// What `fill` returns, nothing is added then; [`StoreError::Failed`] on I/O failure, and for keys
-    /// that do not ascend.
+    /// that do not ascend. Of trees with different compression some may have been added then.
     pub fn load<E: From<StoreError>>(
         &self,
         family: Family,
@@ -147,10 +168,9 @@ impl Store {
     ) -> Result<(), E> {
         match &self.0 {
             Backend::Rocks(store) => {
-                let options = store.file_options(family);
-                let mut files = load::Files::new(&options, self.scratch()?);
+                let mut files = load::Files::new(store, family, self.scratch()?);
                 fill(&mut |key, value| files.add(key, value))?;
-                Ok(store.take_over(family, files.finish()?)?)
+                Ok(store.take_over(files.finish()?)?)
             }
             Backend::Memory(store) => {
                 let mut operations = Vec::new();
@@ -391,7 +411,7 @@ impl Snapshot {
         }
     }
 
-    /// The values of many keys, which must be sorted; `read` gets each key's position and value.
+    /// The values of many keys of one tree, which must be sorted; `read` gets each key's position and value.
     ///
     /// # Errors
     /// [`StoreError::Failed`] on I/O failure or corruption.

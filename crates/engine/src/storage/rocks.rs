@@ -1,21 +1,22 @@
-//! The store on disk: one RocksDB with three column families.
+//! The store on disk: one RocksDB, its column families in [`super::families`].
 //!
 //! Settings follow from the job: many small index entries written in random order and read in
 //! ranges. Memtables are charged to the block cache, so that one number (`cache_bytes`) bounds the
-//! process. lz4 above, zstd at the bottom level, where nearly all bytes are.
+//! process.
 //!
 //! The library's snapshots and iterators borrow the database. Cursors outlive the request that
 //! made them, so here each holds the database by reference count and the borrow is widened to
-//! `'static`; the fields' order makes the borrower drop first. This is the engine's only unsafe code.
+//! `'static`; the fields' order makes the borrower drop first. The engine's only unsafe code is here and,
+//! for the same reason, in [`super::families`].
 #![allow(unsafe_code)]
 
+use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::GroupSync;
 use super::load::Finished;
-use super::rest::{BUSY_FILES, Rest};
-use super::{Family, Logged, Order, Scratch, StoreError};
+use super::rest::Rest;
+use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use rocksdb::{
-    BlockBasedOptions, BlockBasedTablePinningTier, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
-    DBCompressionType, DBPinnableSlice, DBRawIterator, DataBlockIndexType, Env, FlushOptions,
+    Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
     IngestExternalFileOptions, Options, Range, ReadOptions, SnapshotWithThreadMode,
     WaitForCompactOptions, WriteBatch, WriteBatchIteratorCf, WriteBufferManager, WriteOptions,
 };
@@ -53,9 +54,10 @@ impl Default for StoreOptions {
 }
 
 pub(super) struct RocksStore {
-    database: DB,
+    // Dropped before `database`: its handles are the database's.
+    families: Families,
+    database: Database,
     cache: Cache,
-    cache_bytes: usize,
     write_options: WriteOptions,
     journal: bool,
     group: GroupSync,
@@ -74,23 +76,18 @@ impl RocksStore {
             .unwrap_or(usize::MAX)
             .max(64 * MEBIBYTE);
         let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
-        let families = [Family::Catalog, Family::Documents, Family::Indexes].map(|family| {
-            ColumnFamilyDescriptor::new(
-                family_name(family),
-                family_options(family, &cache, cache_bytes),
-            )
-        });
+        let families = Families::new(&cache, cache_bytes);
         let settings = database_options(options, &cache, cache_bytes);
-        let database = DB::open_cf_descriptors(&settings, directory, families)
+        let database = families
+            .open(&settings, directory)
             .map_err(|error| open_error(directory, &error))?;
-        Scratch::remove_leftovers(directory)?;
         let mut write_options = WriteOptions::default();
         write_options.disable_wal(!options.journal);
         write_options.set_memtable_insert_hint_per_batch(true);
-        Ok(Self {
+        let store = Self {
+            families,
             database,
             cache,
-            cache_bytes,
             write_options,
             journal: options.journal,
             group: GroupSync::default(),
@@ -98,13 +95,24 @@ impl RocksStore {
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
             directory: directory.to_owned(),
-        })
+        };
+        Scratch::remove_leftovers(directory)?;
+        Ok(store)
     }
 
-    fn family(&self, family: Family) -> &ColumnFamily {
-        self.database
-            .cf_handle(family_name(family))
-            .expect("all families are opened together")
+    /// The column family in which the tree lies that `key` begins with.
+    pub(super) fn family(&self, family: Family, key: &[u8]) -> &ColumnFamily {
+        self.families.of_key(family, key)
+    }
+
+    pub(super) fn add_compression(
+        &self,
+        family: Family,
+        compression: Compression,
+    ) -> Result<(), StoreError> {
+        self.families
+            .add(&self.database, family, compression)
+            .map_err(failed)
     }
 
     pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
@@ -118,30 +126,25 @@ impl RocksStore {
         Ok(())
     }
 
-    /// The settings of the family's files.
-    pub(super) fn file_options(&self, family: Family) -> Options {
-        family_options(family, &self.cache, self.cache_bytes)
-    }
-
     /// Where the store is.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Makes finished files, which do not overlap, part of the family; they are moved away.
-    pub(super) fn take_over(&self, family: Family, files: Finished) -> Result<(), StoreError> {
+    /// Makes finished files, which do not overlap, part of their column families; they are moved away.
+    pub(super) fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
         self.group.check()?;
-        if files.paths.is_empty() {
-            return Ok(());
-        }
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
         // The keys are new, so older snapshots need no protection. Without it the files mostly get along
         // without a sequence number of their own, which the log would lack (see `catalog::saved`).
         options.set_snapshot_consistency(false);
-        self.database
-            .ingest_external_file_cf_opts(self.family(family), &options, files.paths)
-            .map_err(failed)
+        for (family, paths) in files.paths {
+            self.database
+                .ingest_external_file_cf_opts(&family.handle, &options, paths)
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 
     pub(super) fn latest_sequence(&self) -> u64 {
@@ -161,12 +164,15 @@ impl RocksStore {
         let Ok(batches) = self.database.get_updates_since(sequence) else {
             return Ok(false);
         };
-        let mut operations = LoggedOperations(Vec::new());
+        let mut operations = LoggedOperations {
+            families: self.families.by_id(),
+            logged: Vec::new(),
+        };
         for batch in batches {
             let (first, batch) = batch.map_err(failed)?;
-            operations.0.clear();
+            operations.logged.clear();
             batch.iterate_cf(&mut operations);
-            visit(first, batch.len() as u64, &operations.0);
+            visit(first, batch.len() as u64, &operations.logged);
         }
         Ok(true)
     }
@@ -239,8 +245,8 @@ impl RocksStore {
     /// From now on so many files of level 0 start a merge.
     fn merge_from(&self, files: i32) {
         let settings = [("level0_file_num_compaction_trigger", &*files.to_string())];
-        for family in [Family::Documents, Family::Indexes] {
-            if let Err(error) = self.database.set_options_cf(self.family(family), &settings) {
+        for family in self.families.all() {
+            if let Err(error) = self.database.set_options_cf(&family.handle, &settings) {
                 tracing::warn!(%error, files, "the store's settings could not be changed");
             }
         }
@@ -254,21 +260,24 @@ impl RocksStore {
     ) -> Result<Option<T>, StoreError> {
         let value = self
             .database
-            .get_pinned_cf(self.family(family), key)
+            .get_pinned_cf(&self.family(family, key).handle, key)
             .map_err(failed)?;
         Ok(value.map(|value| read(&value)))
     }
 
     pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
-        let sizes = self
-            .database
-            .get_approximate_sizes_cf(self.family(family), &[Range::new(start, end)]);
+        let sizes = self.database.get_approximate_sizes_cf(
+            &self.family(family, start).handle,
+            &[Range::new(start, end)],
+        );
         sizes.first().copied().unwrap_or(0)
     }
 
     pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let families =
-            [Family::Catalog, Family::Documents, Family::Indexes].map(|family| self.family(family));
+        // Held while files are written: without a log all families must reach the disk together, so none
+        // may be added that this flush does not know of.
+        let _held = self.families.hold();
+        let families: Vec<_> = self.families.all().map(|one| &one.handle).collect();
         let mut options = FlushOptions::default();
         options.set_wait(true);
         self.database
@@ -278,15 +287,14 @@ impl RocksStore {
 
     pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
         let total = |property: &str| {
-            let families = [Family::Catalog, Family::Documents, Family::Indexes];
-            let values = families.map(|family| {
+            let values = self.families.all().map(|one| {
                 self.database
-                    .property_int_value_cf(self.family(family), property)
+                    .property_int_value_cf(&one.handle, property)
                     .ok()
                     .flatten()
                     .unwrap_or(0)
             });
-            values.iter().sum::<u64>()
+            values.sum::<u64>()
         };
         vec![
             ("cacheBytesUsed", self.cache.get_usage() as u64),
@@ -328,14 +336,6 @@ impl Drop for RocksStore {
     }
 }
 
-fn family_name(family: Family) -> &'static str {
-    match family {
-        Family::Catalog => "default",
-        Family::Documents => "documents",
-        Family::Indexes => "indexes",
-    }
-}
-
 fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
     let mut settings = Options::default();
     if let Ok(mut environment) = Env::new() {
@@ -362,51 +362,6 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     settings.set_enable_pipelined_write(options.journal);
     // Without a log the families must reach the disk together, or a kill could leave entries without documents.
     settings.set_atomic_flush(!options.journal);
-    settings
-}
-
-fn family_options(family: Family, cache: &Cache, cache_bytes: usize) -> Options {
-    let mut table = BlockBasedOptions::default();
-    table.set_block_cache(cache);
-    table.set_cache_index_and_filter_blocks(true);
-    table.set_cache_index_and_filter_blocks_with_high_priority(true);
-    // They are charged to the cache, and found without asking it.
-    table.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
-    table.set_format_version(6);
-    table.set_optimize_filters_for_memory(true);
-    let mut settings = Options::default();
-    settings.set_level_compaction_dynamic_level_bytes(true);
-    settings.set_compression_type(DBCompressionType::Lz4);
-    settings.set_bottommost_compression_type(DBCompressionType::Zstd);
-    settings.set_bottommost_compression_options(-14, 3, 0, 0, true);
-    settings.set_max_write_buffer_number(4);
-    settings.set_level_zero_file_num_compaction_trigger(BUSY_FILES);
-    settings.set_level_zero_slowdown_writes_trigger(3 * BUSY_FILES);
-    settings.set_level_zero_stop_writes_trigger(5 * BUSY_FILES);
-    let buffer = (cache_bytes / 8).clamp(16 * MEBIBYTE, 128 * MEBIBYTE);
-    match family {
-        Family::Catalog => settings.set_write_buffer_size(MEBIBYTE),
-        Family::Documents => {
-            settings.set_write_buffer_size(buffer);
-            // Point reads search the file's block index: larger blocks halve it.
-            table.set_block_size(32 << 10);
-            table.set_bloom_filter(10.0, false);
-            // Most reads of an identifier that is not in memory end here.
-            settings.set_memtable_whole_key_filtering(true);
-            settings.set_memtable_prefix_bloom_ratio(0.02);
-            table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
-            // The hash leads to a restart point, from where entries are stepped over: each lies in other
-            // cache lines, so there are few behind one point. (A block's hash has room for 253 points.)
-            table.set_block_restart_interval(2);
-        }
-        Family::Indexes => {
-            settings.set_write_buffer_size(buffer);
-            table.set_block_size(16 << 10);
-            // As much as a merge of level 0 brings: the level is rewritten by each.
-            settings.set_max_bytes_for_level_base(BUSY_FILES as u64 * buffer as u64);
-        }
-    }
-    settings.set_block_based_table_factory(&table);
     settings
 }
 
@@ -438,16 +393,17 @@ impl RocksBatch {
 
     pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
         self.operations
-            .put_cf(self.store.family(family), key, value);
+            .put_cf(&self.store.family(family, key).handle, key, value);
     }
 
     pub(super) fn delete(&mut self, family: Family, key: &[u8]) {
-        self.operations.delete_cf(self.store.family(family), key);
+        self.operations
+            .delete_cf(&self.store.family(family, key).handle, key);
     }
 
     pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
         self.operations
-            .delete_range_cf(self.store.family(family), start, end);
+            .delete_range_cf(&self.store.family(family, start).handle, start, end);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -460,22 +416,22 @@ impl RocksBatch {
 }
 
 /// Collects the operations of a batch read from the log.
-struct LoggedOperations(Vec<Logged>);
+struct LoggedOperations {
+    families: Vec<(u32, Family)>,
+    logged: Vec<Logged>,
+}
 
 impl LoggedOperations {
     fn push(&mut self, family_id: u32, key: &[u8], put: Option<&[u8]>) {
-        // The library numbers families in the order of their creation, the default one first.
-        let family = match family_id {
-            0 => Family::Catalog,
-            1 => Family::Documents,
-            2 => Family::Indexes,
-            _ => return,
-        };
+        let mut families = self.families.iter();
+        let (_, family) = *families
+            .find(|(id, _)| *id == family_id)
+            .expect("no column family is ever dropped, and all are open");
         let kept = |value: &[u8]| match family {
             Family::Catalog => value.to_vec(),
             Family::Documents | Family::Indexes => Vec::new(),
         };
-        self.0.push(Logged {
+        self.logged.push(Logged {
             family,
             key: key.to_vec(),
             put: put.map(kept),
@@ -519,7 +475,7 @@ pub(super) struct RocksSnapshot(Arc<SnapshotInner>);
 
 struct SnapshotInner {
     // Dropped before `store`: it borrows the database inside.
-    view: SnapshotWithThreadMode<'static, DB>,
+    view: SnapshotWithThreadMode<'static, Database>,
     store: Arc<RocksStore>,
 }
 
@@ -527,7 +483,7 @@ impl RocksSnapshot {
     pub(super) fn new(store: Arc<RocksStore>) -> Self {
         // SAFETY: `store` is kept beside the view and dropped after it, and an `Arc`'s content
         // does not move, so the borrow stays valid for as long as the view exists.
-        let database: &'static DB = unsafe { &*std::ptr::from_ref(&store.database) };
+        let database: &'static Database = unsafe { &*std::ptr::from_ref(&store.database) };
         Self(Arc::new(SnapshotInner {
             view: database.snapshot(),
             store,
@@ -549,7 +505,7 @@ impl RocksSnapshot {
         let store = &self.0.store;
         let value = store
             .database
-            .get_pinned_cf_opt(store.family(family), key, &self.read_options())
+            .get_pinned_cf_opt(&store.family(family, key).handle, key, &self.read_options())
             .map_err(failed)?;
         Ok(value.map(|value| read(&value)))
     }
@@ -561,8 +517,11 @@ impl RocksSnapshot {
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
         let store = &self.0.store;
+        let Some(first) = keys.first() else {
+            return Ok(());
+        };
         let values = store.database.batched_multi_get_cf_opt(
-            store.family(family),
+            &store.family(family, first).handle,
             keys.iter().copied(),
             true,
             &self.read_options(),
@@ -577,7 +536,7 @@ impl RocksSnapshot {
 
 pub(super) struct RocksScan {
     // Dropped before `snapshot`: it borrows the database inside.
-    iterator: DBRawIterator<'static>,
+    iterator: DBRawIteratorWithThreadMode<'static, Database>,
     order: Order,
     state: ScanState,
     _snapshot: RocksSnapshot,
@@ -605,7 +564,7 @@ impl RocksScan {
         let store: &'static RocksStore = unsafe { &*Arc::as_ptr(&snapshot.0.store) };
         let iterator = store
             .database
-            .raw_iterator_cf_opt(store.family(family), options);
+            .raw_iterator_cf_opt(&store.family(family, start).handle, options);
         Self {
             iterator,
             order,

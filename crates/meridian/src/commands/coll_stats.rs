@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Algorithm, Code, Compression, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Answers with them, divided by `scale`.
@@ -24,11 +24,20 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     if exists {
         reply.int32("freeStorageSize", 0).boolean("capped", false);
     }
+    // Documents lie in the order of `_id`, which comes first.
+    if let Some((_, compression)) = stats.compression.first() {
+        describe(*compression, &mut reply.document("meridian"));
+    }
     reply.count(
         "nindexes",
         stats.index_sizes.len().try_into().unwrap_or(i64::MAX),
     );
-    drop(reply.document("indexDetails"));
+    {
+        let mut details = reply.document("indexDetails");
+        for (name, compression) in &stats.compression {
+            describe(*compression, &mut details.document(name));
+        }
+    }
     if exists {
         drop(reply.array("indexBuilds"));
     }
@@ -45,6 +54,22 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     reply.count("scaleFactor", scale);
     Ok(())
+}
+
+/// How most bytes are compressed, and those in files that have not reached the lowest level, if differently.
+fn describe(compression: Compression, reply: &mut DocumentWriter<'_>) {
+    let (settled, passing) = (compression.settled(), compression.passing());
+    write_algorithm(settled, reply);
+    if passing != settled {
+        write_algorithm(passing, &mut reply.document("upperLevels"));
+    }
+}
+
+fn write_algorithm(algorithm: Algorithm, reply: &mut DocumentWriter<'_>) {
+    reply.string("compression", algorithm.name());
+    if let Some(level) = algorithm.level() {
+        reply.int32("compressionLevel", level.into());
+    }
 }
 
 /// `scale`: at least 1.

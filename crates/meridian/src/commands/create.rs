@@ -4,7 +4,7 @@ use super::arguments::{elements, integer, wrong_type};
 use super::context::Context;
 use super::generic::is_generic;
 use bson::{RawBsonRef, RawDocumentBuf};
-use meridian_engine::{CollectionOptions, Error, Result};
+use meridian_engine::{Code, CollectionOptions, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
@@ -36,6 +36,13 @@ fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
     let Some(index) = value.as_document() else {
         return Err(wrong_type("create.idIndex", value, &["object"]));
     };
+    if elements(index).any(|(name, _)| name == "storageEngine") {
+        return Err(Error::new(
+            Code::InvalidIndexSpecificationOption,
+            "The field 'storageEngine' is not valid for an _id index specification; documents lie in the order \
+             of _id, and are compressed as the storageEngine of the collection says",
+        ));
+    }
     let key = elements(index)
         .find(|(name, _)| *name == "key")
         .map(|(_, key)| key);

@@ -32,13 +32,13 @@ impl IndexSpec {
         for other in existing {
             match (other.name == self.name, self.is_equivalent(other)) {
                 (true, false) => return Err(self.same_name(other)),
-                (true, true) if self.expire_after_seconds == other.expire_after_seconds => {
+                (true, true) if self.has_same_options(other) => {
                     outcome = Existing::Identical;
                 }
                 (true, true) => {
                     return Err(self.equivalent(other, "with the same name but different options"));
                 }
-                (false, true) if self.expire_after_seconds == other.expire_after_seconds => {
+                (false, true) if self.has_same_options(other) => {
                     return Err(Error::new(
                         Code::IndexOptionsConflict,
                         format!("Index already exists with a different name: {}", other.name),
@@ -51,6 +51,12 @@ impl IndexSpec {
             }
         }
         Ok(outcome)
+    }
+
+    /// Whether options agree that change no entry.
+    fn has_same_options(&self, other: &IndexSpec) -> bool {
+        self.expire_after_seconds == other.expire_after_seconds
+            && self.compression == other.compression
     }
 
     fn is_equivalent(&self, other: &IndexSpec) -> bool {

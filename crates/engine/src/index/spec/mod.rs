@@ -1,7 +1,8 @@
 //! Index definitions: validated as mongod 6.0 validates them, listed as it lists them.
 //!
 //! In: one document of `createIndexes`, or one that was listed before. Out: an
-//! [`IndexSpec`], or mongod's error. `clustering` and `include` are Meridian's own. What Meridian does not have (text, wildcard,
+//! [`IndexSpec`], or mongod's error. `clustering`, `include` and
+//! what `storageEngine` may hold are Meridian's own. What Meridian does not have (text, wildcard,
 //! collations, …) is refused by name.
 
 mod conflict;
@@ -15,6 +16,7 @@ pub use conflict::Existing;
 use crate::geo::PlaneGrid;
 use crate::query::Filter;
 use crate::query::text::document_text;
+use crate::storage::Compression;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawBsonRef, cstr};
@@ -84,6 +86,8 @@ pub struct IndexSpec {
     pub include: Vec<String>,
     /// Entries carry their whole document.
     pub clustering: bool,
+    /// How entries are compressed, if it is said.
+    pub compression: Option<Compression>,
     /// `2dsphereIndexVersion` of a 2dsphere index.
     pub sphere_version: Option<i32>,
     /// The plane of a 2d index; others have the default.
@@ -99,7 +103,7 @@ impl IndexSpec {
     /// mongod's: `CannotCreateIndex`, `TypeMismatch`, `InvalidIndexSpecificationOption`, …;
     /// `NotImplemented` for what Meridian does not have.
     pub fn parse(document: &RawDocument) -> Result<IndexSpec> {
-        let options =
+        let mut options =
             Options::parse(document).map_err(|error| in_specification(document, error))?;
         options.check_ttl(document)?;
         let versioned = with_version(document);

@@ -3,8 +3,10 @@
 use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
 use super::{cannot_create, include, key_pattern, partial};
 use crate::geo::PlaneGrid;
+use crate::index::storage_engine;
 use crate::query::text::{document_text, element, text};
 use crate::query::{Filter, type_name};
+use crate::storage::Compression;
 use crate::{Code, Error, Result};
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr};
@@ -38,6 +40,7 @@ pub(super) struct Options {
     sphere_version: Option<Bson>,
     default_language: Option<String>,
     storage_engine: Option<Bson>,
+    compression: Option<Compression>,
     numbers: Vec<(&'static CStr, Bson)>,
     clustering: bool,
     include: Vec<String>,
@@ -224,7 +227,7 @@ impl Options {
     }
 
     /// Checks what must or must not come together.
-    pub(super) fn check_combination(&self) -> Result<()> {
+    pub(super) fn check_combination(&mut self) -> Result<()> {
         if self.name.is_empty() {
             return Err(cannot_create("index name cannot be empty"));
         }
@@ -232,7 +235,7 @@ impl Options {
             return Err(cannot_create("index name cannot contain NUL bytes"));
         }
         if let Some(value) = &self.storage_engine {
-            check_storage_engine(value)?;
+            self.compression = parse_storage_engine(value)?;
         }
         if let Some((_, filter)) = &self.partial {
             if self.sparse == Some(true) {
@@ -406,6 +409,9 @@ impl Options {
         if let Some(seconds) = expire_after_seconds {
             original.append(cstr!("expireAfterSeconds"), seconds as i32);
         }
+        if let Some(engine) = &self.storage_engine {
+            meridian_value::with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
+        }
         if let Some(language) = &self.default_language {
             original.append(cstr!("default_language"), language.as_str());
         }
@@ -431,6 +437,7 @@ impl Options {
             name,
             include: self.include,
             clustering: self.clustering,
+            compression: self.compression,
             key: self.key,
             unique: self.unique,
             sparse: self.sparse == Some(true),
@@ -506,16 +513,16 @@ fn check_collation(collation: &RawDocument) -> Result<()> {
     }
 }
 
-fn check_storage_engine(value: &Bson) -> Result<()> {
-    match value {
-        Bson::Document(options) if options.is_empty() => Err(cannot_create(
+fn parse_storage_engine(value: &Bson) -> Result<Option<Compression>> {
+    meridian_value::with_raw(value, |raw| match raw {
+        RawBsonRef::Document(options) if options.is_empty() => Err(cannot_create(
             "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
         )),
-        Bson::Document(_) => Err(Error::not_implemented("the index option 'storageEngine'")),
+        RawBsonRef::Document(options) => storage_engine::parse(options),
         _ => Err(cannot_create(
             "\"storageEngine\" options must be a document if present",
         )),
-    }
+    })
 }
 
 fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {

@@ -105,7 +105,7 @@ impl Writer {
             let empty = collection.state.documents() == 0;
             let mut indexes = Vec::new();
             for spec in specs {
-                let mut index = self.catalog.new_index(spec, batch)?;
+                let mut index = self.catalog.new_index(collection, spec, batch)?;
                 index.ready = empty;
                 if empty {
                     let counted = collection.state.counted();
@@ -114,6 +114,8 @@ impl Writer {
                 indexes.push(Arc::new(index));
             }
             collection.indexes.extend(indexes.iter().cloned());
+            // Compression comes before the number, so trees that were made later may come first.
+            indexes.sort_by_key(|index| index.tree);
             Ok((!empty).then(|| Build::new(self, collection, indexes)))
         })
     }
