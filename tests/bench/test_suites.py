@@ -311,6 +311,14 @@ def test_restaurants_keeps_a_compact_log_of_every_request(restaurants):
         assert sum(log.stat().st_size for log in logs) < 20 * requests + 1000, name
 
 
+def test_restaurants_asks_with_hundreds_of_workers(tmp_path):
+    run = Run(tmp_path, "restaurants", *RESTAURANTS, "--index", "plain", "--workers", 400, "--clients", 3)
+    assert len(run.columns) == 3
+    for name in run.columns:
+        assert run.samples(name, "400 workers", "requests/s, mean")[0] > 0, name
+        assert run.samples(name, "400 workers", "latency, p98")[0] > 0, name
+
+
 def test_restaurants_ramps_until_there_are_enough_workers(tmp_path):
     run = Run(
         tmp_path, "restaurants", *RESTAURANTS, "--index", "plain", "--step-workers", 2, "--workers-max", 3, "--runs", 2,

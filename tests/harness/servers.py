@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CACHE = pathlib.Path(os.environ.get("MERIDIAN_CACHE", pathlib.Path.home() / ".cache" / "meridian"))
 MONGOD = CACHE / "mongod" / "mongod"
 MERIDIAN = pathlib.Path(os.environ.get("MERIDIAN_BINARY", ROOT / "bin" / "meridian"))
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 60
 REPLY_SECONDS_MAX = 60
 
 
@@ -123,7 +123,7 @@ class Server:
         return f"mongodb://127.0.0.1:{self.port}/"
 
     def connect(self, **options):
-        # The port opens before the journal is read: under load the first answer may take a while.
+        # Under load the first answer may take a while.
         options.setdefault("serverSelectionTimeoutMS", START_SECONDS_MAX * 1000)
         options.setdefault("socketTimeoutMS", REPLY_SECONDS_MAX * 1000)
         return pymongo.MongoClient(self.uri, directConnection=True, **options)

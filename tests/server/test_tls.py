@@ -1,6 +1,11 @@
 """Encrypted connections, through a real driver, with certificates made here."""
 
+import contextlib
+import pathlib
+import re
+import socket
 import subprocess
+import threading
 
 import pymongo
 import pytest
@@ -79,6 +84,23 @@ def test_plain_connections_may_be_allowed(tmp_path, files):
     with serve(tmp_path, files, "--tls-mode", "allow") as server:
         assert answers(server)
         assert answers(server, tls=True, tlsCAFile=str(files / "ours.pem"))
+
+
+def test_half_a_first_record_keeps_no_processor_busy(tmp_path, files):
+    """Whether it becomes TLS is not known yet: the server sleeps until it is."""
+    with serve(tmp_path, files, "--tls-mode", "allow") as server, socket.create_connection(("127.0.0.1", server.port)) as half:
+        assert answers(server)
+        half.sendall(b"\x16")
+        states = []
+        for _ in range(100):
+            threading.Event().wait(0.01)
+            for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    name, state = re.match(r"\d+ \((.*)\) (.)", (task / "stat").read_text()).groups()
+                    states += [state] if name.startswith("conn") else []
+        assert len(states) >= 100
+        assert states.count("R") < 50
+
 
 
 def test_clients_may_need_a_certificate(tmp_path, files):

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// How long a server may take to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -16,6 +17,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Kernel clock ticks a second in `/proc/PID/stat` (fixed at 100 on Linux's user interface).
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Lets this process and those it starts have as many files and connections as the system allows.
+pub fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Whoever needs more than there are says so.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
 
 /// An account that a server runs as.
 #[derive(Debug, Clone, Copy)]

@@ -85,13 +85,26 @@ impl Query {
         bytes_max: usize,
         sink: &mut dyn FnMut(&RawDocument),
     ) -> Result<bool> {
+        self.fill_while(count_max, &mut |bytes| bytes <= bytes_max, sink)
+    }
+
+    /// As [`Self::fill`]; `fits` tells whether the documents handed out may be so many bytes together.
+    ///
+    /// # Errors
+    /// As [`Self::fill`].
+    pub fn fill_while(
+        &mut self,
+        count_max: Option<usize>,
+        fits: &mut dyn FnMut(usize) -> bool,
+        sink: &mut dyn FnMut(&RawDocument),
+    ) -> Result<bool> {
         let count_max = count_max.unwrap_or(usize::MAX);
         let (mut count, mut bytes) = (0, 0);
         while self.held || self.advance()? {
             self.held = true;
             let document = self.document();
             let size = document.as_bytes().len();
-            if count == count_max || (count > 0 && bytes + size > bytes_max) {
+            if count == count_max || (count > 0 && !fits(bytes + size)) {
                 return Ok(false);
             }
             sink(document);
@@ -206,7 +219,7 @@ impl CursorRegistry {
         Ok(id)
     }
 
-    /// Hands out the next batch; true when the cursor was exhausted and is closed now.
+    /// Hands out the next batch, see [`Query::fill_while`]; true when the cursor was exhausted and is closed now.
     ///
     /// # Errors
     /// `CursorNotFound` (43), `Unauthorized` for another namespace; what the query returns, which
@@ -216,7 +229,7 @@ impl CursorRegistry {
         id: i64,
         namespace: &Namespace,
         count_max: Option<usize>,
-        bytes_max: usize,
+        fits: &mut dyn FnMut(usize) -> bool,
         sink: &mut dyn FnMut(&RawDocument),
     ) -> Result<bool> {
         let (query, time_left) = self.open_query(id, namespace)?;
@@ -230,7 +243,7 @@ impl CursorRegistry {
         if let Some(operation) = &operation {
             operation.limit(time_left);
         }
-        let filled = operation::check().and_then(|()| running.fill(count_max, bytes_max, sink));
+        let filled = operation::check().and_then(|()| running.fill_while(count_max, fits, sink));
         drop(running);
         let mut cursors = self.cursors.lock();
         if matches!(filled, Ok(false)) {
@@ -374,19 +387,19 @@ mod tests {
             .open(query(3), mine.clone(), Some(vec![1]), false)
             .unwrap();
         let error = registry
-            .get_more(id, &other, None, 1, &mut |_| ())
+            .get_more(id, &other, None, &mut |_| true, &mut |_| ())
             .unwrap_err();
         assert_eq!(error.code, Code::Unauthorized);
         assert_eq!(registry.kill(id, &other), KillOutcome::NotFound);
         assert!(
             !registry
-                .get_more(id, &mine, Some(1), 1, &mut |_| ())
+                .get_more(id, &mine, Some(1), &mut |_| true, &mut |_| ())
                 .unwrap()
         );
         registry.expire(Instant::now() + CURSOR_LIFETIME);
         assert_eq!(
             registry
-                .get_more(id, &mine, None, 1, &mut |_| ())
+                .get_more(id, &mine, None, &mut |_| true, &mut |_| ())
                 .unwrap_err()
                 .code,
             Code::CursorNotFound

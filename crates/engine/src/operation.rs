@@ -3,7 +3,12 @@
 //! One thread serves one connection, so a statement belongs to its thread, as MongoDB's operation
 //! context does. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
 //! in a while; threads that help with a scan are lent the statement. A thread without one, such as the
-//! TTL sweep, is never interrupted.
+//! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`pace`], which also makes long
+//! statements take turns.
+
+mod turns;
+
+pub(crate) use turns::Unpaced;
 
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
@@ -34,6 +39,7 @@ impl Operation {
 
     /// Runs `work` as this statement.
     pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        let _paced = turns::Paced::begin();
         lend(Some(Arc::clone(self)), work)
     }
 
@@ -94,6 +100,20 @@ pub(crate) fn check() -> Result<()> {
             .as_ref()
             .map_or(Ok(()), |operation| operation.check())
     })
+}
+
+/// As [`check`], and waits while it is the turn of other long statements. The caller holds no lock.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn pace() -> Result<()> {
+    check()?;
+    turns::pace(check)
+}
+
+/// Lets other long statements go on while this one waits for something else than a processor.
+pub(crate) fn step_aside() {
+    turns::step_aside();
 }
 
 /// Also when `work` panics: the connection's next statement is another one.

@@ -248,7 +248,7 @@ fn tuned_settings(options: &LaunchOptions) -> Vec<(String, String)> {
     [
         ("shared_buffers", format!("{}MB", options.cache.mebibytes())),
         ("effective_cache_size", format!("{}MB", memory_mib * 3 / 4)),
-        ("max_connections", "300".into()),
+        ("max_connections", "1100".into()),
         ("work_mem", "64MB".into()),
         ("maintenance_work_mem", "1GB".into()),
         ("jit", "off".into()),

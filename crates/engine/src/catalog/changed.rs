@@ -58,6 +58,8 @@ impl Watchers {
     pub fn wait_for_room(&self) -> Result<()> {
         while self.is_full() {
             operation::check()?;
+            // The build that makes room may be waiting for its turn.
+            operation::step_aside();
             std::thread::sleep(LOOK_AGAIN);
         }
         Ok(())

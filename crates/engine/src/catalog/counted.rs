@@ -6,6 +6,7 @@
 
 use super::Tree;
 use crate::index::summary::{Span, Summary, Walked, WalkedRange};
+use crate::operation::Unpaced;
 use crate::storage::{Family, Snapshot, Store};
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +51,7 @@ pub struct Moment<'c> {
     /// What is committed.
     pub snapshot: Snapshot,
     summaries: RwLockReadGuard<'c, Summaries>,
+    _unpaced: Unpaced,
 }
 
 impl Moment<'_> {
@@ -105,6 +107,7 @@ impl Counted {
         Moment {
             snapshot: summaries.present(store),
             summaries,
+            _unpaced: Unpaced::begin(),
         }
     }
 

@@ -159,7 +159,7 @@ pub struct Context {
     pub counters: Arc<Counters>,
 }
 
-/// Asks once in a while whether the statement may go on: a clock read costs as much as a step of a scan. Counts examined
+/// Asks once in a while whether the statement may go on, and whether it is another's turn: a clock read costs as much as a step of a scan. Counts examined
 /// entries in between, since an atomic addition costs a tenth of one.
 struct Pacer {
     context: Context,
@@ -192,7 +192,7 @@ impl Pacer {
             return Ok(());
         }
         self.steps = 0;
-        crate::operation::check()
+        crate::operation::pace()
     }
 }
 

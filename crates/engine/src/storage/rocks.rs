@@ -351,6 +351,7 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
         false,
         cache.clone(),
     ));
+    settings.set_max_open_files(open_files_max());
     settings.set_max_background_jobs(3);
     settings.set_max_subcompactions(2);
     settings.set_bytes_per_sync(MEBIBYTE as u64);
@@ -363,6 +364,16 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     // Without a log the families must reach the disk together, or a kill could leave entries without documents.
     settings.set_atomic_flush(!options.journal);
     settings
+}
+
+/// How many files are kept open: all of them, unless the process may have so few that connections, which
+/// take four fifths at most, and files could use them up. Out of descriptors, compactions would fail.
+fn open_files_max() -> i32 {
+    const FEW: u64 = 32 * 1024;
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(limit) if limit < FEW => i32::try_from(limit / 8).unwrap_or(i32::MAX).max(16),
+        _ => -1,
+    }
 }
 
 fn failed(error: rocksdb::Error) -> StoreError {

@@ -45,14 +45,18 @@ pub fn run(arguments: ServeArguments) -> anyhow::Result<()> {
     serve(settings)
 }
 
-fn serve(settings: Settings) -> anyhow::Result<()> {
-    raise_file_limit();
+fn serve(mut settings: Settings) -> anyhow::Result<()> {
+    limit_connections(&mut settings, raise_file_limit());
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
     let tls = Tls::from_settings(&settings)?;
     let listener = Listener::bind(settings.listen, tls)
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let engine = open_engine(&settings)?;
+    // Not before: clients that connect while the engine opens would wait for as long as that takes.
+    listener
+        .listen()
+        .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let service = Arc::new(Service::new(
         Arc::clone(&engine),
         settings.clone(),
@@ -94,12 +98,29 @@ fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
         .with_context(|| format!("cannot open the data directory {}", settings.data.display()))
 }
 
-/// A connection and a table file each need a descriptor; shells often allow only 1024.
-fn raise_file_limit() {
+/// A connection and a table file each need a descriptor; shells often allow only 1024. Returns how many there
+/// may be, none for any number.
+fn raise_file_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+    getrlimit(Resource::Nofile).current
+}
+
+/// Leaves a fifth of the descriptors to the storage, as MongoDB does: without them it could write nothing.
+fn limit_connections(settings: &mut Settings, files: Option<u64>) {
+    let most = files.map_or(u32::MAX, |files| {
+        u32::try_from(files / 5 * 4).unwrap_or(u32::MAX)
+    });
+    if settings.max_connections > most {
+        tracing::warn!(
+            wanted = settings.max_connections,
+            most,
+            "fewer connections than wanted: the limit of open files is low"
+        );
+        settings.max_connections = most;
     }
 }
 

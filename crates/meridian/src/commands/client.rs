@@ -1,5 +1,6 @@
 //! Who asks: what commands know of the connection that a request came over.
 
+use super::reply_memory::{ReplyMemory, Share};
 use bson::RawDocument;
 use meridian_engine::{BuildProgress, Operation};
 use meridian_wire::Compressor;
@@ -19,17 +20,20 @@ pub struct Client {
     pub compressors: Vec<Compressor>,
     /// What it is doing now, for `currentOp`.
     pub activity: Arc<Activity>,
+    /// What the reply that is being made or sent has taken.
+    pub reply_share: Share,
 }
 
 impl Client {
     /// A connection that has said nothing yet.
-    pub fn new(connection_id: i32, peer: String) -> Self {
+    pub fn new(connection_id: i32, peer: String, memory: &Arc<ReplyMemory>) -> Self {
         let activity = Arc::new(Activity::new(connection_id, peer.clone()));
         Self {
             connection_id,
             peer,
             compressors: Vec::new(),
             activity,
+            reply_share: Share::of(memory),
         }
     }
 }

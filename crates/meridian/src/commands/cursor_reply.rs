@@ -51,8 +51,16 @@ pub fn write_first_batch(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let mut cursor = reply.document("cursor");
+    let share = &context.client.reply_share;
+    let mut fits = |bytes: usize| {
+        if options.single_batch {
+            // Nothing may come later: only the limit that MongoDB has too makes it smaller.
+            share.take(bytes.min(BATCH_BYTES_MAX));
+        }
+        share.fits(bytes)
+    };
     let exhausted = write_batch(context.service, &mut cursor, "firstBatch", |sink| {
-        query.fill(Some(options.batch_count), BATCH_BYTES_MAX, sink)
+        query.fill_while(Some(options.batch_count), &mut fits, sink)
     })?;
     let name = namespace.to_string();
     let id = if exhausted || options.single_batch {

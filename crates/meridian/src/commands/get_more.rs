@@ -2,7 +2,7 @@
 
 use super::arguments::wrong_type;
 use super::context::Context;
-use super::cursor_reply::{BATCH_BYTES_MAX, write_batch};
+use super::cursor_reply::write_batch;
 use bson::raw::RawBsonRef;
 use meridian_engine::{Error, Namespace, Result};
 use meridian_wire::DocumentWriter;
@@ -35,8 +35,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         return Err(Error::bad_value(message));
     }
     let mut cursor = reply.document("cursor");
+    let mut fits = |bytes| context.client.reply_share.fits(bytes);
     let exhausted = write_batch(context.service, &mut cursor, "nextBatch", |sink| {
-        cursors.get_more(id, &namespace, batch_count, BATCH_BYTES_MAX, sink)
+        cursors.get_more(id, &namespace, batch_count, &mut fits, sink)
     })?;
     cursor
         .int64("id", if exhausted { 0 } else { id })

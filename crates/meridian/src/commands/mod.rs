@@ -56,6 +56,7 @@ mod ping;
 mod profile;
 mod refused;
 mod rename_collection;
+mod reply_memory;
 mod server_status;
 mod sessions;
 mod set_parameter;
@@ -65,6 +66,6 @@ mod users;
 mod validate;
 mod whats_my_uri;
 
-pub use client::Client;
+pub use client::{Activity, Client};
 pub use dispatch::{answer_invalid_document, answer_message, answer_query};
 pub use service::Service;

@@ -1,6 +1,7 @@
 //! What all commands share: the engine, the settings, the counters.
 
 use super::client::Activity;
+use super::reply_memory::ReplyMemory;
 use super::top::Usage;
 use crate::cli::Settings;
 use meridian_engine::Engine;
@@ -27,6 +28,8 @@ pub struct Service {
     pub counters: Counters,
     /// How long commands took, by collection.
     pub usage: Usage,
+    /// What replies under way have taken.
+    pub reply_memory: Arc<ReplyMemory>,
     activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
 }
 
@@ -44,6 +47,7 @@ impl Service {
             started,
             counters,
             usage: Usage::default(),
+            reply_memory: Arc::default(),
             activities,
         }
     }

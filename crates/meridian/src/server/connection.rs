@@ -1,5 +1,6 @@
 //! One connection: receive a frame, have it answered, send the reply; until the end.
 
+use super::idle;
 use super::receive::{ReceiveBuffer, ReceiveError};
 use super::registry::Registry;
 use super::tls::{Stream, Tls};
@@ -114,7 +115,16 @@ impl<'a> Connection<'a> {
     fn run(&mut self, registry: &Registry) -> End {
         let mut receive = ReceiveBuffer::new();
         loop {
-            let header = match receive.receive(&mut self.stream, || !registry.is_stopping()) {
+            let (send, decompressed) = (&mut self.send, &mut self.decompressed);
+            let mut is_idle = false;
+            let received = receive.receive(&mut self.stream, || {
+                if !std::mem::replace(&mut is_idle, true) {
+                    (*send, *decompressed) = (Vec::new(), Vec::new());
+                    idle::give_back();
+                }
+                !registry.is_stopping()
+            });
+            let header = match received {
                 Ok(header) => header,
                 Err(error) => return error.into(),
             };
@@ -202,8 +212,10 @@ impl<'a> Connection<'a> {
                 reply.finish(&mut self.send, request_id, response_to, compressor)?;
             }
         }
+        self.client.reply_share.take(self.send.len());
         self.stream.write_all(&self.send).map_err(End::Io)?;
         self.stream.flush().map_err(End::Io)?;
+        self.client.reply_share.give_back();
         self.service.counters.bytes_out.add_size(self.send.len());
         if self.send.capacity() > SEND_KEEP_BYTES_MAX {
             self.send = Vec::new();

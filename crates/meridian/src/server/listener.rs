@@ -4,7 +4,7 @@ use super::connection;
 use super::registry::Registry;
 use super::tls::Tls;
 use crate::commands::{Client, Service};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -18,13 +18,22 @@ const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// A half-open peer is noticed after about 3 minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// A peer that stops in the middle of a frame, or stops reading, is dropped after this long.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// Clients that may wait to be accepted; the system may allow fewer. Many connect at once when a pool starts.
+const BACKLOG: i32 = 4096;
+/// Accepting is tried again so soon when there is no descriptor left.
+const EXHAUSTED: Duration = Duration::from_millis(100);
+/// A client that says nothing is idle after this long.
+const IDLE: Duration = Duration::from_secs(20);
+/// A peer that stops in the middle of a frame is dropped when it was silent so many times as long as that, ...
+pub(super) const SILENCES_MAX: u32 = 3;
+/// ... and one that stops reading after this long.
 const STALL: Duration = Duration::from_secs(60);
 /// How many refused clients are told why at the same time; others are just closed.
 const REFUSALS_MAX: usize = 32;
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A bound socket.
+/// A bound socket, which listens once that is asked for.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -41,12 +50,16 @@ pub struct ShutdownHandle {
 }
 
 impl Listener {
-    /// Binds the address, for encrypted connections if there is `tls`; port 0 picks a free one.
+    /// Binds the address, for encrypted connections if there is `tls`; port 0 picks a free one. Until
+    /// [`Self::listen`] is called clients are refused by the system.
     ///
     /// # Errors
     /// Whatever the system says.
     pub fn bind(address: SocketAddr, tls: Option<Tls>) -> io::Result<Self> {
-        let socket = TcpListener::bind(address)?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        let socket = TcpListener::from(socket);
         let address = socket.local_addr()?;
         Ok(Self {
             socket,
@@ -54,6 +67,14 @@ impl Listener {
             registry: Arc::default(),
             tls,
         })
+    }
+
+    /// Lets clients connect; they are accepted by [`Self::run`].
+    ///
+    /// # Errors
+    /// If another process began to listen on the address meanwhile.
+    pub fn listen(&self) -> io::Result<()> {
+        SockRef::from(&self.socket).listen(BACKLOG)
     }
 
     /// The address, with the real port.
@@ -77,6 +98,7 @@ impl Listener {
     pub fn run(&self, service: &Arc<Service>) {
         let refusing = Arc::new(AtomicUsize::new(0));
         let mut next_id = 0_i32;
+        let mut was_exhausted = false;
         loop {
             let accepted = self.socket.accept();
             if self.registry.is_stopping() {
@@ -84,18 +106,19 @@ impl Listener {
             }
             match accepted {
                 Ok((socket, peer)) => {
+                    was_exhausted = false;
                     next_id = next_id.checked_add(1).unwrap_or(1);
-                    self.admit(
-                        socket,
-                        Client::new(next_id, peer.to_string()),
-                        service,
-                        &refusing,
-                    );
+                    let client = Client::new(next_id, peer.to_string(), &service.reply_memory);
+                    self.admit(socket, client, service, &refusing);
                 }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of file descriptors, mostly: accepting again at once would spin.
-                    tracing::error!(%error, "cannot accept a connection");
-                    thread::sleep(Duration::from_millis(100));
+                    // Out of file descriptors, mostly: accepting again at once would spin. Clients wait until
+                    // others leave.
+                    if !std::mem::replace(&mut was_exhausted, true) {
+                        tracing::error!(%error, "cannot accept connections; trying on");
+                    }
+                    thread::sleep(EXHAUSTED);
                 }
             }
         }
@@ -115,7 +138,7 @@ impl Listener {
         }
         let (id, peer) = (client.connection_id, client.peer.clone());
         let limit = usize::try_from(service.settings.max_connections).unwrap_or(usize::MAX);
-        match self.registry.add(id, &socket, limit) {
+        match self.registry.add(&socket, &client.activity, limit) {
             Ok(open) => tracing::debug!(connection = id, peer, open, "connection accepted"),
             Err(open) => return self.refuse(socket, client, open, service, refusing),
         }
@@ -195,10 +218,11 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 fn configure(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(STALL))?;
+    socket.set_read_timeout(Some(IDLE))?;
     socket.set_write_timeout(Some(STALL))?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
-        .with_interval(KEEPALIVE_INTERVAL);
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_RETRIES);
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }

@@ -10,6 +10,7 @@
 //! ```
 
 mod connection;
+mod idle;
 mod listener;
 mod receive;
 mod registry;

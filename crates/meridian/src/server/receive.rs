@@ -1,10 +1,18 @@
 //! The receive buffer: bytes from a socket until a frame is complete, in place.
 
+use super::listener::SILENCES_MAX;
 use meridian_wire::{BrokenFrame, HEADER_BYTES, Header};
 use std::io::{self, Read};
 
 /// What an idle connection keeps.
-const IDLE_BYTES: usize = 8 * 1024;
+const IDLE_BYTES: usize = 512;
+/// What is read at once from one that is not.
+const READ_BYTES: usize = 8 * 1024;
+/// Room for a longer frame is made at once up to here, and beyond as its bytes come: who announces much
+/// and sends nothing is given nothing.
+const TRUSTED_BYTES: usize = 1024 * 1024;
+/// How many times as much room as what has come.
+const GROWTH: usize = 4;
 /// Above this a buffer is given back once a small message follows.
 const KEEP_BYTES_MAX: usize = 1024 * 1024;
 
@@ -15,6 +23,8 @@ pub struct ReceiveBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Time-outs since the last byte came.
+    silences: u32,
 }
 
 /// Why there is no further frame.
@@ -35,15 +45,16 @@ impl ReceiveBuffer {
             bytes: vec![0; IDLE_BYTES],
             start: 0,
             end: 0,
+            silences: 0,
         }
     }
 
     /// Reads until a frame is complete. A time-out between two frames is not an error, it is
-    /// an idle client; `keep_waiting` decides whether to go on.
+    /// an idle client; `keep_waiting` decides whether to go on. In a frame the third is.
     pub fn receive(
         &mut self,
         socket: &mut impl Read,
-        keep_waiting: impl Fn() -> bool,
+        mut keep_waiting: impl FnMut() -> bool,
     ) -> Result<Header, ReceiveError> {
         loop {
             let received = &self.bytes[self.start..self.end];
@@ -56,7 +67,7 @@ impl ReceiveBuffer {
                 missing = header.length;
             }
             self.make_room(missing);
-            self.read_some(socket, &keep_waiting)?;
+            self.read_some(socket, &mut keep_waiting)?;
         }
     }
 
@@ -70,45 +81,59 @@ impl ReceiveBuffer {
         self.start += header.length;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            if self.bytes.len() > KEEP_BYTES_MAX && header.length < IDLE_BYTES {
-                self.bytes = vec![0; IDLE_BYTES];
+            if self.bytes.len() > KEEP_BYTES_MAX && header.length < READ_BYTES {
+                self.bytes = vec![0; READ_BYTES];
             }
         }
     }
 
-    /// Ensures that a frame of this length fits behind `start`.
+    /// Ensures that there is room behind what has come of a frame of this length; for all of it only once as
+    /// much as there was room for has come.
     fn make_room(&mut self, length: usize) {
         if self.start + length <= self.bytes.len() {
             return;
         }
-        if length <= self.bytes.len() {
+        let received = self.end - self.start;
+        if received < self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);
         } else {
             // A fresh allocation comes zeroed from the system; growing would zero by hand.
-            let mut larger = vec![0; length.max(IDLE_BYTES)];
-            larger[..self.end - self.start].copy_from_slice(&self.bytes[self.start..self.end]);
+            let wanted = length.min(TRUSTED_BYTES.max(received * GROWTH));
+            let mut larger = vec![0; wanted.max(READ_BYTES)];
+            larger[..received].copy_from_slice(&self.bytes[self.start..self.end]);
             self.bytes = larger;
         }
-        (self.start, self.end) = (0, self.end - self.start);
+        (self.start, self.end) = (0, received);
     }
 
     fn read_some(
         &mut self,
         socket: &mut impl Read,
-        keep_waiting: &impl Fn() -> bool,
+        keep_waiting: &mut impl FnMut() -> bool,
     ) -> Result<(), ReceiveError> {
         match socket.read(&mut self.bytes[self.end..]) {
             Ok(0) if self.start == self.end => Err(ReceiveError::Closed),
             Ok(0) => Err(ReceiveError::Io(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
                 self.end += count;
+                self.silences = 0;
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) if is_timeout(&error) && self.start == self.end => match keep_waiting() {
-                true => Ok(()),
-                false => Err(ReceiveError::Closed),
-            },
+            Err(error) if is_timeout(&error) && self.start == self.end => {
+                if self.bytes.len() > IDLE_BYTES {
+                    self.bytes = vec![0; IDLE_BYTES];
+                    (self.start, self.end) = (0, 0);
+                }
+                match keep_waiting() {
+                    true => Ok(()),
+                    false => Err(ReceiveError::Closed),
+                }
+            }
+            Err(error) if is_timeout(&error) && self.silences + 1 < SILENCES_MAX => {
+                self.silences += 1;
+                Ok(())
+            }
             Err(error) => Err(ReceiveError::Io(error)),
         }
     }
@@ -151,13 +176,15 @@ mod tests {
             17,
             20_000,
             16,
-            IDLE_BYTES - 16,
             IDLE_BYTES,
+            READ_BYTES - 16,
+            READ_BYTES,
             3_000_000,
+            48_000_000,
             30,
         ];
         let stream: Vec<u8> = lengths.iter().flat_map(|length| frame(*length)).collect();
-        for step in [1000, 4096, stream.len()] {
+        for step in [4096, 1_000_000, stream.len()] {
             let mut buffer = ReceiveBuffer::new();
             let mut socket = Trickle(&stream, step);
             for length in lengths {
@@ -187,6 +214,58 @@ mod tests {
             let header = buffer.receive(&mut socket, || true).expect("a frame");
             buffer.consume(header);
         }
+        assert_eq!(buffer.bytes.len(), READ_BYTES);
+    }
+
+    #[test]
+    fn room_is_made_as_bytes_come() {
+        let bytes = frame(48_000_000);
+        for (sent, room_max) in [
+            (16, READ_BYTES),
+            (20_000, TRUSTED_BYTES),
+            (3_000_000, 12_000_000),
+        ] {
+            let mut buffer = ReceiveBuffer::new();
+            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20), || true);
+            assert!(
+                buffer.bytes.len() <= room_max,
+                "{} for {sent}",
+                buffer.bytes.len()
+            );
+        }
+    }
+
+    struct Silent;
+
+    impl Read for Silent {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+
+    #[test]
+    fn silence_in_a_frame_is_suffered_three_times() {
+        let bytes = frame(100);
+        let mut buffer = ReceiveBuffer::new();
+        for _ in 0..2 {
+            buffer
+                .read_some(&mut &bytes[..10], &mut || true)
+                .expect("bytes come");
+            for silence in 1..=SILENCES_MAX {
+                let outcome = buffer.read_some(&mut Silent, &mut || true);
+                assert_eq!(outcome.is_ok(), silence < SILENCES_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_connection_keeps_little() {
+        let stream = frame(READ_BYTES);
+        let mut buffer = ReceiveBuffer::new();
+        let header = buffer.receive(&mut Trickle(&stream, 100), || true);
+        buffer.consume(header.expect("a frame"));
+        let end = buffer.receive(&mut Silent, || false);
+        assert!(matches!(end, Err(ReceiveError::Closed)));
         assert_eq!(buffer.bytes.len(), IDLE_BYTES);
     }
 }

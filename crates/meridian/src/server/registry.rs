@@ -1,28 +1,44 @@
 //! The open connections: counted against the limit, and reachable for the shutdown.
 
+use crate::commands::Activity;
 use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Every open connection's socket by its number.
+/// At the end a reply has to be sent within one or two of these.
+const SENDING: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Open {
+    socket: Arc<TcpStream>,
+    activity: Arc<Activity>,
+}
+
+/// Every open connection by its number.
 #[derive(Debug, Default)]
 pub struct Registry {
-    open: Mutex<HashMap<i32, Arc<TcpStream>>>,
+    open: Mutex<HashMap<i32, Open>>,
     one_closed: Condvar,
     stopping: AtomicBool,
 }
 
 impl Registry {
     /// Adds a connection, unless `limit` are open; returns how many there are then.
-    pub fn add(&self, id: i32, socket: &Arc<TcpStream>, limit: usize) -> Result<usize, usize> {
+    pub fn add(
+        &self,
+        socket: &Arc<TcpStream>,
+        activity: &Arc<Activity>,
+        limit: usize,
+    ) -> Result<usize, usize> {
         let mut open = self.open.lock();
         if open.len() >= limit || self.is_stopping() {
             return Err(open.len());
         }
-        open.insert(id, Arc::clone(socket));
+        let (socket, activity) = (Arc::clone(socket), Arc::clone(activity));
+        open.insert(activity.connection_id, Open { socket, activity });
         Ok(open.len())
     }
 
@@ -37,22 +53,40 @@ impl Registry {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Lets every connection finish what it is doing and no more; returns how many had not
-    /// finished when the time was over.
+    /// Lets every connection finish the command that it is running and no more; returns how many had not
+    /// finished when the time was over. Who does not take its reply is cut off sooner.
     pub fn stop(&self, patience: Duration) -> usize {
         let deadline = Instant::now() + patience;
         let mut open = self.open.lock();
         // Under the lock, so that no connection is added that would not be told.
         self.stopping.store(true, Ordering::Relaxed);
-        for socket in open.values() {
+        for one in open.values() {
             // A reader that waits sees the end; a reply that is being made can still be sent.
-            let _ = socket.shutdown(Shutdown::Read);
+            let _ = one.socket.shutdown(Shutdown::Read);
         }
-        while !open.is_empty() {
-            if self.one_closed.wait_until(&mut open, deadline).timed_out() {
-                break;
+        let mut sending = HashSet::new();
+        let mut next_look = Instant::now() + SENDING;
+        while !open.is_empty() && Instant::now() < deadline {
+            let until = deadline.min(next_look);
+            if self.one_closed.wait_until(&mut open, until).timed_out() {
+                sending = cut_off(&open, &sending);
+                next_look += SENDING;
             }
         }
         open.len()
     }
+}
+
+/// Cuts off who was sending before and is sending still; returns who is sending.
+fn cut_off(open: &HashMap<i32, Open>, before: &HashSet<i32>) -> HashSet<i32> {
+    let is_sending = |one: &&Open| one.activity.running().is_none();
+    let mut sending = HashSet::new();
+    for one in open.values().filter(is_sending) {
+        let id = one.activity.connection_id;
+        if before.contains(&id) {
+            let _ = one.socket.shutdown(Shutdown::Both);
+        }
+        sending.insert(id);
+    }
+    sending
 }

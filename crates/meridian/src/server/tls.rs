@@ -14,10 +14,15 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A TLS record of a handshake begins so (RFC 8446, 5.1). A MongoDB message that began with these bytes would
 /// be one of more than 65,000 bytes, which no client's first message is.
 const HANDSHAKE_RECORD: [u8; 2] = [0x16, 0x03];
+
+/// How soon, and for how long, the second of the first bytes is looked for again.
+const NEXT_BYTE: Duration = Duration::from_millis(5);
+const NEXT_BYTES_MAX: Duration = Duration::from_secs(10);
 
 /// How connections are encrypted.
 #[derive(Debug, Clone)]
@@ -113,18 +118,21 @@ impl<'s> Stream<'s> {
     }
 }
 
-/// Whether the client's first bytes are TLS; a client that says nothing is waited for as long as between
-/// two frames.
+/// Whether the client's first bytes are TLS; a client that says nothing is waited for, as between two
+/// frames.
 fn begins_handshake(socket: &TcpStream) -> io::Result<bool> {
     let mut first = [0; HANDSHAKE_RECORD.len()];
+    let deadline = Instant::now() + NEXT_BYTES_MAX;
     loop {
         match socket.peek(&mut first) {
             Ok(0) => return Ok(false),
             Ok(length) if first[..length] != HANDSHAKE_RECORD[..length] => return Ok(false),
             Ok(length) if length == first.len() => return Ok(true),
-            // One byte that fits: the next is on its way.
-            Ok(_) => std::thread::yield_now(),
+            // One byte that fits: the next is on its way, or never comes.
+            Ok(_) if Instant::now() < deadline => std::thread::sleep(NEXT_BYTE),
+            Ok(_) => return Err(io::ErrorKind::TimedOut.into()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }

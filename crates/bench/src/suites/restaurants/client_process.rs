@@ -22,6 +22,9 @@ use super::requests::{Requests, Split};
 /// A request that takes longer is slow.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// Connections that are made at the same time.
+const CONNECTING: usize = 8;
+
 /// What a process is for.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
@@ -136,21 +139,19 @@ pub fn run() -> anyhow::Result<()> {
     let mut workers: Vec<JoinHandle<WorkerLog>> = Vec::new();
     for line in lines {
         if let Order::Workers(wanted) = serde_json::from_str(&line?)? {
-            while workers.len() < wanted as usize {
+            // All connect before the first of them asks, which would hold up the others.
+            let missing = (wanted as usize).saturating_sub(workers.len());
+            let askers = connect(&task.access, missing).unwrap_or_else(|error| {
+                shared.fail(&error);
+                Vec::new()
+            });
+            for asker in askers {
                 let number = task.first_worker + task.worker_step * workers.len() as u64;
-                match task.access.connect() {
-                    Ok(asker) => {
-                        let requests = Requests::new(task.seed, number, task.split);
-                        let shared = Arc::clone(&shared);
-                        workers.push(std::thread::spawn(move || {
-                            work(asker, requests, &shared, clock)
-                        }));
-                    }
-                    Err(error) => {
-                        shared.fail(&error);
-                        break;
-                    }
-                }
+                let requests = Requests::new(task.seed, number, task.split);
+                let shared = Arc::clone(&shared);
+                workers.push(std::thread::spawn(move || {
+                    work(asker, requests, &shared, clock)
+                }));
             }
         }
         let mut out = std::io::stdout().lock();
@@ -164,6 +165,22 @@ pub fn run() -> anyhow::Result<()> {
         .collect();
     std::fs::write(&task.log, log::encode(&logs))
         .with_context(|| format!("cannot write {}", task.log.display()))
+}
+
+/// So many connections, made several at a time.
+fn connect(access: &Access, count: usize) -> anyhow::Result<Vec<Box<dyn Asker>>> {
+    let share = |number: usize| (count + number) / CONNECTING;
+    let several = |number| (0..share(number)).map(|_| access.connect()).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..CONNECTING)
+            .map(|number| scope.spawn(move || -> anyhow::Result<Vec<_>> { several(number) }))
+            .collect();
+        let mut askers = Vec::with_capacity(count);
+        for thread in threads {
+            askers.extend(thread.join().expect("connecting does not panic")?);
+        }
+        Ok(askers)
+    })
 }
 
 fn work(

@@ -58,7 +58,7 @@ result is a ratio between targets of one run.";
 
 const CACHE_DEFAULT: ByteSize = ByteSize(4 << 30);
 /// Most workers: PostgreSQL has connections for no more.
-const WORKERS_MAX: i64 = 250;
+const WORKERS_MAX: i64 = 1_000;
 
 /// Arguments of `meridian bench restaurants`.
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub struct RestaurantsArgs {
     #[arg(long, value_name = "X", default_value_t = 0.145, value_parser = scale)]
     pub scale: f64,
 
-    /// Fixed numbers of workers, several with a comma, instead of a ramp
+    /// Fixed numbers of workers, several with a comma (1,10,100,1000), instead of a ramp
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=WORKERS_MAX))]
     pub workers: Vec<u32>,
 
@@ -279,6 +279,8 @@ fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn
 /// # Errors
 /// When a target fails, or answers wrongly.
 pub fn run(args: RestaurantsArgs) -> anyhow::Result<()> {
+    // For the client processes and for mongod, which takes connections for four fifths of them.
+    crate::process::raise_file_limit();
     let plan = Plan::new(&args)?;
     let mut targets = Vec::new();
     let mut remarks = REMARKS.map(str::to_owned).to_vec();

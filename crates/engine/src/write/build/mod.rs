@@ -173,9 +173,9 @@ impl<'w> Build<'w> {
     }
 
     /// Once in a while: puts aside which documents were changed, tells how far the build is, and notices
-    /// that it is no longer wanted.
+    /// that it is no longer wanted, or that it is the turn of others.
     fn pause(&mut self, report: &mut Report<'_>, progress: BuildProgress) -> Result<()> {
-        operation::check()?;
+        operation::pace()?;
         self.collection()?;
         self.put_changed_aside()?;
         report(progress);
