@@ -46,6 +46,7 @@ impl Operation {
     /// Asks the statement to end: soon it answers `Interrupted` (11601).
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
+        turns::look_up();
     }
 
     /// Whether it was asked to end.
@@ -108,7 +109,9 @@ pub(crate) fn check() -> Result<()> {
 /// As [`check`].
 pub(crate) fn pace() -> Result<()> {
     check()?;
-    turns::pace(check)
+    let deadline =
+        CURRENT.with_borrow(|current| current.as_ref().and_then(|of| *of.deadline.lock()));
+    turns::pace(deadline, check)
 }
 
 /// Lets other long statements go on while this one waits for something else than a processor.

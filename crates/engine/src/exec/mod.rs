@@ -52,6 +52,7 @@ use crate::error::{Code, Error, Result};
 use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a node lends: a document and the encoded `_id` it is stored under.
 #[derive(Debug, Clone, Copy)]
@@ -164,16 +165,25 @@ pub struct Context {
 struct Pacer {
     context: Context,
     steps: u32,
+    /// Steps from one check to the next: more and more, unless they take long.
+    steps_between: u32,
+    checked: Option<Instant>,
     keys: u64,
 }
 
-const STEPS_BETWEEN_CHECKS: u32 = 256;
+const STEPS_BETWEEN_CHECKS_MAX: u32 = 256;
+/// Steps before the first check.
+const STEPS_AT_FIRST: u32 = 16;
+/// When so much time has passed since the last check, the next comes sooner.
+const BETWEEN_CHECKS_MAX: Duration = Duration::from_millis(2);
 
 impl Pacer {
     fn new(context: Context) -> Self {
         Self {
             context,
             steps: 0,
+            steps_between: STEPS_AT_FIRST,
+            checked: None,
             keys: 0,
         }
     }
@@ -188,11 +198,24 @@ impl Pacer {
     #[inline]
     fn step(&mut self) -> Result<()> {
         self.steps += 1;
-        if self.steps < STEPS_BETWEEN_CHECKS {
+        if self.steps < self.steps_between {
             return Ok(());
         }
+        self.check()
+    }
+
+    #[cold]
+    fn check(&mut self) -> Result<()> {
         self.steps = 0;
-        crate::operation::pace()
+        let took = self.checked.map(|checked| checked.elapsed());
+        let wanted = match took {
+            Some(took) if took > BETWEEN_CHECKS_MAX => self.steps_between / 4,
+            _ => self.steps_between * 2,
+        };
+        self.steps_between = wanted.clamp(1, STEPS_BETWEEN_CHECKS_MAX);
+        let paced = crate::operation::pace();
+        self.checked = Some(Instant::now());
+        paced
     }
 }
 

@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_millis(10);
 /// Long statements that run at once, for each core. More than one: some of them wait for the disk.
 const RUNNING_PER_CORE: usize = 2;
-/// How soon a statement in line notices that it was killed or that its time is over.
-const LOOK_UP: Duration = Duration::from_millis(20);
 
 static LINE: Line = Line::new();
 
@@ -86,21 +84,28 @@ impl Drop for Paced {
     }
 }
 
-/// Waits for a turn if this thread's statement is long and its slice is over. `may_go_on` is asked
-/// meanwhile.
+/// Waits for a turn if this thread's statement is long and its slice is over. Whether it `may_go_on` is asked at
+/// the `deadline` and after [`look_up`].
 ///
 /// # Errors
 /// Those of `may_go_on`.
-pub(super) fn pace(may_go_on: impl Fn() -> Result<()>) -> Result<()> {
+pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<()> {
     PACE.with_borrow_mut(|pace| {
         if let Some(pace) = pace
             && HELD.get() == 0
             && pace.has_used_its_slice()
         {
-            pace.take_turn(may_go_on)?;
+            pace.take_turn(deadline, may_go_on)?;
         }
         Ok(())
     })
+}
+
+/// Has every statement in line ask whether it may go on: one was killed.
+pub(super) fn look_up() {
+    for waiting in &LINE.state.lock().waiting {
+        waiting.called.notify_one();
+    }
 }
 
 /// Gives the turn away before the statement waits for something else than a processor.
@@ -122,10 +127,14 @@ impl Pace {
         computed.saturating_sub(*self.computed.get_or_insert(computed)) >= SLICE
     }
 
-    fn take_turn(&mut self, may_go_on: impl Fn() -> Result<()>) -> Result<()> {
+    fn take_turn(
+        &mut self,
+        deadline: Option<Instant>,
+        may_go_on: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         if self.turn.is_none() || LINE.is_waited_in() {
             self.turn = None;
-            self.turn = Some(LINE.wait(may_go_on)?);
+            self.turn = Some(LINE.wait(deadline, may_go_on)?);
         }
         self.since = Some(Instant::now());
         self.computed = Some(processor_time());
@@ -174,7 +183,7 @@ impl Line {
         !self.state.lock().waiting.is_empty()
     }
 
-    fn wait(&self, may_go_on: impl Fn() -> Result<()>) -> Result<Turn> {
+    fn wait(&self, deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<Turn> {
         let mut state = self.state.lock();
         if state.running < running_max() {
             state.running += 1;
@@ -183,13 +192,18 @@ impl Line {
         let own = Arc::new(Waiting::default());
         state.waiting.push_back(Arc::clone(&own));
         loop {
-            own.called.wait_for(&mut state, LOOK_UP);
-            if own.is_called.load(Ordering::Relaxed) {
-                return Ok(Turn);
-            }
             if let Err(error) = may_go_on() {
                 state.waiting.retain(|other| !Arc::ptr_eq(other, &own));
                 return Err(error);
+            }
+            match deadline {
+                Some(deadline) => {
+                    own.called.wait_until(&mut state, deadline);
+                }
+                None => own.called.wait(&mut state),
+            }
+            if own.is_called.load(Ordering::Relaxed) {
+                return Ok(Turn);
             }
         }
     }
@@ -234,7 +248,7 @@ mod tests {
             while processor_time() - from < SLICE + Duration::from_millis(1) {
                 std::hint::spin_loop();
             }
-            pace(|| Ok(())).expect("nobody ends it");
+            pace(None, || Ok(())).expect("nobody ends it");
             inside();
         }
     }
@@ -270,7 +284,10 @@ mod tests {
     fn who_helps_or_is_short_never_waits() {
         compute(3, &|| assert!(PACE.with_borrow(Option::is_none)));
         let paced = Paced::begin();
-        pace(|| unreachable!("a short statement does not stand in line")).expect("it goes on");
+        pace(None, || {
+            unreachable!("a short statement does not stand in line")
+        })
+        .expect("it goes on");
         let lock = Unpaced::begin();
         compute(4, &|| {
             assert!(PACE.with_borrow(|pace| !pace.as_ref().is_some_and(|pace| pace.turn.is_some())))
@@ -286,7 +303,7 @@ mod tests {
         let line = Line::new();
         line.state.lock().running = running_max();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
-        let outcome = line.wait(killed);
+        let outcome = line.wait(None, killed);
         assert_eq!(
             outcome.map(std::mem::forget).unwrap_err().code,
             Code::Interrupted

@@ -124,6 +124,9 @@ impl<'a> Connection<'a> {
                 }
                 !registry.is_stopping()
             });
+            if is_idle {
+                idle::take_again();
+            }
             let header = match received {
                 Ok(header) => header,
                 Err(error) => return error.into(),

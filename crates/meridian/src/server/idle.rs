@@ -10,25 +10,35 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// Below the frames of the calls that give the stack back.
-const MARGIN_BYTES: usize = 16 * 1024;
+const MARGIN_BYTES: usize = 4 * 1024;
 /// How much of the stack is given back: what lies below is touched by the deepest recursions only.
 const STACK_BYTES: usize = 512 * 1024;
 const PAGE_BYTES: usize = 4096;
 
-/// Gives it back. To be called by a connection's thread where it waits for a request, near the top of its
+/// Ends what [`give_back`] began: a request has come.
+pub fn take_again() {
+    keep_memory(true);
+}
+
+/// Whether the allocator keeps memory for this thread, with room to note it.
+fn keep_memory(mut is_kept: bool) {
+    // SAFETY: the name ends with a zero byte, and the setting is a bool that is only read.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"thread.tcache.enabled".as_ptr(),
+            null_mut(),
+            null_mut(),
+            (&raw mut is_kept).cast::<c_void>(),
+            size_of::<bool>(),
+        );
+    }
+}
+
+/// Gives it back, until [`take_again`]. To be called by a connection's thread where it waits for a request, near the top of its
 /// stack.
 #[inline(never)]
 pub fn give_back() {
-    // SAFETY: the name ends with a zero byte; the setting takes and returns nothing.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            c"thread.tcache.flush".as_ptr(),
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            0,
-        );
-    }
+    keep_memory(false);
     let here = 0_u8;
     let end = ((&raw const here).addr() - MARGIN_BYTES) / PAGE_BYTES * PAGE_BYTES;
     let start = (&raw const here).with_addr(end - STACK_BYTES);
