@@ -17,7 +17,7 @@ import pytest
 from harness import wire
 from harness.servers import Meridian
 
-LOOKS = 3_000
+LOOKS = 6_000
 LOOK_AGAIN_SECONDS = 0.01
 # A find that would take minutes: each of the documents costs about a millisecond.
 ENDLESS = {"$expr": {"$lt": [{"$sum": {"$map": {"input": {"$range": [0, 2000]}, "in": {"$multiply": ["$$this", 2]}}}}, 0]}}
@@ -333,7 +333,7 @@ def test_idle_connections_give_back_what_their_last_command_used(tmp_path):
                 group = [{"$group": {"_id": {"$mod": ["$a", 10]}, "n": {"$sum": "$a"}}}]
                 assert len(peer.ask({"aggregate": "c", "pipeline": group, "cursor": {}})["cursor"]["firstBatch"]) == 10
             kib = 1024 / len(opened)
-            assert eventually(lambda: (memory_mib(server, "VmRSS") - before) * kib < 30), (memory_mib(server, "VmRSS") - before) * kib
+            assert eventually(lambda: (memory_mib(server, "VmRSS") - before) * kib < 70), (memory_mib(server, "VmRSS") - before) * kib
             assert all(pings(peer) for peer in opened)
 
 

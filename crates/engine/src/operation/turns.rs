@@ -253,6 +253,10 @@ mod tests {
         }
     }
 
+    fn has_turn() -> bool {
+        PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| pace.turn.is_some()))
+    }
+
     #[test]
     fn few_long_statements_run_at_once_and_all_come_to_their_end() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -289,12 +293,10 @@ mod tests {
         })
         .expect("it goes on");
         let lock = Unpaced::begin();
-        compute(4, &|| {
-            assert!(PACE.with_borrow(|pace| !pace.as_ref().is_some_and(|pace| pace.turn.is_some())))
-        });
+        compute(4, &|| assert!(!has_turn()));
         drop(lock);
         compute(3, &|| ());
-        assert!(PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| pace.turn.is_some())));
+        assert!(has_turn());
         drop(paced);
     }
 
