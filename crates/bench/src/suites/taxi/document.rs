@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocumentBuf, doc, rawdoc};
 
 use super::layout::{self, Layout};
@@ -49,6 +49,13 @@ impl Store for DocumentServer {
     fn count(&mut self, question: &Question, layout: Layout) -> anyhow::Result<u64> {
         let query = filter(question.wanted, layout);
         self.count_documents(DATABASE, COLLECTION, query)
+    }
+
+    fn read_all(&mut self) -> anyhow::Result<()> {
+        let by_no_index = doc! { "no_trip_has_this": 1 };
+        let found = self.count_documents(DATABASE, COLLECTION, by_no_index)?;
+        ensure!(found == 0, "{found} trips have a field that none has");
+        Ok(())
     }
 
     fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {

@@ -109,6 +109,9 @@ fn warm<S: Store>(
     name: &str,
     report: &mut TargetReport,
 ) -> anyhow::Result<Ways<S>> {
+    let spinner = progress::spinner(&format!("{name}: reading every trip once"));
+    store.read_all()?;
+    spinner.finish_and_clear();
     let mut best_ways = Vec::new();
     for question in plan.questions.iter().filter(|question| question.sampled) {
         let label = question.label;

@@ -71,6 +71,19 @@ impl Store for PostgresServer {
         self.count_rows(TABLE, &condition(question.wanted, layout))
     }
 
+    /// A sequential scan alone would leave a large table out of the shared buffers.
+    fn read_all(&mut self) -> anyhow::Result<()> {
+        let create = "CREATE EXTENSION IF NOT EXISTS pg_prewarm";
+        if self.client.batch_execute(create).is_ok() {
+            let prewarm = format!("SELECT pg_prewarm('{TABLE}')");
+            self.client.batch_execute(&prewarm)?;
+        } else {
+            self.client.batch_execute(SEQUENTIAL)?;
+            self.count_rows(TABLE, "")?;
+        }
+        Ok(())
+    }
+
     fn ways(&self, question: &Question, layout: Layout, plan: &Plan) -> Vec<(String, Self::Way)> {
         let condition = condition(question.wanted, layout);
         let limit = plan.limit;
