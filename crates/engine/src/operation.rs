@@ -91,6 +91,12 @@ pub(crate) fn lend<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> 
     work()
 }
 
+/// As [`lend`], for work that may take long: the thread takes turns with other long statements.
+pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
+    let _paced = turns::Paced::begin();
+    lend(operation, work)
+}
+
 /// Whether this thread's statement may go on.
 ///
 /// # Errors

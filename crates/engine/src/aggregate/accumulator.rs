@@ -175,6 +175,21 @@ impl Accumulator {
         }
     }
 
+    /// Whether states over parts of the input can be merged into one that is the same as over all of it,
+    /// see [`State::merge`]. They take no memory beyond their own size.
+    pub(super) fn merges(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Sum
+                | Kind::Average
+                | Kind::Count
+                | Kind::Min
+                | Kind::Max
+                | Kind::First
+                | Kind::Last
+        )
+    }
+
     /// What a new group begins with. The context's document is the group's key as `_id`.
     pub fn begin(&self, count: Option<usize>) -> State {
         match self.kind {
@@ -401,6 +416,24 @@ impl State {
             }
             _ => unreachable!("only accumulators that count are asked"),
         }
+    }
+
+    /// Takes what `later` has gathered from documents that come behind this state's; for accumulators that
+    /// [`Accumulator::merges`].
+    pub(super) fn merge(&mut self, kind: Kind, later: Self) -> Result<()> {
+        match (self, later) {
+            (State::Sum(sum), State::Sum(more)) => sum.merge(more),
+            (State::Count(count), State::Count(more)) => *count += more,
+            (State::One(kept), State::One(Some(value))) => {
+                let value = value
+                    .as_ref()
+                    .map_or(Value::Missing, |raw| Value::Raw(raw.as_raw_bson_ref()));
+                add_one(kept, kind, &value)?;
+            }
+            (State::One(_), State::One(None)) => {}
+            _ => unreachable!("only states of one accumulator that merges are merged"),
+        }
+        Ok(())
     }
 
     /// The group's value.

@@ -175,6 +175,53 @@ impl Executor {
         pass(&mut self.steps, document, variables, &mut self.ready).map_err(at_run_time)
     }
 
+    /// An executor of the same stages for the second half of the input, to be merged later; `None` when the
+    /// stages cannot take the input in two halves.
+    pub fn fork(&self) -> Option<Self> {
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            let (step, keeps) = step.fork()?;
+            steps.push(step);
+            if keeps {
+                return Some(Self {
+                    steps,
+                    variables: self.variables.clone(),
+                    ready: VecDeque::new(),
+                    drained: None,
+                    limits: self.limits.clone(),
+                });
+            }
+        }
+        None
+    }
+
+    /// Takes what a fork has made of the second half, once this one has seen the first.
+    ///
+    /// # Errors
+    /// Those of the stages.
+    pub fn merge(&mut self, mut fork: Self) -> Result<()> {
+        let keeps = fork.steps.len() - 1;
+        match (&mut self.steps[keeps], fork.steps.pop()) {
+            (Step::Group(groups), Some(Step::Group(later))) => {
+                groups.merge(*later).map_err(at_run_time)
+            }
+            (Step::Count { count, .. }, Some(Step::Count { count: more, .. })) => {
+                *count += more;
+                Ok(())
+            }
+            (
+                Step::Facet { executors, .. },
+                Some(Step::Facet {
+                    executors: later, ..
+                }),
+            ) => {
+                let mut pairs = executors.iter_mut().zip(later);
+                pairs.try_for_each(|(own, later)| own.merge(later))
+            }
+            _ => unreachable!("a fork ends with the stage that keeps what it has seen"),
+        }
+    }
+
     /// Says that the input has ended (or that no more of it is wanted).
     ///
     /// # Errors
@@ -382,6 +429,29 @@ impl Step {
                     format!("{} reached the executor", stage.name()),
                 ));
             }
+        })
+    }
+
+    /// The same step at its beginning, and whether it is one that keeps all it needs of its input and can
+    /// be merged; `None` for one that cannot be asked about half of the input.
+    fn fork(&self) -> Option<(Self, bool)> {
+        Some(match self {
+            Step::Match(filter) => (Step::Match(filter.clone()), false),
+            Step::Transform(transform) => (Step::Transform(transform.clone()), false),
+            Step::ReplaceRoot(replace) => (Step::ReplaceRoot(replace.clone()), false),
+            Step::Unwind(unwind) => (Step::Unwind(unwind.clone()), false),
+            Step::Group(groups) if groups.merges() => (Step::Group(Box::new(groups.fresh())), true),
+            Step::Count { field, .. } => {
+                let field = field.clone();
+                (Step::Count { field, count: 0 }, true)
+            }
+            Step::Facet { names, executors } => {
+                let forks: Option<Vec<Executor>> = executors.iter().map(Executor::fork).collect();
+                let names = names.clone();
+                let executors = forks?;
+                (Step::Facet { names, executors }, true)
+            }
+            _ => return None,
         })
     }
 

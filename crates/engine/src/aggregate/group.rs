@@ -231,6 +231,54 @@ impl Groups {
         })
     }
 
+    /// Whether the groups of parts of the input can be merged, see [`Groups::merge`].
+    pub fn merges(&self) -> bool {
+        self.group.accumulators.iter().all(Accumulator::merges)
+    }
+
+    /// The same stage without any document.
+    pub fn fresh(&self) -> Self {
+        Self::new(self.group.clone(), &self.limits)
+    }
+
+    /// Takes the groups of documents that come behind all that were pushed here.
+    ///
+    /// # Errors
+    /// 292 where the groups outgrow their memory together.
+    pub fn merge(&mut self, later: Self) -> Result<()> {
+        let Table {
+            places,
+            ids,
+            states,
+            ..
+        } = later.table;
+        let mut keys = vec![Box::default(); ids.len()];
+        for (key, place) in places {
+            keys[place as usize] = key;
+        }
+        let width = self.group.accumulators.len();
+        let mut states = states.into_iter();
+        for (key, id) in keys.into_iter().zip(ids) {
+            let group = states.by_ref().take(width);
+            match self.table.places.get(&key) {
+                None => {
+                    self.table.states.extend(group);
+                    self.table.insert(key, id, width)?;
+                }
+                Some(place) => {
+                    let first = *place as usize * width;
+                    let own = &mut self.table.states[first..first + width];
+                    for ((own, more), accumulator) in
+                        own.iter_mut().zip(group).zip(&self.group.accumulators)
+                    {
+                        own.merge(accumulator.kind, more)?;
+                    }
+                }
+            }
+        }
+        self.limits.check(self.table.bytes, too_large)
+    }
+
     /// Has `add` change each state of the document's group, given its argument; it tells by how many bytes
     /// the state has grown.
     fn update(
@@ -325,11 +373,6 @@ impl Table {
             }
             Key::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
         };
-        let place = self.ids.len();
-        self.bytes += key.len()
-            + raw_size_bytes(id.as_raw_bson_ref())
-            + 64
-            + group.accumulators.len() * size_of::<State>();
         for accumulator in &group.accumulators {
             let count = match &accumulator.count {
                 None => None,
@@ -341,6 +384,14 @@ impl Table {
             };
             self.states.push(accumulator.begin(count));
         }
+        self.insert(key.into(), id, group.accumulators.len())
+    }
+
+    /// Notes a new group, whose states were added.
+    fn insert(&mut self, key: Box<[u8]>, id: RawBson, width: usize) -> Result<usize> {
+        let place = self.ids.len();
+        self.bytes +=
+            key.len() + raw_size_bytes(id.as_raw_bson_ref()) + 64 + width * size_of::<State>();
         self.ids.push(id);
         let number = u32::try_from(place).map_err(|_| {
             Error::new(
@@ -348,7 +399,7 @@ impl Table {
                 "$group has more than 2^32 groups",
             )
         })?;
-        self.places.insert(key.into(), number);
+        self.places.insert(key, number);
         Ok(place)
     }
 }

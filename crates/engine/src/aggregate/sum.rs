@@ -69,6 +69,24 @@ impl Sum {
         }
     }
 
+    /// Adds what another sum has added.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.kind = self.kind.max(other.kind);
+        self.integers += other.integers;
+        self.add_double(other.double);
+        self.error += other.error;
+        if let Some(special) = other.special {
+            *self.special.get_or_insert(0.0) += special;
+        }
+        if let Some(decimal) = other.decimal {
+            match &mut self.decimal {
+                Some(sum) => **sum = sum.add(*decimal),
+                none => *none = Some(decimal),
+            }
+        }
+    }
+
     #[inline]
     fn add_double(&mut self, value: f64) {
         if !value.is_finite() {

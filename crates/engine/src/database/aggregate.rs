@@ -11,7 +11,7 @@ use crate::aggregate::{
 use crate::catalog::Collection;
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
-use crate::exec::{Rows, SampleSize};
+use crate::exec::{Rows, SampleSize, parallel};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};
@@ -407,6 +407,7 @@ fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], allow_disk_use: bool) -> Res
     Ok(Query::new(Source::Documents(Box::new(Running {
         rows: Some(rows),
         executor,
+        is_shared: false,
     }))))
 }
 
@@ -429,6 +430,7 @@ pub(super) fn run(
     Ok(Query::new(Source::Documents(Box::new(Running {
         rows: None,
         executor,
+        is_shared: true,
     }))))
 }
 
@@ -444,10 +446,39 @@ pub(super) fn executor(stages: &[Stage], allow_disk_use: bool) -> Result<Executo
 struct Running {
     rows: Option<Box<dyn Rows>>,
     executor: Executor,
+    /// Whether it was tried to share the rows between two cores.
+    is_shared: bool,
 }
 
 impl Running {
+    /// Pushes many rows at once, half of them on another core, where the first stages that keep anything
+    /// can be merged.
+    fn share(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_shared, true) {
+            return Ok(());
+        }
+        let Some(rows) = &mut self.rows else {
+            return Ok(());
+        };
+        let Some(mut fork) = self.executor.fork() else {
+            return Ok(());
+        };
+        let Some(mut other) = rows.split_off() else {
+            return Ok(());
+        };
+        let (first, second) = parallel::join_long(
+            || push_all(rows.as_mut(), &mut self.executor),
+            || push_all(other.as_mut(), &mut fork),
+        );
+        first?;
+        second?;
+        self.rows = None;
+        self.executor.merge(fork)?;
+        self.executor.finish()
+    }
+
     fn next_result(&mut self) -> Result<Option<RawDocumentBuf>> {
+        self.share()?;
         loop {
             if let Some(document) = self.executor.pull()? {
                 return Ok(Some(document));
@@ -463,6 +494,13 @@ impl Running {
             }
         }
     }
+}
+
+fn push_all(rows: &mut dyn Rows, executor: &mut Executor) -> Result<()> {
+    while rows.advance()? {
+        let _ = executor.push(rows.row().document)?;
+    }
+    Ok(())
 }
 
 impl Iterator for Running {

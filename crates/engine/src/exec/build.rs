@@ -1,12 +1,12 @@
 //! From a plan to the nodes that run it.
 
 use super::counted::{Total, TreeRanges};
-use super::counted_area;
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, NearEntries, ProjectRows, RankedRows, Row, Rows,
     SortRows, UnionRows,
 };
+use super::{counted_area, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
@@ -86,12 +86,26 @@ pub fn count(
             _ => {}
         }
     }
-    let mut rows = filtered(builder.access(&plan.access, None), plan.residual.as_ref());
-    let mut found = 0;
-    while rows.advance()? {
-        found += 1;
+    let rows = filtered(builder.access(&plan.access, None), plan.residual.as_ref());
+    count_rows(rows)
+}
+
+/// Reads rows to their end, many of them on two cores.
+fn count_rows(mut rows: Box<dyn Rows>) -> Result<u64> {
+    fn to_end(mut rows: Box<dyn Rows>) -> Result<u64> {
+        let mut found = 0;
+        while rows.advance()? {
+            found += 1;
+        }
+        Ok(found)
     }
-    Ok(found)
+    match rows.split_off() {
+        None => to_end(rows),
+        Some(other) => {
+            let (found, more) = parallel::join_long(|| to_end(rows), || to_end(other));
+            Ok(found? + more?)
+        }
+    }
 }
 
 /// The number of documents of an access path whose entries prove the match, from a summary; `None`
@@ -213,15 +227,12 @@ impl Builder<'_> {
     fn access(&self, access: &Access, wanted: Option<u64>) -> Box<dyn Rows> {
         match access {
             Access::Nothing => nothing(),
-            Access::Collection(order) => {
-                let (start, end) = self.collection.documents.range();
-                Box::new(CollectionRows::new(
-                    self.snapshot,
-                    vec![(start.to_vec(), end.to_vec())],
-                    *order,
-                    self.context.clone(),
-                ))
-            }
+            Access::Collection(order) => Box::new(CollectionRows::all(
+                self.collection,
+                self.snapshot,
+                *order,
+                self.context.clone(),
+            )),
             Access::Primary(access) => self.primary(access),
             Access::Index(access) => {
                 let entries = IndexEntries::new(self.snapshot, access, self.context.clone());

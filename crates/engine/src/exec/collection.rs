@@ -1,14 +1,19 @@
 //! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
 use super::{Context, Pacer, Row, Rows, corrupt_document};
-use crate::catalog::Tree;
+use crate::catalog::{Collection, Tree};
 use crate::error::Result;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use bson::raw::RawDocument;
 
+/// Fewer documents are scanned before a second core has begun to help.
+const SPLIT_DOCUMENTS_MIN: u64 = 20_000;
+
 /// Scans documents whose `tree ++ _id` lies in one of several ranges.
 pub struct CollectionRows {
     snapshot: Snapshot,
+    /// Where about half of the documents lie before, if it is known and they are many.
+    middle: Option<Vec<u8>>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -29,12 +34,45 @@ impl CollectionRows {
         }
         Self {
             snapshot: snapshot.clone(),
+            middle: None,
             order,
             ranges,
             scan: None,
             pacer: Pacer::new(context),
         }
     }
+
+    /// All documents of a collection.
+    pub fn all(
+        collection: &Collection,
+        snapshot: &Snapshot,
+        order: Order,
+        context: Context,
+    ) -> Self {
+        let (start, end) = collection.documents.range();
+        let all = vec![(start.to_vec(), end.to_vec())];
+        let mut rows = Self::new(snapshot, all, order, context);
+        if order == Order::Forward {
+            rows.middle = middle(collection);
+        }
+        rows
+    }
+}
+
+/// The key of a document in the middle of a large collection, as its summary has it now.
+fn middle(collection: &Collection) -> Option<Vec<u8>> {
+    let tree = collection.documents;
+    collection.state.counted().peek(tree, |summary| {
+        let documents = summary.is_complete().then(|| summary.entries())?;
+        if documents < SPLIT_DOCUMENTS_MIN {
+            return None;
+        }
+        let mut middle = None;
+        summary.select(&[documents / 2], &mut |selected| {
+            middle = Some(tree.key(selected.start));
+        });
+        middle
+    })
 }
 
 impl Rows for CollectionRows {
@@ -57,6 +95,21 @@ impl Rows for CollectionRows {
                     .scan(Family::Documents, &start, &end, self.order),
             );
         }
+    }
+
+    fn split_off(&mut self) -> Option<Box<dyn Rows>> {
+        let middle = self.middle.take()?;
+        let range = match (self.ranges.as_mut_slice(), &self.scan) {
+            ([range], None) if range.0 < middle && middle < range.1 => range,
+            _ => return None,
+        };
+        let end = std::mem::replace(&mut range.1, middle.clone());
+        Some(Box::new(Self::new(
+            &self.snapshot,
+            vec![(middle, end)],
+            self.order,
+            self.pacer.context.clone(),
+        )))
     }
 
     fn row(&self) -> Row<'_> {

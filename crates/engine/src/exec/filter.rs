@@ -31,4 +31,9 @@ impl Rows for FilterRows {
     fn row(&self) -> Row<'_> {
         self.input.row()
     }
+
+    fn split_off(&mut self) -> Option<Box<dyn Rows>> {
+        let other = self.input.split_off()?;
+        Some(Box::new(Self::new(other, self.filter.clone())))
+    }
 }

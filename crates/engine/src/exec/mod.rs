@@ -19,8 +19,7 @@ mod geo;
 mod index;
 mod limit;
 mod near;
-mod parallel;
-mod permutation;
+pub(crate) mod parallel;
 mod project;
 mod ranked;
 mod sample;
@@ -73,6 +72,12 @@ pub trait Rows: Send {
 
     /// The current row; only after [`Self::advance`] returned true.
     fn row(&self) -> Row<'_>;
+
+    /// Gives away the second half of the rows, before the first of them was asked for, when there are so
+    /// many that two cores should share them and it is known where that half begins.
+    fn split_off(&mut self) -> Option<Box<dyn Rows>> {
+        None
+    }
 }
 
 /// One index entry without its tree prefix.

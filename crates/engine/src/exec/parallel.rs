@@ -14,14 +14,37 @@ pub(super) fn join<A: Send, B: Send>(
     first: impl FnOnce() -> A + Send,
     second: impl FnOnce() -> B + Send,
 ) -> (A, B) {
+    halves(first, second, false)
+}
+
+/// As [`join`], for halves that may take long: both take turns with other long statements, so the caller
+/// must hold no lock.
+pub(crate) fn join_long<A: Send, B: Send>(
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    halves(first, second, true)
+}
+
+fn halves<A: Send, B: Send>(
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+    are_long: bool,
+) -> (A, B) {
     let Some(_loan) = Loan::take() else {
         let a = first();
         return (a, second());
     };
     let operation = operation::current();
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| operation::lend(operation, second));
+        let other = scope.spawn(|| match are_long {
+            true => operation::lend_for_long(operation, second),
+            false => operation::lend(operation, second),
+        });
         let a = first();
+        if are_long {
+            operation::step_aside();
+        }
         match other.join() {
             Ok(b) => (a, b),
             Err(panic) => std::panic::resume_unwind(panic),

@@ -10,6 +10,8 @@
 //! Memory: about 20 bytes a range, at most a byte an entry. Keys are those of the tree without its
 //! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
 
+mod asked;
+mod audit;
 mod block;
 mod codec;
 mod points;
@@ -17,13 +19,14 @@ mod recount;
 #[cfg(test)]
 mod tests;
 
+pub use asked::{Hint, Piece, Run, Selected};
+pub use audit::Audit;
 pub use points::{Point, Points, WalkedRange};
 pub use recount::{Span, Walked};
 
 use block::Block;
 use recount::Recount;
 use std::cmp::Ordering;
-use std::ops::Range;
 
 /// A range with more entries than this is cut.
 const ENTRIES_MAX: u32 = 64;
@@ -68,124 +71,6 @@ struct Place {
 
 impl Place {
     const FIRST: Self = Self { block: 0, range: 0 };
-}
-
-/// Counts the keys of each range anew, see [`Summary::audit`].
-pub struct Audit<'s> {
-    summary: &'s Summary,
-    place: Place,
-    seen: u32,
-    wrong: u64,
-}
-
-impl Audit<'_> {
-    /// Sees the next key of the tree.
-    pub fn see(&mut self, key: &[u8]) {
-        while self.summary.end(self.place).is_some_and(|end| end <= key) {
-            self.end_range();
-            self.place = self.summary.next(self.place);
-        }
-        self.seen += 1;
-    }
-
-    /// How many ranges do not have the number of entries that the summary says; `None` when it does not
-    /// know them all.
-    pub fn finish(mut self) -> Option<u64> {
-        while self.summary.end(self.place).is_some() {
-            self.end_range();
-            self.place = self.summary.next(self.place);
-        }
-        self.end_range();
-        self.summary.is_complete().then_some(self.wrong)
-    }
-
-    fn end_range(&mut self) {
-        self.wrong += u64::from(self.summary.count_at(self.place) != self.seen);
-        self.seen = 0;
-    }
-}
-
-/// Where the last range was, see [`Summary::count_from`].
-#[derive(Debug, Clone, Copy)]
-pub struct Hint {
-    place: Place,
-    /// A range before which the number of entries is known, and that number.
-    ranked: (Place, u64),
-}
-
-impl Default for Hint {
-    fn default() -> Self {
-        Self {
-            place: Place::FIRST,
-            ranked: (Place::FIRST, 0),
-        }
-    }
-}
-
-/// Whole ranges side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
-    /// Rank of the first entry in its tree.
-    pub first_rank: u64,
-    /// Number of entries.
-    pub entries: u64,
-}
-
-/// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
-/// walked to be counted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Piece<'a> {
-    /// The first key asked for.
-    pub start: &'a [u8],
-    /// The first key not asked for.
-    pub end: Option<&'a [u8]>,
-    /// Entries of the whole range: there are not more in the piece.
-    pub entries_max: u32,
-    /// First key of the whole range.
-    pub range_start: &'a [u8],
-    /// First key behind it; `None` at the end of the tree.
-    pub range_end: Option<&'a [u8]>,
-    /// The points of the whole range, if they are remembered.
-    pub points: Option<&'a Points>,
-}
-
-impl Piece<'_> {
-    /// About how many entries it has, if they lie evenly in their range.
-    pub fn estimate(&self) -> f64 {
-        f64::from(self.entries_max) * self.share().unwrap_or(0.5)
-    }
-
-    /// Which part of its range the piece is, told from the bytes behind those that the range's ends
-    /// have in common.
-    fn share(&self) -> Option<f64> {
-        let (low, high) = (self.range_start, self.range_end?);
-        let shared = low.iter().zip(high).take_while(|(a, b)| a == b).count();
-        let number = |key: &[u8]| {
-            let mut word = [0; 8];
-            let rest = key.get(shared..).unwrap_or_default();
-            let length = rest.len().min(8);
-            word[..length].copy_from_slice(&rest[..length]);
-            #[allow(clippy::cast_precision_loss)]
-            let number = u64::from_be_bytes(word) as f64;
-            number
-        };
-        let whole = number(high) - number(low);
-        let part = number(self.end?) - number(self.start);
-        (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0))
-    }
-}
-
-/// Where the entry of some rank is: that many entries behind the first of a range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Selected<'a> {
-    /// The range's first key.
-    pub start: &'a [u8],
-    /// The first key behind the range; `None` at the end of the tree.
-    pub end: Option<&'a [u8]>,
-    /// Entries of the range before it.
-    pub offset: u32,
-    /// Entries of the range.
-    pub entries: u32,
 }
 
 impl Summary {
@@ -312,177 +197,6 @@ impl Summary {
         true
     }
 
-    /// The number of entries in `[start, end)` (`None`: to the end of the tree) as far as whole ranges
-    /// go; what is left, at most two pieces, is handed to `piece`. `None` when part of it is unknown.
-    pub fn count(
-        &self,
-        start: &[u8],
-        end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<u64> {
-        self.count_from(&mut Hint::default(), start, end, piece)
-    }
-
-    /// [`Self::count`] where ranges are asked for in ascending order: each is looked for from where
-    /// the last one began.
-    pub fn count_from(
-        &self,
-        hint: &mut Hint,
-        start: &[u8],
-        end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<u64> {
-        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
-        Some(self.sum(from, to))
-    }
-
-    /// As [`Self::count_from`], with the rank of the first entry that is in a whole range. Ranks are
-    /// added up from the last one that was asked for.
-    pub fn run_from(
-        &self,
-        hint: &mut Hint,
-        start: &[u8],
-        end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<Run> {
-        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
-        if from < hint.ranked.0 {
-            hint.ranked = Hint::default().ranked;
-        }
-        let (last, before) = hint.ranked;
-        let first_rank = before + self.sum(last, Some(from));
-        hint.ranked = (from, first_rank);
-        Some(Run {
-            first_rank,
-            entries: self.sum(from, to),
-        })
-    }
-
-    /// Hands out what `[start, end)` takes of every range, whole ones too. `None` when part of it is
-    /// unknown.
-    pub fn pieces_from(
-        &self,
-        hint: &mut Hint,
-        start: &[u8],
-        end: &[u8],
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<()> {
-        if self.is_unknown_before(Some(end)) {
-            return None;
-        }
-        let mut place = self.find(hint.place, start);
-        hint.place = place;
-        while place.block < self.blocks.len() && self.start(place) < end {
-            let last = self.end(place).map_or(end, |behind| behind.min(end));
-            self.edge(place, start.max(self.start(place)), Some(last), piece);
-            place = self.next(place);
-        }
-        Some(())
-    }
-
-    /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
-    /// those that are not are handed out.
-    fn whole_ranges(
-        &self,
-        hint: &mut Hint,
-        start: &[u8],
-        end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<(Place, Option<Place>)> {
-        if end.is_some_and(|end| end <= start) {
-            return Some((Place::FIRST, Some(Place::FIRST)));
-        }
-        if self.is_unknown_before(end) {
-            return None;
-        }
-        let first = self.find(hint.place, start);
-        hint.place = first;
-        let last = end.map(|end| self.find(first, end));
-        if last == Some(first) {
-            self.edge(first, start, end, piece);
-            return Some((first, Some(first)));
-        }
-        let mut from = first;
-        if self.start(first) < start {
-            self.edge(first, start, self.end(first), piece);
-            from = self.next(first);
-        }
-        if let (Some(last), Some(end)) = (last, end)
-            && self.start(last) < end
-        {
-            self.edge(last, self.start(last), Some(end), piece);
-        }
-        Some((from, last))
-    }
-
-    /// Hands a piece of a range on, unless the range is empty.
-    fn edge<'s>(
-        &self,
-        place: Place,
-        start: &'s [u8],
-        end: Option<&'s [u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) {
-        let entries_max = self.count_at(place);
-        if entries_max > 0 {
-            piece(Piece {
-                start,
-                end,
-                entries_max,
-                range_start: self.start(place),
-                range_end: self.end(place),
-                points: self.blocks[place.block].points(place.range),
-            });
-        }
-    }
-
-    /// Compares the summary with its tree: to be shown all keys in order.
-    pub fn audit(&self) -> Audit<'_> {
-        Audit {
-            summary: self,
-            place: Place::FIRST,
-            seen: 0,
-            wrong: 0,
-        }
-    }
-
-    /// Where the entries of these ranks (0 is the first of the tree) are, in the order given, which
-    /// must be ascending; ranks beyond the last entry are left out.
-    pub fn select(&self, ranks: &[u64], found: &mut dyn FnMut(Selected<'_>)) {
-        let (mut place, mut before) = (Place::FIRST, 0);
-        for rank in ranks {
-            (place, before) = self.walk_to_rank(place, before, *rank);
-            if place.block == self.blocks.len() {
-                return;
-            }
-            let offset = u32::try_from(rank - before);
-            found(Selected {
-                start: self.start(place),
-                end: self.end(place),
-                offset: offset.expect("a range holds fewer than 2^32 entries"),
-                entries: self.count_at(place),
-            });
-        }
-    }
-
-    /// The range that holds `rank`, from `place` on, before which there are `before` entries.
-    fn walk_to_rank(&self, mut place: Place, mut before: u64, rank: u64) -> (Place, u64) {
-        while place.block < self.blocks.len() {
-            let total = self.totals[place.block];
-            let count = u64::from(self.count_at(place));
-            if place.range == 0 && before + total <= rank {
-                before += total;
-                place.block += 1;
-            } else if before + count <= rank {
-                before += count;
-                place = self.next(place);
-            } else {
-                break;
-            }
-        }
-        (place, before)
-    }
-
     fn is_unknown(&self, key: &[u8]) -> bool {
         self.unknown_from
             .as_ref()
@@ -556,30 +270,6 @@ impl Summary {
 
     fn count_at(&self, place: Place) -> u32 {
         self.blocks[place.block].count(place.range)
-    }
-
-    /// Entries of the ranges from `from` up to but not including `to` (`None`: to the last).
-    fn sum(&self, from: Place, to: Option<Place>) -> u64 {
-        let end = Place {
-            block: self.blocks.len(),
-            range: 0,
-        };
-        let to = to.unwrap_or(end);
-        if from >= to {
-            return 0;
-        }
-        let within = |block: usize, ranges: Range<usize>| self.blocks[block].sum(ranges);
-        if from.block == to.block {
-            return within(from.block, from.range..to.range);
-        }
-        let first = within(from.block, from.range..self.blocks[from.block].ranges());
-        let between: u64 = self.totals[from.block + 1..to.block].iter().sum();
-        let last = if to.block < self.blocks.len() {
-            within(to.block, 0..to.range)
-        } else {
-            0
-        };
-        first + between + last
     }
 
     fn change(&mut self, place: Place, by: i64) {
