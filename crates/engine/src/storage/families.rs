@@ -174,8 +174,9 @@ impl Families {
         compress(&mut settings, compression);
         settings.set_max_write_buffer_number(4);
         settings.set_level_zero_file_num_compaction_trigger(BUSY_FILES);
-        settings.set_level_zero_slowdown_writes_trigger(3 * BUSY_FILES);
-        settings.set_level_zero_stop_writes_trigger(5 * BUSY_FILES);
+        // Far beyond what `pressure` lets come: the library slows writers down for seconds.
+        settings.set_level_zero_slowdown_writes_trigger(5 * BUSY_FILES);
+        settings.set_level_zero_stop_writes_trigger(8 * BUSY_FILES);
         let buffer = (self.cache_bytes / 8).clamp(16 * MEBIBYTE, 128 * MEBIBYTE);
         match family {
             Family::Catalog => settings.set_write_buffer_size(MEBIBYTE),

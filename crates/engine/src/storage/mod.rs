@@ -15,6 +15,7 @@ mod families;
 mod group_sync;
 mod load;
 mod memory;
+mod pressure;
 mod rest;
 mod rocks;
 mod scratch;
@@ -22,6 +23,7 @@ mod scratch;
 use crate::error::{Code, Error};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use memory::{Operation, Recording};
@@ -209,6 +211,14 @@ impl Store {
         match &self.0 {
             Backend::Rocks(store) => store.latest_sequence(),
             Backend::Memory(_) => 0,
+        }
+    }
+
+    /// How long a writer that holds no lock should wait before it writes more, so that merges keep up.
+    pub fn wait_for_merges(&self) -> Option<Duration> {
+        match &self.0 {
+            Backend::Rocks(store) => store.wait_for_merges(),
+            Backend::Memory(_) => None,
         }
     }
 

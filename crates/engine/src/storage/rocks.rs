@@ -13,6 +13,7 @@
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::GroupSync;
 use super::load::Finished;
+use super::pressure::Pressure;
 use super::rest::Rest;
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use rocksdb::{
@@ -26,6 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MEBIBYTE: usize = 1 << 20;
+
+/// The library's name of the number of files in level 0.
+const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
 
 /// How often buffered writes reach the disk: at most this much is at risk in a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -64,6 +68,7 @@ pub(super) struct RocksStore {
     dirty: AtomicBool,
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
+    pressure: Pressure,
     directory: PathBuf,
 }
 
@@ -94,6 +99,7 @@ impl RocksStore {
             dirty: AtomicBool::new(false),
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
+            pressure: Pressure::default(),
             directory: directory.to_owned(),
         };
         Scratch::remove_leftovers(directory)?;
@@ -123,6 +129,7 @@ impl RocksStore {
             .map_err(failed)?;
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.pressure.charge(bytes as usize);
         Ok(())
     }
 
@@ -149,6 +156,10 @@ impl RocksStore {
 
     pub(super) fn latest_sequence(&self) -> u64 {
         self.database.latest_sequence_number()
+    }
+
+    pub(super) fn wait_for_merges(&self) -> Option<Duration> {
+        self.pressure.wait()
     }
 
     pub(super) fn written_bytes(&self) -> u64 {
@@ -211,7 +222,7 @@ impl RocksStore {
         })
     }
 
-    /// Makes buffered writes durable every 100 ms, and merges level 0 at rest, until the store is closed
+    /// Makes buffered writes durable every 100 ms, looks after level 0, and merges it at rest, until the store is closed
     /// or dropped.
     pub(super) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
@@ -223,6 +234,7 @@ impl RocksStore {
                 if closed.load(Ordering::Acquire) {
                     return;
                 }
+                store.pressure.note_files(store.most_level_zero_files());
                 if interval.is_multiple_of(INTERVALS_A_SECOND)
                     && let Some(files) = rest.second(store.written_bytes())
                 {
@@ -240,6 +252,19 @@ impl RocksStore {
             .name("journal-sync".into())
             .spawn(work)
             .expect("a thread can be started when the store is opened");
+    }
+
+    /// Of any family.
+    fn most_level_zero_files(&self) -> u64 {
+        let files = |family: &ColumnFamily| self.number_of(family, LEVEL_ZERO_FILES);
+        self.families.all().map(files).max().unwrap_or(0)
+    }
+
+    fn number_of(&self, family: &ColumnFamily, property: &str) -> u64 {
+        let value = self
+            .database
+            .property_int_value_cf(&family.handle, property);
+        value.ok().flatten().unwrap_or(0)
     }
 
     /// From now on so many files of level 0 start a merge.
@@ -287,14 +312,10 @@ impl RocksStore {
 
     pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
         let total = |property: &str| {
-            let values = self.families.all().map(|one| {
-                self.database
-                    .property_int_value_cf(&one.handle, property)
-                    .ok()
-                    .flatten()
-                    .unwrap_or(0)
-            });
-            values.sum::<u64>()
+            let families = self.families.all();
+            families
+                .map(|one| self.number_of(one, property))
+                .sum::<u64>()
         };
         vec![
             ("cacheBytesUsed", self.cache.get_usage() as u64),
@@ -305,7 +326,7 @@ impl RocksStore {
                 total("rocksdb.estimate-pending-compaction-bytes"),
             ),
             ("liveFileBytes", total("rocksdb.live-sst-files-size")),
-            ("levelZeroFiles", total("rocksdb.num-files-at-level0")),
+            ("levelZeroFiles", total(LEVEL_ZERO_FILES)),
             (
                 "runningCompactions",
                 total("rocksdb.num-running-compactions"),

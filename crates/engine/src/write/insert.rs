@@ -120,7 +120,7 @@ impl Writer {
     ) -> Result<()> {
         loop {
             let collection = self.catalog.get_or_create(namespace)?;
-            collection.state.watchers().wait_for_room()?;
+            self.wait_for_room(&collection)?;
             let mut errors = Vec::new();
             prepared.fill(&collection, documents, first, options, &mut errors);
             let mut writing = collection.state.lock();

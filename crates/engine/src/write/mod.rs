@@ -23,6 +23,7 @@ pub use summaries::SummaryQueue;
 
 use crate::catalog::{Catalog, Collection, DocumentPuts, Summaries, WriteState, statistics_entry};
 use crate::error::{Error, Result};
+use crate::operation;
 use crate::storage::{Batch, Family, Store};
 use entries::EntrySet;
 use std::sync::Arc;
@@ -83,6 +84,17 @@ impl Writer {
             Durability::Buffered => Ok(()),
             Durability::Synced => Ok(self.store.sync()?),
         }
+    }
+
+    /// Waits until there is room for more changes. The caller holds no lock.
+    fn wait_for_room(&self, collection: &Collection) -> Result<()> {
+        collection.state.watchers().wait_for_room()?;
+        if let Some(wait) = self.store.wait_for_merges() {
+            operation::check()?;
+            operation::step_aside();
+            std::thread::sleep(wait);
+        }
+        Ok(())
     }
 
     /// Whether `collection` is still the version that writers must prepare for. Only under its lock.

@@ -100,7 +100,7 @@ impl Writer {
             let Some(collection) = self.catalog.get(namespace) else {
                 return Ok(Vec::new());
             };
-            collection.state.watchers().wait_for_room()?;
+            self.wait_for_room(&collection)?;
             let (works, mut failure) =
                 prepare_all(&collection, &targets, bypass_validation, decide);
             let writing = collection.state.lock();
