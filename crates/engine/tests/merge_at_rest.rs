@@ -1,4 +1,4 @@
-//! Level 0 of the store is merged when writes rest: reads then look in few places.
+//! When writes rest, memory is emptied into files and level 0 is merged: reads then look in few places.
 
 use meridian_engine::storage::{Family, Store, StoreOptions};
 use std::time::{Duration, Instant};
@@ -6,10 +6,14 @@ use std::time::{Duration, Instant};
 /// Far more than it takes: the test fails after it, it does not wait for it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn level_zero_files(store: &Store) -> u64 {
+fn figure(store: &Store, wanted: &str) -> u64 {
     let figures = store.statistics();
-    let files = figures.iter().find(|(name, _)| *name == "levelZeroFiles");
-    files.expect("the store tells the files of level 0").1
+    let found = figures.iter().find(|(name, _)| *name == wanted);
+    found.expect("the store tells it").1
+}
+
+fn level_zero_files(store: &Store) -> u64 {
+    figure(store, "levelZeroFiles")
 }
 
 #[test]
@@ -38,4 +42,23 @@ fn files_written_one_after_the_other_are_merged_at_rest() {
         .get(Family::Documents, &key, <[u8]>::to_vec)
         .unwrap();
     assert_eq!(value.as_deref(), Some(&b"document"[..]));
+}
+
+#[test]
+fn what_was_written_last_is_in_files_at_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path(), &StoreOptions::default()).unwrap();
+    let mut batch = store.batch();
+    for number in 0_u32..20_000 {
+        let key = [[0, 0, 0, 1], number.to_be_bytes()].concat();
+        batch.put(Family::Documents, &key, &[7; 100]);
+    }
+    store.write(batch).unwrap();
+    let written = figure(&store, "memtableBytes");
+    assert!(written > 2_000_000, "{written} bytes in memory");
+    let begun = Instant::now();
+    while figure(&store, "memtableBytes") > written / 2 {
+        assert!(begun.elapsed() < PATIENCE, "nothing was flushed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -1,18 +1,28 @@
-//! When writes rest, level 0 is merged: each of its files is one more place to look in for every read.
+//! When writes rest, what is in memory is written to files, and level 0 is merged: each is one more place
+//! to look in for every read.
 //!
 //! Under load a merge of few of them would rewrite the level below again and again; at rest nobody
-//! waits for it. In: how many bytes have been written so far, once a second. Out: when the number of
-//! files that starts a merge shall change.
+//! waits for it. In: how many bytes have been written so far, once a second. Out: when rest begins and
+//! ends.
 
 /// Files of level 0 that start a merge while much is written: each merge rewrites what it meets of the
 /// level below, and entries come in random order.
 pub(super) const BUSY_FILES: i32 = 8;
 /// The same at rest.
-const REST_FILES: i32 = 2;
+pub(super) const REST_FILES: i32 = 2;
 /// At rest is a store that takes less a second...
 const REST_BYTES: u64 = 1 << 20;
 /// ... for so many seconds.
 const REST_SECONDS: u32 = 5;
+
+/// What changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Writes have become few.
+    Begins,
+    /// They have become many again.
+    Ends,
+}
 
 /// What the store has been doing lately.
 #[derive(Debug, Default)]
@@ -22,8 +32,8 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// To be told once a second; the number of files that shall start a merge from now on, if it changes.
-    pub(super) fn second(&mut self, written: u64) -> Option<i32> {
+    /// To be told once a second.
+    pub(super) fn second(&mut self, written: u64) -> Option<Change> {
         let is_quiet = written - std::mem::replace(&mut self.written, written) < REST_BYTES;
         let now = if is_quiet {
             (self.quiet_seconds + 1).min(REST_SECONDS)
@@ -32,8 +42,8 @@ impl Rest {
         };
         let before = std::mem::replace(&mut self.quiet_seconds, now);
         match (before, now) {
-            (REST_SECONDS, 0) => Some(BUSY_FILES),
-            (before, REST_SECONDS) if before < REST_SECONDS => Some(REST_FILES),
+            (REST_SECONDS, 0) => Some(Change::Ends),
+            (before, REST_SECONDS) if before < REST_SECONDS => Some(Change::Begins),
             _ => None,
         }
     }
@@ -51,8 +61,15 @@ mod tests {
         let seconds = [9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9, 9, 0, 0, 0, 0, 0];
         for (second, mebibytes) in seconds.into_iter().enumerate() {
             written += mebibytes << 20;
-            told.extend(rest.second(written).map(|files| (second, files)));
+            told.extend(rest.second(written).map(|change| (second, change)));
         }
-        assert_eq!(told, [(7, REST_FILES), (10, BUSY_FILES), (16, REST_FILES)]);
+        assert_eq!(
+            told,
+            [
+                (7, Change::Begins),
+                (10, Change::Ends),
+                (16, Change::Begins)
+            ]
+        );
     }
 }

@@ -14,7 +14,7 @@ use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::GroupSync;
 use super::load::Finished;
 use super::pressure::Pressure;
-use super::rest::Rest;
+use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use rocksdb::{
     Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
@@ -236,9 +236,9 @@ impl RocksStore {
                 }
                 store.pressure.note_files(store.most_level_zero_files());
                 if interval.is_multiple_of(INTERVALS_A_SECOND)
-                    && let Some(files) = rest.second(store.written_bytes())
+                    && let Some(change) = rest.second(store.written_bytes())
                 {
-                    store.merge_from(files);
+                    store.rest(change);
                 }
                 if store.dirty.swap(false, Ordering::AcqRel)
                     && let Err(error) = store.sync()
@@ -265,6 +265,20 @@ impl RocksStore {
             .database
             .property_int_value_cf(&family.handle, property);
         value.ok().flatten().unwrap_or(0)
+    }
+
+    /// At rest reads shall find few places to look in.
+    fn rest(&self, change: Change) {
+        match change {
+            Change::Ends => self.merge_from(BUSY_FILES),
+            Change::Begins => {
+                self.merge_from(REST_FILES);
+                // Its success is not waited for; if it fails, writes do, and tell.
+                if let Err(error) = self.flush_memtables(false) {
+                    tracing::warn!(%error, "what is in memory could not be written to files");
+                }
+            }
+        }
     }
 
     /// From now on so many files of level 0 start a merge.
@@ -299,12 +313,16 @@ impl RocksStore {
     }
 
     pub(super) fn flush(&self) -> Result<(), StoreError> {
+        self.flush_memtables(true)
+    }
+
+    fn flush_memtables(&self, waits: bool) -> Result<(), StoreError> {
         // Held while files are written: without a log all families must reach the disk together, so none
         // may be added that this flush does not know of.
         let _held = self.families.hold();
         let families: Vec<_> = self.families.all().map(|one| &one.handle).collect();
         let mut options = FlushOptions::default();
-        options.set_wait(true);
+        options.set_wait(waits);
         self.database
             .flush_cfs_opt(&families, &options)
             .map_err(failed)
