@@ -97,6 +97,11 @@ pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnO
     lend(operation, work)
 }
 
+/// How long this thread has computed.
+pub(crate) fn processor_time() -> Duration {
+    turns::processor_time()
+}
+
 /// Whether this thread's statement may go on.
 ///
 /// # Errors

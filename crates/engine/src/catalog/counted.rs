@@ -227,11 +227,11 @@ impl Counted {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Hands every summary out, for saving.
-    pub fn each(&self, visit: &mut dyn FnMut(Tree, &Summary)) {
-        for one in &self.state.read().trees {
-            visit(one.tree, &one.summary);
-        }
+    /// All summaries as they are now, for saving.
+    pub fn copies(&self) -> Vec<(Tree, Summary)> {
+        let state = self.state.read();
+        let copy = |one: &TreeSummary| (one.tree, one.summary.clone());
+        state.trees.iter().map(copy).collect()
     }
 
     /// What is known about the summaries.

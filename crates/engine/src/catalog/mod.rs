@@ -11,7 +11,7 @@
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE), whether the commit's documents
 //!                                     are new (0) or replace others (1); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
-//! 'n', 'm'                         -> summaries, see `saved`
+//! 'N', 'M'                         -> summaries, see `saved`
 //! ```
 //!
 //! A tree is its compression and its number ([`Tree`]); numbers are given out once.

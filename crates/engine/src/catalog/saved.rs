@@ -1,10 +1,14 @@
 //! Summaries on disk, so that a start need not read every tree.
 //!
 //! ```text
-//! 'n' tree (4 bytes, big-endian)                 -> sequence (u64 LE), head of the summary
-//! 'n' tree (4 bytes, big-endian) block (u32 BE)  -> a block of the summary
-//! 'm'                                            -> round (u64 LE), own (u64 LE)
+//! 'N' tree (4 bytes, big-endian)                    -> sequence (u64 LE), head of the summary
+//! 'N' tree (4 bytes) sequence (u64 BE) block (u32 BE)  -> a block of the summary
+//! 'M'                                               -> round (u64 LE), own (u64 LE)
 //! ```
+//!
+//! Blocks come first, under a sequence that is not used yet, then the head that makes them count and takes
+//! the ones before away, in one batch. Many blocks go straight into files, past log and memtables, while
+//! writers go on: only the copy of the summary, which shares its blocks, is taken under their lock.
 //!
 //! A saved summary holds all commits up to `sequence`, or up to the sequence `round` at which the last
 //! round of saving began, whichever is later: trees that had not changed are not saved again. `own` is the
@@ -16,12 +20,15 @@ use super::persist::statistics_puts;
 use super::{Collection, DocumentPuts, Tree};
 use crate::error::Result;
 use crate::index::summary::Summary;
-use crate::storage::{Family, Logged, Order, Store};
+use crate::storage::{Family, Logged, Order, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const SUMMARY: u8 = b'n';
-const ROUND: &[u8] = b"m";
+const SUMMARY: u8 = b'N';
+const ROUND: &[u8] = b"M";
+
+/// A larger summary is not written through the log.
+const LOADED_BYTES_MIN: usize = 1024 * 1024;
 
 /// Where the summaries came from when the store was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,27 +64,17 @@ pub(super) fn save(store: &Store, collections: &[Arc<Collection>]) -> Result<()>
         if !counted.take_changed() {
             continue;
         }
-        let mut batch = store.batch();
-        {
+        let (sequence, summaries) = {
             // No commit of this collection is under way: its summaries hold all up to `sequence`.
             let _writing = collection.state.lock();
-            let sequence = store.latest_sequence();
-            counted.each(&mut |tree, summary| {
-                let Some((head, blocks)) = summary.encode() else {
-                    batch.delete(Family::Catalog, &head_key(tree));
-                    return;
-                };
-                let head = [&sequence.to_le_bytes()[..], &head].concat();
-                batch.put(Family::Catalog, &head_key(tree), &head);
-                for (number, block) in (0_u32..).zip(&blocks) {
-                    batch.put(Family::Catalog, &block_key(tree, number), block);
-                }
-            });
-        }
-        operations += batch.len();
-        if let Err(error) = store.write(batch) {
-            counted.note_changed();
-            return Err(error.into());
+            (store.latest_sequence(), counted.copies())
+        };
+        match save_at(store, sequence, &summaries, LOADED_BYTES_MIN) {
+            Ok(written) => operations += written,
+            Err(error) => {
+                counted.note_changed();
+                return Err(error.into());
+            }
         }
     }
     let own = store.latest_sequence() + 1;
@@ -93,6 +90,39 @@ pub(super) fn save(store: &Store, collections: &[Arc<Collection>]) -> Result<()>
     store.write(batch)?;
     store.forget_log_before(round);
     Ok(())
+}
+
+/// Saves summaries as they were at `sequence`, those of so many bytes past the log; the number of operations
+/// that the log has of it.
+fn save_at(
+    store: &Store,
+    sequence: u64,
+    summaries: &[(Tree, Summary)],
+    loaded_min: usize,
+) -> std::result::Result<usize, StoreError> {
+    let mut batch = store.batch();
+    for (tree, summary) in summaries {
+        let Some((head, blocks)) = summary.encode() else {
+            batch.delete(Family::Catalog, &head_key(*tree));
+            continue;
+        };
+        let mut blocks = (0_u32..).zip(blocks);
+        let key = |number| block_key(*tree, sequence, number);
+        if summary.bytes() < loaded_min {
+            blocks.for_each(|(number, block)| batch.put(Family::Catalog, &key(number), &block));
+        } else {
+            store.load(Family::Catalog, |add| {
+                blocks.try_for_each(|(number, block)| add(&key(number), &block))
+            })?;
+        }
+        let first = block_key(*tree, 0, 0);
+        batch.delete_range(Family::Catalog, &first, &key(0));
+        let head = [&sequence.to_le_bytes()[..], &head].concat();
+        batch.put(Family::Catalog, &head_key(*tree), &head);
+    }
+    let operations = batch.len();
+    store.write(batch)?;
+    Ok(operations)
 }
 
 /// Gives collections that were just read their saved summaries, brought up to date. Those of other
@@ -188,13 +218,17 @@ fn load_summary(store: &Store, tree: Tree) -> Result<Option<(u64, Summary)>> {
     let mut blocks = Vec::new();
     let wanted = Summary::encoded_blocks(head).unwrap_or(0);
     let snapshot = store.snapshot();
-    let (start, end) = (block_key(tree, 0), block_key(tree, wanted));
+    let sequence = u64::from_le_bytes(*sequence);
+    let (start, end) = (
+        block_key(tree, sequence, 0),
+        block_key(tree, sequence, wanted),
+    );
     let mut scan = snapshot.scan(Family::Catalog, &start, &end, Order::Forward);
     while scan.advance()? {
         blocks.push(scan.entry().1.to_vec());
     }
     let summary = Summary::decode(head, blocks.iter().map(Vec::as_slice));
-    Ok(summary.map(|summary| (u64::from_le_bytes(*sequence), summary)))
+    Ok(summary.map(|summary| (sequence, summary)))
 }
 
 fn decode_round(record: &[u8]) -> Option<(u64, u64)> {
@@ -212,6 +246,68 @@ fn head_key(tree: Tree) -> Vec<u8> {
     [&[SUMMARY][..], &tree.prefix()].concat()
 }
 
-fn block_key(tree: Tree, block: u32) -> Vec<u8> {
-    [&head_key(tree)[..], &block.to_be_bytes()].concat()
+fn block_key(tree: Tree, sequence: u64, block: u32) -> Vec<u8> {
+    [
+        &head_key(tree)[..],
+        &sequence.to_be_bytes(),
+        &block.to_be_bytes(),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::StoreOptions;
+
+    fn summary(keys: u32) -> Summary {
+        let mut summary = Summary::empty();
+        let keys: Vec<[u8; 4]> = (0..keys).map(u32::to_be_bytes).collect();
+        summary.add(keys.iter().map(|key| &key[..]));
+        summary
+    }
+
+    /// Keys that are saved of a tree.
+    fn saved_keys(store: &Store, tree: Tree) -> usize {
+        let (start, end) = saved_range(tree);
+        let snapshot = store.snapshot();
+        let mut scan = snapshot.scan(Family::Catalog, &start, &end, Order::Forward);
+        let mut keys = 0;
+        while scan.advance().unwrap() {
+            keys += 1;
+        }
+        keys
+    }
+
+    #[test]
+    fn what_was_saved_last_counts_whichever_way_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path(), &StoreOptions::default()).unwrap();
+        let (tree, other) = (Tree(7), Tree(8));
+        let ways = [(40_000, 0), (20_000, usize::MAX), (60_000, 0), (30_000, 0)];
+        for (round, (keys, loaded_min)) in ways.into_iter().enumerate() {
+            let sequence = 10 + round as u64;
+            let summaries = [(tree, summary(keys)), (other, summary(5))];
+            save_at(&store, sequence, &summaries, loaded_min).unwrap();
+            let (holds, loaded) = load_summary(&store, tree).unwrap().unwrap();
+            assert_eq!((holds, loaded.entries()), (sequence, u64::from(keys)));
+            let blocks = summaries[0].1.encode().unwrap().1.count();
+            assert_eq!(saved_keys(&store, tree), blocks + 1, "round {round}");
+        }
+        // Blocks without a head, as a kill leaves them, do not count, and go with the next.
+        let unfinished = summary(50_000);
+        let numbered = (0_u32..).zip(unfinished.encode().unwrap().1);
+        let mut batch = store.batch();
+        for (number, block) in numbered {
+            batch.put(Family::Catalog, &block_key(tree, 20, number), &block);
+        }
+        store.write(batch).unwrap();
+        let (holds, loaded) = load_summary(&store, tree).unwrap().unwrap();
+        assert_eq!((holds, loaded.entries()), (13, 30_000));
+        save_at(&store, 21, &[(tree, summary(100))], usize::MAX).unwrap();
+        let (holds, loaded) = load_summary(&store, tree).unwrap().unwrap();
+        assert_eq!((holds, loaded.entries()), (21, 100));
+        let blocks = summary(100).encode().unwrap().1.count();
+        assert_eq!(saved_keys(&store, tree), blocks + 1);
+    }
 }

@@ -23,7 +23,7 @@ pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
@@ -37,6 +37,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Summaries are saved each time this much was written: so much log is read after a kill.
 const SAVE_SUMMARIES_BYTES: u64 = 256 * 1024 * 1024;
+/// ... and at least so many times what the summaries take.
+const SAVE_SUMMARIES_RATIO: u64 = 8;
 
 /// Settings of an engine.
 #[derive(Debug, Clone)]
@@ -80,8 +82,8 @@ pub struct Engine {
     cursors: CursorRegistry,
     ttl: ttl::Counters,
     ttl_sweep_seconds: AtomicU64,
-    /// Bytes written when the summaries were last saved.
-    saved_at_bytes: AtomicU64,
+    /// Once so many bytes were written, the summaries are saved.
+    save_at_bytes: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -131,7 +133,7 @@ impl Engine {
             writer,
             cursors: CursorRegistry::default(),
             ttl: ttl::Counters::default(),
-            saved_at_bytes: AtomicU64::new(0),
+            save_at_bytes: AtomicU64::new(SAVE_SUMMARIES_BYTES),
             stopped: AtomicBool::new(false),
         };
         engine.remove_unfinished_indexes()?;
@@ -166,13 +168,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Saves summaries once enough was written since the last time, so that catching up stays short.
+    /// Saves summaries once enough was written since the last time, so that catching up stays short and
+    /// saving is a small part of what is written.
     fn save_summaries_when_due(&self) -> Result<()> {
         let written = self.store.written_bytes();
-        if written - self.saved_at_bytes.load(Ordering::Acquire) < SAVE_SUMMARIES_BYTES {
+        if written < self.save_at_bytes.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.saved_at_bytes.store(written, Ordering::Release);
+        let summaries = self.catalog.all();
+        let bytes = |collection: &Arc<Collection>| collection.state.counted().figures().bytes;
+        let bytes: u64 = summaries.iter().map(bytes).sum();
+        let pause = SAVE_SUMMARIES_BYTES.max(SAVE_SUMMARIES_RATIO * bytes);
+        self.save_at_bytes.store(written + pause, Ordering::Release);
         self.save_summaries()
     }
 

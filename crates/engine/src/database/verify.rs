@@ -110,10 +110,7 @@ impl Engine {
         let collection = self.catalog.require(namespace)?;
         let snapshot = self.store.snapshot();
         let totals = (collection.state.documents(), collection.state.bytes());
-        let mut summaries = HashMap::new();
-        collection.state.counted().each(&mut |tree, summary| {
-            summaries.insert(tree, summary.clone());
-        });
+        let summaries: HashMap<_, _> = collection.state.counted().copies().into_iter().collect();
         drop(writing);
         let mut report = ValidationReport {
             namespace: namespace.to_string(),

@@ -264,21 +264,17 @@ impl Part {
     }
 }
 
-/// Reads the documents of sorted keys, a large batch as two halves; each part comes with the positions
-/// of its keys.
+/// Reads the documents of sorted keys, a large batch in parts; each comes with the positions of its keys.
 fn read_parts(
     snapshot: &Snapshot,
     keys: &[&[u8]],
     mean_bytes: usize,
 ) -> Result<Vec<(Part, Range<usize>)>> {
-    let read_part = |keys| read_part(snapshot, keys, mean_bytes);
     if keys.len() < PARALLEL_BATCH {
-        return Ok(vec![(read_part(keys)?, 0..keys.len())]);
+        let part = read_part(snapshot, keys, mean_bytes)?;
+        return Ok(vec![(part, 0..keys.len())]);
     }
-    let middle = keys.len() / 2;
-    let (low, high) = keys.split_at(middle);
-    let (a, b) = parallel::join(|| read_part(low), || read_part(high));
-    Ok(vec![(a?, 0..middle), (b?, middle..keys.len())])
+    parallel::in_parts(keys, |keys| read_part(snapshot, keys, mean_bytes))
 }
 
 fn read_part(snapshot: &Snapshot, keys: &[&[u8]], mean_bytes: usize) -> Result<Part> {

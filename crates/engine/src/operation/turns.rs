@@ -142,7 +142,7 @@ impl Pace {
     }
 }
 
-fn processor_time() -> Duration {
+pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         time.tv_sec.try_into().unwrap_or_default(),

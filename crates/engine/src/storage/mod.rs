@@ -90,6 +90,11 @@ enum Backend {
     Memory(Arc<memory::MemoryStore>),
 }
 
+/// Blocks of files that this thread has read, because no cache had them, of all stores since it began.
+pub fn blocks_read() -> u64 {
+    rocks::blocks_read()
+}
+
 impl Store {
     /// Opens or creates the store in `directory`.
     ///

@@ -16,6 +16,7 @@ use super::load::Finished;
 use super::pressure::Pressure;
 use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
+use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{
     Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
     IngestExternalFileOptions, Options, Range, ReadOptions, SnapshotWithThreadMode,
@@ -499,6 +500,11 @@ impl WriteBatchIteratorCf for LoggedOperations {
     }
 
     fn merge_cf(&mut self, _: u32, _: &[u8], _: &[u8]) {}
+}
+
+/// Counted by the library for each thread, whatever store it is.
+pub(super) fn blocks_read() -> u64 {
+    PerfContext::default().metric(PerfMetric::BlockReadCount)
 }
 
 /// The log files in a directory by number.

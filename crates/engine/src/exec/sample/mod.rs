@@ -205,14 +205,13 @@ impl SampledEntries {
         Ok(())
     }
 
-    /// The entries of targets, many of them as two halves.
+    /// The entries of targets, many of them in parts.
     fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<DrawnPart>> {
         if targets.len() < PARALLEL_TARGETS {
             return Ok(vec![self.read_part(keys, targets)?]);
         }
-        let (low, high) = targets.split_at(targets.len() / 2);
-        let (a, b) = parallel::join(|| self.read_part(keys, low), || self.read_part(keys, high));
-        Ok(vec![a?, b?])
+        let parts = parallel::in_parts(targets, |targets| self.read_part(keys, targets))?;
+        Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
 
     fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<DrawnPart> {

@@ -6,16 +6,17 @@
 //! ```
 
 use super::{Block, Summary};
+use std::sync::Arc;
 
 impl Summary {
-    /// The head and the blocks; `None` while something is not known.
-    pub fn encode(&self) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    /// The head and, one after the other, the blocks; `None` while something is not known.
+    pub fn encode(&self) -> Option<(Vec<u8>, impl Iterator<Item = Vec<u8>> + '_)> {
         if !self.is_complete() {
             return None;
         }
         let mut head = length(self.blocks.len()).to_vec();
         head.extend_from_slice(&self.greatest);
-        Some((head, self.blocks.iter().map(encode_block).collect()))
+        Some((head, self.blocks.iter().map(|block| encode_block(block))))
     }
 
     /// Number of blocks that belong to a head.
@@ -25,7 +26,8 @@ impl Summary {
 
     /// The summary that was encoded; `None` when the bytes are not one.
     pub fn decode<'b>(head: &[u8], blocks: impl Iterator<Item = &'b [u8]>) -> Option<Self> {
-        let blocks: Vec<Block> = blocks.map(decode_block).collect::<Option<_>>()?;
+        let decoded = blocks.map(|block| decode_block(block).map(Arc::new));
+        let blocks: Vec<Arc<Block>> = decoded.collect::<Option<_>>()?;
         let is_whole = Self::encoded_blocks(head)? as usize == blocks.len();
         let first = blocks.first().filter(|block| block.start(0).is_empty());
         if !is_whole || first.is_none() {

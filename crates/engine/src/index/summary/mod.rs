@@ -27,6 +27,7 @@ pub use recount::{Span, Walked};
 use block::Block;
 use recount::Recount;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A range with more entries than this is cut.
 const ENTRIES_MAX: u32 = 64;
@@ -45,7 +46,8 @@ const BLOCK_RANGES_MAX: usize = 128;
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Never empty; the first range begins at the empty key.
-    blocks: Vec<Block>,
+    /// Shared with copies until one of them changes.
+    blocks: Vec<Arc<Block>>,
     /// Entries of each block.
     totals: Vec<u64>,
     /// The beginning of the first key of each block, see [`head`]: nearly always it tells on which side a
@@ -79,7 +81,7 @@ impl Summary {
         let mut block = Block::default();
         block.insert(0, b"", 0);
         Self {
-            blocks: vec![block],
+            blocks: vec![Arc::new(block)],
             totals: vec![0],
             heads: vec![head(b"")],
             greatest: Vec::new(),
@@ -138,7 +140,7 @@ impl Summary {
     /// Bytes of memory, about.
     pub fn bytes(&self) -> usize {
         let keys = self.crowded.iter().map(Vec::len).sum::<usize>() + self.greatest.len();
-        let blocks: usize = self.blocks.iter().map(Block::bytes).sum();
+        let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
         let each = 8 * self.totals.capacity() + 16 * self.heads.capacity();
         size_of::<Self>() + blocks + each + keys
     }
@@ -221,7 +223,7 @@ impl Summary {
     /// Notes that ranges of a block have changed.
     fn note_change(&mut self, block: usize) {
         self.changes += 1;
-        self.blocks[block].changed_at = self.changes;
+        self.block_mut(block).changed_at = self.changes;
     }
 
     /// The range that holds `key`, looked for from `from` on when it is not before that.
@@ -268,13 +270,17 @@ impl Summary {
         (next.block < self.blocks.len()).then(|| self.start(next))
     }
 
+    fn block_mut(&mut self, block: usize) -> &mut Block {
+        Arc::make_mut(&mut self.blocks[block])
+    }
+
     fn count_at(&self, place: Place) -> u32 {
         self.blocks[place.block].count(place.range)
     }
 
     fn change(&mut self, place: Place, by: i64) {
         self.note_change(place.block);
-        let count = self.blocks[place.block].count_mut(place.range);
+        let count = self.block_mut(place.block).count_mut(place.range);
         let changed = i64::from(*count) + by;
         *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
         let total = &mut self.totals[place.block];
@@ -303,13 +309,14 @@ impl Summary {
             .last()
             .is_some_and(|last| last.ranges() >= BLOCK_RANGES_MAX)
         {
-            self.blocks.push(Block::default());
+            self.blocks.push(Arc::default());
             self.totals.push(0);
             self.heads.push(head(start));
         }
-        let last = self.blocks.last_mut().expect("there is always a block");
-        last.insert(last.ranges(), start, count);
-        self.note_change(self.blocks.len() - 1);
+        let last = self.blocks.len() - 1;
+        let ranges = self.blocks[last].ranges();
+        self.block_mut(last).insert(ranges, start, count);
+        self.note_change(last);
         *self.totals.last_mut().expect("there is a total a block") += u64::from(count);
     }
 
@@ -321,7 +328,8 @@ impl Summary {
                 self.split_block(place.block);
                 place = self.find(Place::FIRST, start);
             }
-            self.blocks[place.block].insert(place.range + 1, start, *count);
+            self.block_mut(place.block)
+                .insert(place.range + 1, start, *count);
             self.totals[place.block] += u64::from(*count);
             place.range += 1;
         }
@@ -329,10 +337,10 @@ impl Summary {
 
     fn split_block(&mut self, block: usize) {
         let middle = self.blocks[block].ranges() / 2;
-        let other = self.blocks[block].split_off(middle);
+        let other = self.block_mut(block).split_off(middle);
         let moved = other.sum(0..other.ranges());
         self.heads.insert(block + 1, head(other.start(0)));
-        self.blocks.insert(block + 1, other);
+        self.blocks.insert(block + 1, Arc::new(other));
         self.totals[block] -= moved;
         self.totals.insert(block + 1, moved);
     }
@@ -345,7 +353,7 @@ impl Summary {
 
     /// Joins neighbouring ranges of a block that hold few entries, and the block with a short neighbour.
     fn compact(&mut self, block: usize) {
-        let ranges = &mut self.blocks[block];
+        let ranges = self.block_mut(block);
         let mut at = 1;
         while at < ranges.ranges() {
             if ranges.count(at - 1) + ranges.count(at) <= ENTRIES_JOINED {
@@ -365,7 +373,7 @@ impl Summary {
             _ => return,
         };
         let second = self.blocks.remove(first + 1);
-        self.blocks[first].append(&second);
+        self.block_mut(first).append(&second);
         self.heads.remove(first + 1);
         let total = self.totals.remove(first + 1);
         self.totals[first] += total;

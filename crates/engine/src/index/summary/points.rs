@@ -51,9 +51,9 @@ impl Summary {
         let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
         let bytes = (new + known) as u64 * size_of::<Point>() as u64;
         if bytes > limit {
-            self.blocks
-                .iter_mut()
-                .for_each(|block| block.forget_points());
+            let all = self.blocks.iter_mut();
+            let with_points = all.filter(|block| block.points_known() > 0);
+            with_points.for_each(|block| Arc::make_mut(block).forget_points());
         }
         let mut place = Place::FIRST;
         for range in walked {
@@ -61,9 +61,10 @@ impl Summary {
             let is_same = self.start(place) == range.start.as_slice()
                 && self.end(place) == range.end.as_deref()
                 && self.count_at(place) as usize == range.points.len();
-            let block = &mut self.blocks[place.block];
-            if is_same && block.changed_at <= changes && range.points.len() <= POINTS_MAX {
-                block.set_points(place.range, range.points);
+            let is_unchanged = self.blocks[place.block].changed_at <= changes;
+            if is_same && is_unchanged && range.points.len() <= POINTS_MAX {
+                self.block_mut(place.block)
+                    .set_points(place.range, range.points);
             }
         }
     }

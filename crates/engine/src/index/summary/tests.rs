@@ -269,6 +269,7 @@ fn summaries_survive_encoding() {
     model.begin();
     model.finish(usize::MAX);
     let (head, blocks) = model.summary.encode().unwrap();
+    let blocks: Vec<Vec<u8>> = blocks.collect();
     assert!(blocks.len() > 1);
     let slices = || blocks.iter().map(Vec::as_slice);
     let decoded = Summary::decode(&head, slices()).unwrap();
@@ -277,6 +278,20 @@ fn summaries_survive_encoding() {
     model.check(&mut random);
     assert!(Summary::decode(&head, slices().skip(1)).is_none());
     assert!(Summary::decode(&head, slices().map(|block| &block[..block.len() - 1])).is_none());
+}
+
+#[test]
+fn a_copy_stays_as_it_was() {
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut summary = Summary::empty();
+    let keys: Vec<[u8; 8]> = (0..20_000).map(|_| random.random()).collect();
+    summary.add(keys[..10_000].iter().map(|key| &key[..]));
+    let copy = summary.clone();
+    let before: Vec<Vec<u8>> = copy.encode().unwrap().1.collect();
+    summary.add(keys[10_000..].iter().map(|key| &key[..]));
+    assert!(summary.remove(keys[..5_000].iter().map(|key| &key[..])));
+    assert_eq!((copy.entries(), summary.entries()), (10_000, 15_000));
+    assert!(copy.encode().unwrap().1.eq(before));
 }
 
 #[test]
