@@ -172,7 +172,7 @@ impl Trees {
     }
 
     fn delete_range(&self, family: Family, start: &[u8], end: &[u8]) -> String {
-        if let (Family::Catalog, [b'n', tree @ ..]) = (family, start) {
+        if let (Family::Catalog, [b'N', tree @ ..]) = (family, start) {
             return format!("delete the saved summary of tree {}", number(tree));
         }
         let tree = number(start);
