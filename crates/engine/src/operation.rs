@@ -8,7 +8,7 @@
 
 mod turns;
 
-pub(crate) use turns::Unpaced;
+pub(crate) use turns::{Unpaced, processor_time};
 
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
@@ -95,11 +95,6 @@ pub(crate) fn lend<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> 
 pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
     let _paced = turns::Paced::begin();
     lend(operation, work)
-}
-
-/// How long this thread has computed.
-pub(crate) fn processor_time() -> Duration {
-    turns::processor_time()
 }
 
 /// Whether this thread's statement may go on.

@@ -179,13 +179,8 @@ impl<'b> ArrayWriter<'b> {
         self.push_index(ElementType::EmbeddedDocument);
         let document = document.as_bytes();
         if self.out.capacity() - self.out.len() < document.len() && self.out.len() >= LARGE_ARRAY {
-            // It may well become as long as can be, and growing by doubling would copy it several times. A
-            // new allocation, not a larger one in its place: that is memory which an earlier reply has
-            // given back, and not fresh pages of the system.
-            let more = LARGEST_ARRAY.max(document.len());
-            let mut larger = Vec::with_capacity(self.out.len() + more);
-            larger.extend_from_slice(self.out);
-            *self.out = larger;
+            // It may well become as long as can be, and growing by doubling would copy it several times.
+            self.out.reserve(LARGEST_ARRAY.max(document.len()));
         }
         self.out.extend_from_slice(document);
         self

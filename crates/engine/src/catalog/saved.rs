@@ -1,9 +1,9 @@
 //! Summaries on disk, so that a start need not read every tree.
 //!
 //! ```text
-//! 'N' tree (4 bytes, big-endian)                    -> sequence (u64 LE), head of the summary
-//! 'N' tree (4 bytes) sequence (u64 BE) block (u32 BE)  -> a block of the summary
-//! 'M'                                               -> round (u64 LE), own (u64 LE)
+//! 'N' tree (u32 BE)                                  -> sequence (u64 LE), head of the summary
+//! 'N' tree (u32 BE) sequence (u64 BE) block (u32 BE) -> a block of the summary
+//! 'M'                                                -> round (u64 LE), own (u64 LE)
 //! ```
 //!
 //! Blocks come first, under a sequence that is not used yet, then the head that makes them count and takes

@@ -350,11 +350,8 @@ impl Builder<'_> {
             uncertain,
             self.context.clone(),
         );
-        let mut rows = filtered(Box::new(rows), Some(&access.condition));
-        while rows.advance()? {
-            found += 1;
-        }
-        Ok(found)
+        let confirmed = count_rows(filtered(Box::new(rows), Some(&access.condition)))?;
+        Ok(found + confirmed)
     }
 
     /// Single identifiers are looked up, ranges are scanned.

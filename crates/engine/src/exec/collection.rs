@@ -1,10 +1,11 @@
 //! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
 use super::{Context, Pacer, Row, Rows, corrupt_document};
-use crate::catalog::{Collection, Tree};
+use crate::catalog::{Collection, CollectionState, Tree};
 use crate::error::Result;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use bson::raw::RawDocument;
+use std::sync::Arc;
 
 /// Fewer documents are scanned before a second core has begun to help.
 const SPLIT_DOCUMENTS_MIN: u64 = 20_000;
@@ -12,8 +13,8 @@ const SPLIT_DOCUMENTS_MIN: u64 = 20_000;
 /// Scans documents whose `tree ++ _id` lies in one of several ranges.
 pub struct CollectionRows {
     snapshot: Snapshot,
-    /// Where about half of the documents lie before, if it is known and they are many.
-    middle: Option<Vec<u8>>,
+    /// Knows the middle of all documents; none when it is only some of them that are scanned.
+    whole: Option<(Arc<CollectionState>, Tree)>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -34,7 +35,7 @@ impl CollectionRows {
         }
         Self {
             snapshot: snapshot.clone(),
-            middle: None,
+            whole: None,
             order,
             ranges,
             scan: None,
@@ -52,17 +53,14 @@ impl CollectionRows {
         let (start, end) = collection.documents.range();
         let all = vec![(start.to_vec(), end.to_vec())];
         let mut rows = Self::new(snapshot, all, order, context);
-        if order == Order::Forward {
-            rows.middle = middle(collection);
-        }
+        rows.whole = Some((collection.state.clone(), collection.documents));
         rows
     }
 }
 
 /// The key of a document in the middle of a large collection, as its summary has it now.
-fn middle(collection: &Collection) -> Option<Vec<u8>> {
-    let tree = collection.documents;
-    collection.state.counted().peek(tree, |summary| {
+fn middle(state: &CollectionState, tree: Tree) -> Option<Vec<u8>> {
+    state.counted().peek(tree, |summary| {
         let documents = summary.is_complete().then(|| summary.entries())?;
         if documents < SPLIT_DOCUMENTS_MIN {
             return None;
@@ -98,11 +96,11 @@ impl Rows for CollectionRows {
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {
-        let middle = self.middle.take()?;
-        let range = match (self.ranges.as_mut_slice(), &self.scan) {
-            ([range], None) if range.0 < middle && middle < range.1 => range,
-            _ => return None,
+        let (state, tree) = self.whole.take()?;
+        let (Order::Forward, [range], None) = (self.order, &mut self.ranges[..], &self.scan) else {
+            return None;
         };
+        let middle = middle(&state, tree).filter(|middle| *middle > range.0)?;
         let end = std::mem::replace(&mut range.1, middle.clone());
         Some(Box::new(Self::new(
             &self.snapshot,

@@ -32,9 +32,6 @@ const WALK_KEYS_A_SEEK: usize = 4;
 /// Keys that may have to be looked for at the beginning.
 const WALK_SEEKS_FREE: usize = 4;
 
-/// Keys for which room is made at once at most, and the length of one, about.
-const RESERVED_KEYS_MAX: usize = 65_536;
-const KEY_BYTES: usize = 20;
 /// Bytes that are reserved for a part of a batch at most.
 const RESERVED_BYTES_MAX: usize = WANTED_BATCH_BYTES;
 
@@ -118,9 +115,8 @@ impl FetchRows {
             return Ok(false);
         }
         let size = self.next_batch_size();
-        let room = size.min(RESERVED_KEYS_MAX);
-        let mut keys = Vec::with_capacity(room * KEY_BYTES);
-        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(room);
+        let mut keys = Vec::new();
+        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(size.min(LARGEST_BATCH));
         while requests.len() < size {
             if !self.entries.advance()? {
                 self.exhausted = true;
@@ -157,7 +153,7 @@ impl FetchRows {
             .iter()
             .map(|number| &keys[requests[*number].0.clone()])
             .collect();
-        let mut places: Vec<Option<Place>> = Vec::with_capacity(requests.len());
+        let mut places: Vec<Option<Place>> = Vec::new();
         places.resize_with(requests.len(), || None);
         self.parts.clear();
         for (part, positions) in read_parts(&self.snapshot, &sorted, self.mean_bytes)? {
@@ -171,7 +167,6 @@ impl FetchRows {
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
         self.fetched.clear();
-        self.fetched.reserve(requests.len());
         for ((key, certain), place) in requests.iter().zip(places) {
             // An entry without its document would be corruption; `check` finds it, a query skips it.
             if let Some(document) = place {

@@ -10,6 +10,7 @@ use crate::{operation, storage};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 static BORROWED: AtomicUsize = AtomicUsize::new(0);
@@ -57,7 +58,8 @@ fn share<T: Sync, R: Send>(
         return Ok(Vec::new());
     }
     let part = |range: Range<usize>| work(&items[range.clone()]).map(|result| (result, range));
-    let Some(_threads) = waits.then(Waiting::take).flatten() else {
+    let loan = || Loan::take(&WAITING, WAITING_PARTS, WAITING_MAX);
+    let Some(_loan) = waits.then(loan).flatten() else {
         let middle = usize::midpoint(first, end);
         let (low, high) = join(|| part(first..middle), || part(middle..end));
         return Ok(vec![low?, high?]);
@@ -73,11 +75,7 @@ fn share<T: Sync, R: Send>(
             scope.spawn(move || operation::lend(operation, || part(range)))
         };
         let threads: Vec<_> = ranges.map(begin).collect();
-        let results = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        results.collect()
+        threads.into_iter().map(result_of).collect()
     })
 }
 
@@ -105,28 +103,6 @@ impl Pace {
     }
 }
 
-/// Threads for all parts of one read.
-struct Waiting;
-
-impl Waiting {
-    fn take() -> Option<Self> {
-        let take = |waiting: usize| {
-            let more = waiting + WAITING_PARTS;
-            (more <= WAITING_MAX).then_some(more)
-        };
-        WAITING
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .ok()
-            .map(|_| Self)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(WAITING_PARTS, Ordering::AcqRel);
-    }
-}
-
 /// Runs both halves, the second on a core of its own if one may be borrowed.
 pub(super) fn join<A: Send, B: Send>(
     first: impl FnOnce() -> A + Send,
@@ -149,7 +125,7 @@ fn halves<A: Send, B: Send>(
     second: impl FnOnce() -> B + Send,
     are_long: bool,
 ) -> (A, B) {
-    let Some(_loan) = Loan::take() else {
+    let Some(_loan) = Loan::take(&BORROWED, 1, spare_cores()) else {
         let a = first();
         return (a, second());
     };
@@ -163,41 +139,55 @@ fn halves<A: Send, B: Send>(
         if are_long {
             operation::step_aside();
         }
-        match other.join() {
-            Ok(b) => (a, b),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        (a, result_of(other))
     })
 }
 
-struct Loan;
+/// What the thread has worked out; its panic goes on here.
+fn result_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn spare_cores() -> usize {
+    static SPARE: OnceLock<usize> = OnceLock::new();
+    *SPARE.get_or_init(|| std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1))
+}
+
+/// Threads of a kind that are limited, until it is dropped.
+struct Loan {
+    lent: &'static AtomicUsize,
+    threads: usize,
+}
 
 impl Loan {
-    fn take() -> Option<Self> {
-        static SPARE: OnceLock<usize> = OnceLock::new();
-        let spare = *SPARE.get_or_init(|| {
-            std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1)
-        });
-        let take = |borrowed: usize| (borrowed < spare).then_some(borrowed + 1);
-        BORROWED
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+    /// So many threads, if there are not more than `most` of the kind then.
+    fn take(lent: &'static AtomicUsize, threads: usize, most: usize) -> Option<Self> {
+        let take = |before: usize| Some(before + threads).filter(|after| *after <= most);
+        lent.fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
             .ok()
-            .map(|_| Loan)
+            .map(|_| Self { lent, threads })
     }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        BORROWED.fetch_sub(1, Ordering::AcqRel);
+        self.lent.fetch_sub(self.threads, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parking_lot::Mutex;
+
+    /// Held by each test here: they look at what all of them have borrowed.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn parts_come_in_order_whether_or_not_they_wait() {
+        let _alone = ALONE.lock();
         for items in [1, 31, 33, 1_000, 5_000] {
             let items: Vec<usize> = (0..items).collect();
             let copy = |part: &[usize]| Ok(part.to_vec());
@@ -223,6 +213,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_part_is_told() {
+        let _alone = ALONE.lock();
         let items: Vec<u32> = (0..4_000).collect();
         let work = |part: &[u32]| match part.contains(&3_999) {
             true => Err(crate::error::Error::bad_value("the last")),
@@ -236,6 +227,7 @@ mod tests {
 
     #[test]
     fn halves_run_whether_or_not_a_core_is_free_and_loans_are_returned() {
+        let _alone = ALONE.lock();
         let nested = || join(|| 1, || join(|| 2, || 3));
         assert_eq!(join(nested, nested), ((1, (2, 3)), (1, (2, 3))));
         assert_eq!(BORROWED.load(Ordering::Acquire), 0);

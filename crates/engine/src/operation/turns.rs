@@ -142,7 +142,8 @@ impl Pace {
     }
 }
 
-pub(super) fn processor_time() -> Duration {
+/// How long this thread has computed.
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         time.tv_sec.try_into().unwrap_or_default(),

@@ -223,8 +223,8 @@ impl RocksStore {
         })
     }
 
-    /// Makes buffered writes durable every 100 ms, looks after level 0, and merges it at rest, until the store is closed
-    /// or dropped.
+    /// Makes buffered writes durable every 100 ms, notes how full level 0 is, and merges it at rest, until
+    /// the store is closed or dropped.
     pub(super) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
         let work = move || {

@@ -234,16 +234,17 @@ impl Summary {
     fn walk_to_rank(&self, mut place: Place, mut before: u64, rank: u64) -> (Place, u64) {
         while place.block < self.blocks.len() {
             let total = self.totals[place.block];
-            let count = u64::from(self.count_at(place));
             if place.range == 0 && before + total <= rank {
                 before += total;
                 place.block += 1;
-            } else if before + count <= rank {
-                before += count;
-                place = self.next(place);
-            } else {
+                continue;
+            }
+            let count = u64::from(self.count_at(place));
+            if before + count > rank {
                 break;
             }
+            before += count;
+            place = self.next(place);
         }
         (place, before)
     }
