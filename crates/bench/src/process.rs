@@ -1,11 +1,13 @@
 //! A server process of our own: started, observed, ended.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -195,14 +197,23 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now, and that was given to nobody else in this process.
 ///
 /// # Errors
 /// When the machine has none.
 pub fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    // Ports of this round stay open until it ends: the system would offer the same again.
+    let mut offered = Vec::new();
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.insert(port) {
+            return Ok(port);
+        }
+        offered.push(listener);
+    }
 }
 
 /// Memory of a process and its descendants in bytes, shared pages counted once.
@@ -347,6 +358,12 @@ pub fn disk_bytes(directory: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_port_is_given_twice() {
+        let ports: BTreeSet<u16> = (0..1_000).map(|_| free_port().expect("a port")).collect();
+        assert_eq!(ports.len(), 1_000);
+    }
 
     #[test]
     fn this_process_has_memory_and_time() {
