@@ -43,6 +43,19 @@ impl Operation {
         lend(Some(Arc::clone(self)), work)
     }
 
+    /// As [`Self::run`], for one of which there may be many at once: it waits until few enough others have
+    /// begun.
+    ///
+    /// # Errors
+    /// Those of `work`; `Interrupted` and `MaxTimeMSExpired` also while it waits.
+    pub fn run_in_line<T>(self: &Arc<Self>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let deadline = *self.deadline.lock();
+        self.run(|| {
+            turns::begin(deadline, check)?;
+            work()
+        })
+    }
+
     /// Asks the statement to end: soon it answers `Interrupted` (11601).
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
@@ -153,6 +166,32 @@ mod tests {
         late.limit(Some(Duration::from_hours(1)));
         late.run(|| assert!(check().is_ok()));
         assert!(late.time_left() > Some(Duration::from_mins(59)));
+    }
+
+    #[test]
+    fn statements_in_line_all_come_to_their_end_unless_they_are_ended_there() {
+        let killed = Operation::new(None);
+        killed.kill();
+        std::thread::scope(|scope| {
+            for _ in 0..200 {
+                scope.spawn(|| {
+                    let pause = || {
+                        std::thread::sleep(Duration::from_millis(1));
+                        Ok(())
+                    };
+                    let run = || Operation::new(None).run_in_line(pause);
+                    (0..5).for_each(|_| run().expect("its place comes"));
+                    // What is ended before its place comes does not begin; others may have been quicker.
+                    let late = Operation::new(Some(Instant::now() + Duration::from_micros(100)));
+                    match late.run_in_line(pause) {
+                        Ok(()) => {}
+                        Err(error) => assert_eq!(error.code, Code::MaxTimeMSExpired),
+                    }
+                    let _ = killed.run_in_line(pause);
+                });
+            }
+        });
+        assert!(!turns::is_busy(), "every place was given back");
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Long statements take turns, so that short ones find a processor.
+//! Statements wait in line, so that many at once are no slower than few.
 //!
-//! A statement that has kept a processor busy for a [`SLICE`] is long. At most a few long statements run
+//! When hundreds of clients ask at once, [`BEGUN_PER_CORE`] statements run and the others wait in the order
+//! in which they came: the processor's caches serve few threads, and no request is overtaken by hundreds.
+//!
+//! Long statements take turns, so that short ones find a processor. A statement that has kept a processor busy for a [`SLICE`] is long. At most a few long statements run
 //! at once, however many clients ask for them; the others stand in line, and whoever has used up another
 //! slice goes to its end. A short request then competes with a few threads and not with hundreds, and
 //! long statements are no slower together than before: there are not more processors.
@@ -21,9 +24,12 @@ use std::time::{Duration, Instant};
 /// How long a statement may compute at a time, and how long it may before it is long.
 const SLICE: Duration = Duration::from_millis(10);
 /// Long statements that run at once, for each core. More than one: some of them wait for the disk.
-const RUNNING_PER_CORE: usize = 2;
+const LONG_PER_CORE: usize = 2;
+/// Statements that have begun and are not long yet, for each core. Some of them wait for the disk.
+const BEGUN_PER_CORE: usize = 8;
 
-static LINE: Line = Line::new();
+static LONG: Line = Line::new(LONG_PER_CORE);
+static BEGUN: Line = Line::new(BEGUN_PER_CORE);
 
 thread_local! {
     /// None: this thread has no statement, or only helps with one.
@@ -56,7 +62,9 @@ struct Pace {
     since: Option<Instant>,
     /// The processor's time when the slice began; known once a slice has passed on the wall.
     computed: Option<Duration>,
+    /// Among those that have begun, or those that are long.
     turn: Option<Turn>,
+    is_long: bool,
 }
 
 /// A statement's pace, from its beginning to its end.
@@ -71,6 +79,7 @@ impl Paced {
             since: None,
             computed: None,
             turn: None,
+            is_long: false,
         };
         Self {
             outer: PACE.replace(Some(fresh)),
@@ -82,6 +91,20 @@ impl Drop for Paced {
     fn drop(&mut self) {
         PACE.set(self.outer.take());
     }
+}
+
+/// Waits until few enough statements have begun; the rest is as for [`pace`].
+///
+/// # Errors
+/// Those of `may_go_on`.
+pub(super) fn begin(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<()> {
+    let turn = BEGUN.wait(deadline, may_go_on)?;
+    PACE.with_borrow_mut(|pace| {
+        if let Some(pace) = pace {
+            pace.turn = Some(turn);
+        }
+    });
+    Ok(())
 }
 
 /// Waits for a turn if this thread's statement is long and its slice is over. Whether it `may_go_on` is asked at
@@ -103,9 +126,17 @@ pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>
 
 /// Has every statement in line ask whether it may go on: one was killed.
 pub(super) fn look_up() {
-    for waiting in &LINE.state.lock().waiting {
-        waiting.called.notify_one();
+    for line in [&LONG, &BEGUN] {
+        for waiting in &line.state.lock().waiting {
+            waiting.called.notify_one();
+        }
     }
+}
+
+/// Whether any statement that stood in line runs or waits.
+#[cfg(test)]
+pub(super) fn is_busy() -> bool {
+    BEGUN.state.lock().running > 0
 }
 
 /// Gives the turn away before the statement waits for something else than a processor.
@@ -132,9 +163,11 @@ impl Pace {
         deadline: Option<Instant>,
         may_go_on: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        if self.turn.is_none() || LINE.is_waited_in() {
+        let may_keep_it = self.is_long && self.turn.is_some() && !LONG.is_waited_in();
+        if !may_keep_it {
             self.turn = None;
-            self.turn = Some(LINE.wait(deadline, may_go_on)?);
+            self.is_long = true;
+            self.turn = Some(LONG.wait(deadline, may_go_on)?);
         }
         self.since = Some(Instant::now());
         self.computed = Some(processor_time());
@@ -151,8 +184,9 @@ pub(crate) fn processor_time() -> Duration {
     )
 }
 
-/// Long statements: how many run, and who is next.
+/// Statements of a kind: how many run, and who is next.
 struct Line {
+    per_core: usize,
     state: Mutex<State>,
 }
 
@@ -167,12 +201,13 @@ struct Waiting {
     called: Condvar,
 }
 
-/// The right to run; given to the next in line when it is dropped.
-struct Turn;
+/// The right to run; given to the next in its line when it is dropped.
+struct Turn(&'static Line);
 
 impl Line {
-    const fn new() -> Self {
+    const fn new(per_core: usize) -> Self {
         Self {
+            per_core,
             state: Mutex::new(State {
                 running: 0,
                 waiting: VecDeque::new(),
@@ -184,11 +219,15 @@ impl Line {
         !self.state.lock().waiting.is_empty()
     }
 
-    fn wait(&self, deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<Turn> {
+    fn wait(
+        &'static self,
+        deadline: Option<Instant>,
+        may_go_on: impl Fn() -> Result<()>,
+    ) -> Result<Turn> {
         let mut state = self.state.lock();
-        if state.running < running_max() {
+        if state.running < self.per_core * cores() {
             state.running += 1;
-            return Ok(Turn);
+            return Ok(Turn(self));
         }
         let own = Arc::new(Waiting::default());
         state.waiting.push_back(Arc::clone(&own));
@@ -204,7 +243,7 @@ impl Line {
                 None => own.called.wait(&mut state),
             }
             if own.is_called.load(Ordering::Relaxed) {
-                return Ok(Turn);
+                return Ok(Turn(self));
             }
         }
     }
@@ -223,16 +262,13 @@ impl Line {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        LINE.call_next();
+        self.0.call_next();
     }
 }
 
-fn running_max() -> usize {
-    static MAX: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *MAX.get_or_init(|| {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        cores * RUNNING_PER_CORE
-    })
+fn cores() -> usize {
+    static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 #[cfg(test)]
@@ -262,7 +298,7 @@ mod tests {
     fn few_long_statements_run_at_once_and_all_come_to_their_end() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let all = 3 * running_max();
+        let all = 3 * LONG_PER_CORE * cores();
         let together = Barrier::new(all);
         std::thread::scope(|scope| {
             for _ in 0..all {
@@ -281,8 +317,45 @@ mod tests {
                 });
             }
         });
-        assert!(MOST.load(Ordering::SeqCst) <= running_max());
-        assert!(!LINE.is_waited_in());
+        assert!(MOST.load(Ordering::SeqCst) <= LONG_PER_CORE * cores());
+        assert!(!LONG.is_waited_in());
+    }
+
+    #[test]
+    fn so_many_begin_and_the_others_follow_in_the_order_in_which_they_came() {
+        static LINE: Line = Line::new(1);
+        let running: Vec<Turn> = (0..cores())
+            .map(|_| LINE.wait(None, || Ok(())).unwrap())
+            .collect();
+        let begun = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                let begun = &begun;
+                scope.spawn(move || {
+                    let turn = LINE.wait(None, || Ok(())).unwrap();
+                    begun.lock().push(number);
+                    drop(turn);
+                });
+                while LINE.state.lock().waiting.len() <= number {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(begun.lock().is_empty());
+            let mut running = running.into_iter();
+            drop(running.next());
+        });
+        assert_eq!(begun.into_inner(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn who_becomes_long_leaves_its_place_to_others() {
+        let paced = Paced::begin();
+        begin(None, || Ok(())).unwrap();
+        let begun = || PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| !pace.is_long));
+        assert!(has_turn() && begun());
+        compute(3, &|| ());
+        assert!(has_turn() && !begun());
+        drop(paced);
     }
 
     #[test]
@@ -303,14 +376,14 @@ mod tests {
 
     #[test]
     fn who_is_killed_leaves_the_line() {
-        let line = Line::new();
-        line.state.lock().running = running_max();
+        static LINE: Line = Line::new(1);
+        LINE.state.lock().running = cores();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
-        let outcome = line.wait(None, killed);
+        let outcome = LINE.wait(None, killed);
         assert_eq!(
             outcome.map(std::mem::forget).unwrap_err().code,
             Code::Interrupted
         );
-        assert!(!line.is_waited_in());
+        assert!(!LINE.is_waited_in());
     }
 }
