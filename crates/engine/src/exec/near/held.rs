@@ -78,6 +78,9 @@ impl Slot {
     }
 }
 
+/// Room for a first page of entries with their documents: growing to it would copy them several times.
+const FIRST_BYTES: usize = 8 * 1024;
+
 /// The bytes of entries.
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -87,6 +90,9 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> Slot {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FIRST_BYTES);
+        }
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);

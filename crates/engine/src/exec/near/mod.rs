@@ -44,6 +44,8 @@ const SCANNED_MAX_FOR_MANY: u64 = 1_024;
 const BEGIN_ENTRIES_MIN: f64 = 16.0;
 /// The children of a cell with as few entries as so many of these are scanned without asking about each.
 const CELLS_ASKED_TOGETHER: u64 = 3;
+/// Room in the queue for a first page.
+const FIRST_ITEMS: usize = 64;
 /// The level of the finest cells.
 const LEAF_LEVEL: u8 = 30;
 /// How often more entries than expected may turn up in a cell before it is split after all.
@@ -98,7 +100,7 @@ impl NearEntries {
             nearest: access.nearest.clone(),
             snapshot: snapshot.clone(),
             walk: Walk::new(snapshot, prefixes.collect()),
-            queue: BinaryHeap::new(),
+            queue: BinaryHeap::with_capacity(FIRST_ITEMS),
             held: Held::default(),
             ready: Vec::new(),
             current: Slot::default(),
