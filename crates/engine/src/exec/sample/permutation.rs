@@ -1,26 +1,32 @@
 //! A pseudo-random order of the numbers below a limit, any place of which is computed on its own.
 //!
-//! A Feistel network over the next power of four, walked until the number is below the limit (Black and
-//! Rogaway, "Ciphers with arbitrary finite domains", 2002). The same seed gives the same order, so the
-//! next page of a sample goes on where the last one ended.
+//! A generalised Feistel network over the cells of a square just large enough, walked until the number is
+//! below the limit (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): hardly ever more
+//! than once. The same seed gives the same order, so the next page of a sample goes on where the last one
+//! ended.
 
-/// Rounds of the network; four make it pseudo-random (Luby and Rackoff, 1988), more cost little.
+/// Rounds of the network; four make it pseudo-random (Luby and Rackoff, 1988), more cost little. Even: the
+/// sides have changed places as often as back.
 const ROUNDS: u64 = 6;
 
 /// An order of `0..limit`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permutation {
     limit: u64,
-    half_bits: u32,
+    /// A number is `right * width + left`, with `left` below the width and `right` below the height.
+    width: u64,
+    height: u64,
     seed: u64,
 }
 
 impl Permutation {
     pub fn new(limit: u64, seed: u64) -> Self {
-        let bits = u64::BITS - limit.saturating_sub(1).leading_zeros();
+        let root = limit.isqrt();
+        let width = if root * root < limit { root + 1 } else { root };
         Self {
             limit,
-            half_bits: bits.div_ceil(2).max(1),
+            width,
+            height: limit.div_ceil(width.max(1)),
             seed,
         }
     }
@@ -38,16 +44,24 @@ impl Permutation {
     }
 
     fn encrypt(&self, number: u64) -> u64 {
-        let mask = (1 << self.half_bits) - 1;
-        let (mut left, mut right) = (number >> self.half_bits, number & mask);
+        let (mut left, mut right) = (number % self.width, number / self.width);
+        let (mut size, mut other_size) = (self.width, self.height);
         for round in 0..ROUNDS {
             let key = self
                 .seed
                 .wrapping_add(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+            let sum = left + below(mix(right ^ key), size);
+            let changed = if sum >= size { sum - size } else { sum };
+            (left, right) = (right, changed);
+            (size, other_size) = (other_size, size);
         }
-        left << self.half_bits | right
+        right * self.width + left
     }
+}
+
+/// A number below `size`, from one that is spread over all 64 bits.
+fn below(spread: u64, size: u64) -> u64 {
+    ((u128::from(spread) * u128::from(size)) >> u64::BITS) as u64
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014), with the seed's halves spread first.
