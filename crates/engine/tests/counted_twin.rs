@@ -5,8 +5,8 @@
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, CountRequest, DeleteStatement, Durability, Engine,
-    EngineOptions, InsertOptions, Namespace, UpdateStatement,
+    AggregateRequest, AggregateTarget, CountRequest, DeleteStatement, Engine, EngineOptions,
+    InsertOptions, Namespace, UpdateStatement,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -99,14 +99,7 @@ fn count(engine: &Engine, filter: &RawDocument, hint: Option<&RawDocument>) -> i
 }
 
 fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf]) -> Vec<i32> {
-    let request = AggregateRequest {
-        pipeline: pipeline.iter().map(AsRef::as_ref).collect(),
-        hint: None,
-        variables: None,
-        allow_disk_use: false,
-        bypass_validation: false,
-        durability: Durability::Buffered,
-    };
+    let request = AggregateRequest::new(pipeline);
     let target = AggregateTarget::Collection(namespace());
     let mut query = engine.aggregate(&target, &request).unwrap();
     let mut ids = Vec::new();

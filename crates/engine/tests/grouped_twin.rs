@@ -7,8 +7,8 @@ use bson::oid::ObjectId;
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Decimal128, Document, Timestamp, rawdoc};
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, DeleteStatement, DistinctRequest, Durability, Engine,
-    EngineOptions, Error, ExplainRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
+    AggregateRequest, AggregateTarget, DeleteStatement, DistinctRequest, Engine, EngineOptions,
+    Error, ExplainRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
 use meridian_value::key::{Direction, TypeBits, encode};
 use rand::prelude::*;
@@ -125,12 +125,8 @@ fn request<'a>(
     hint: Option<&'a RawDocument>,
 ) -> AggregateRequest<'a> {
     AggregateRequest {
-        pipeline: pipeline.iter().map(AsRef::as_ref).collect(),
         hint: hint.map(RawBsonRef::Document),
-        variables: None,
-        allow_disk_use: false,
-        bypass_validation: false,
-        durability: Durability::Buffered,
+        ..AggregateRequest::new(pipeline)
     }
 }
 

@@ -5,8 +5,7 @@
 use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
 use bson::{Decimal128, rawdoc};
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, CountRequest, Durability, Engine, Error, InsertOptions,
-    Namespace,
+    AggregateRequest, AggregateTarget, CountRequest, Engine, Error, InsertOptions, Namespace,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -63,14 +62,7 @@ fn filled(seed: u64) -> Arc<Engine> {
 }
 
 fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf]) -> Result<Vec<RawDocumentBuf>, Error> {
-    let request = AggregateRequest {
-        pipeline: pipeline.iter().map(AsRef::as_ref).collect(),
-        hint: None,
-        variables: None,
-        allow_disk_use: false,
-        bypass_validation: false,
-        durability: Durability::Buffered,
-    };
+    let request = AggregateRequest::new(pipeline);
     let target = AggregateTarget::Collection(namespace());
     let mut query = engine.aggregate(&target, &request)?;
     let mut documents = Vec::new();

@@ -93,6 +93,20 @@ pub struct AggregateRequest<'a> {
     pub durability: Durability,
 }
 
+impl<'a> AggregateRequest<'a> {
+    /// A pipeline without options.
+    pub fn new(pipeline: impl IntoIterator<Item = &'a RawDocumentBuf>) -> Self {
+        Self {
+            pipeline: pipeline.into_iter().map(AsRef::as_ref).collect(),
+            hint: None,
+            variables: None,
+            allow_disk_use: false,
+            bypass_validation: false,
+            durability: Durability::Buffered,
+        }
+    }
+}
+
 /// One statement of `update`.
 #[derive(Debug, Clone)]
 pub struct UpdateStatement<'a> {

@@ -319,14 +319,7 @@ impl Session {
 
     fn aggregate(&self, collection: &str, arguments: &Arguments) -> Outcome {
         let stages = arguments.documents();
-        let request = AggregateRequest {
-            pipeline: stages.iter().map(AsRef::as_ref).collect(),
-            hint: None,
-            variables: None,
-            allow_disk_use: false,
-            bypass_validation: false,
-            durability: Durability::Buffered,
-        };
+        let request = AggregateRequest::new(&stages);
         let mut shown = self.plan(collection, &ExplainRequest::Aggregate(request.clone()))?;
         let target = AggregateTarget::Collection(namespace(collection));
         let mut query = self.engine.aggregate(&target, &request)?;

@@ -5,8 +5,8 @@ use super::{DOCUMENTS, filter, namespace, point};
 use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, RawArrayBuf, RawBson, rawdoc};
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, CountRequest, DeleteStatement, DistinctRequest, Durability,
-    Engine, EngineOptions, ExplainRequest, FindRequest, InsertOptions, UpdateStatement, Verbosity,
+    AggregateRequest, AggregateTarget, CountRequest, DeleteStatement, DistinctRequest, Engine,
+    EngineOptions, ExplainRequest, FindRequest, InsertOptions, UpdateStatement, Verbosity,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -253,12 +253,8 @@ fn find(engine: &Engine, request: &FindRequest<'_>) -> Vec<String> {
 
 fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf], hint: RawBsonRef<'_>) -> Vec<String> {
     let request = AggregateRequest {
-        pipeline: pipeline.iter().map(AsRef::as_ref).collect(),
         hint: Some(hint),
-        variables: None,
-        allow_disk_use: false,
-        bypass_validation: false,
-        durability: Durability::Buffered,
+        ..AggregateRequest::new(pipeline)
     };
     let target = AggregateTarget::Collection(namespace());
     let mut found = Vec::new();
