@@ -191,7 +191,12 @@ mod tests {
                 });
             }
         });
-        assert!(!turns::is_busy(), "every place was given back");
+        // Other tests have places, too, for a moment.
+        let given_back = (0..1_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            turns::begun() == 0
+        });
+        assert!(given_back, "every place");
     }
 
     #[test]

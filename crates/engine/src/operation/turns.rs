@@ -2,11 +2,13 @@
 //!
 //! When hundreds of clients ask at once, [`BEGUN_PER_CORE`] statements run and the others wait in the order
 //! in which they came: the processor's caches serve few threads, and no request is overtaken by hundreds.
+//! Who has not come to an end after a [`SLICE`] gives the place to the next.
 //!
-//! Long statements take turns, so that short ones find a processor. A statement that has kept a processor busy for a [`SLICE`] is long. At most a few long statements run
-//! at once, however many clients ask for them; the others stand in line, and whoever has used up another
-//! slice goes to its end. A short request then competes with a few threads and not with hundreds, and
-//! long statements are no slower together than before: there are not more processors.
+//! Long statements take turns, so that short ones find a processor. A statement that has kept a processor
+//! busy for a slice is long. At most a few long statements run at once, however many clients ask for them;
+//! the others stand in line, and whoever has used up another slice goes to its end. A short request then
+//! competes with a few threads and not with hundreds, and long statements are no slower together than
+//! before: there are not more processors.
 //!
 //! Time is that of the processor: a statement that waits for a disk or a client stands in nobody's way.
 //! Whoever waits here must hold no lock, since a statement that has its turn may need it.
@@ -116,9 +118,12 @@ pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>
     PACE.with_borrow_mut(|pace| {
         if let Some(pace) = pace
             && HELD.get() == 0
-            && pace.has_used_its_slice()
+            && pace.has_lasted_a_slice()
         {
-            pace.take_turn(deadline, may_go_on)?;
+            pace.leave_the_begun();
+            if pace.has_computed_a_slice() {
+                pace.take_turn(deadline, may_go_on)?;
+            }
         }
         Ok(())
     })
@@ -133,10 +138,10 @@ pub(super) fn look_up() {
     }
 }
 
-/// Whether any statement that stood in line runs or waits.
+/// How many statements have a place among those that have begun.
 #[cfg(test)]
-pub(super) fn is_busy() -> bool {
-    BEGUN.state.lock().running > 0
+pub(super) fn begun() -> usize {
+    BEGUN.state.lock().running
 }
 
 /// Gives the turn away before the statement waits for something else than a processor.
@@ -149,11 +154,19 @@ pub(super) fn step_aside() {
 }
 
 impl Pace {
-    fn has_used_its_slice(&mut self) -> bool {
+    fn has_lasted_a_slice(&mut self) -> bool {
         let now = Instant::now();
-        if now.duration_since(*self.since.get_or_insert(now)) < SLICE {
-            return false;
+        now.duration_since(*self.since.get_or_insert(now)) >= SLICE
+    }
+
+    /// It computes, and is long soon, or it waits for the disk: others may begin.
+    fn leave_the_begun(&mut self) {
+        if !self.is_long {
+            self.turn = None;
         }
+    }
+
+    fn has_computed_a_slice(&mut self) -> bool {
         let computed = processor_time();
         computed.saturating_sub(*self.computed.get_or_insert(computed)) >= SLICE
     }
@@ -353,6 +366,11 @@ mod tests {
         begin(None, || Ok(())).unwrap();
         let begun = || PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| !pace.is_long));
         assert!(has_turn() && begun());
+        // Asked for the first time it notes the time only.
+        pace(None, || Ok(())).unwrap();
+        std::thread::sleep(SLICE);
+        pace(None, || Ok(())).unwrap();
+        assert!(!has_turn(), "it has not computed, but lasted");
         compute(3, &|| ());
         assert!(has_turn() && !begun());
         drop(paced);
