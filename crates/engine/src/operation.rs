@@ -8,7 +8,7 @@
 
 mod turns;
 
-pub(crate) use turns::{Unpaced, processor_time};
+pub(crate) use turns::{Unpaced, cores, processor_time};
 
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
@@ -166,37 +166,6 @@ mod tests {
         late.limit(Some(Duration::from_hours(1)));
         late.run(|| assert!(check().is_ok()));
         assert!(late.time_left() > Some(Duration::from_mins(59)));
-    }
-
-    #[test]
-    fn statements_in_line_all_come_to_their_end_unless_they_are_ended_there() {
-        let killed = Operation::new(None);
-        killed.kill();
-        std::thread::scope(|scope| {
-            for _ in 0..200 {
-                scope.spawn(|| {
-                    let pause = || {
-                        std::thread::sleep(Duration::from_millis(1));
-                        Ok(())
-                    };
-                    let run = || Operation::new(None).run_in_line(pause);
-                    (0..5).for_each(|_| run().expect("its place comes"));
-                    // What is ended before its place comes does not begin; others may have been quicker.
-                    let late = Operation::new(Some(Instant::now() + Duration::from_micros(100)));
-                    match late.run_in_line(pause) {
-                        Ok(()) => {}
-                        Err(error) => assert_eq!(error.code, Code::MaxTimeMSExpired),
-                    }
-                    let _ = killed.run_in_line(pause);
-                });
-            }
-        });
-        // Other tests have places, too, for a moment.
-        let given_back = (0..1_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            turns::begun() == 0
-        });
-        assert!(given_back, "every place");
     }
 
     #[test]

@@ -8,7 +8,6 @@
 use crate::error::Result;
 use crate::{operation, storage};
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -125,7 +124,7 @@ fn halves<A: Send, B: Send>(
     second: impl FnOnce() -> B + Send,
     are_long: bool,
 ) -> (A, B) {
-    let Some(_loan) = Loan::take(&BORROWED, 1, spare_cores()) else {
+    let Some(_loan) = Loan::take(&BORROWED, 1, operation::cores() - 1) else {
         let a = first();
         return (a, second());
     };
@@ -148,11 +147,6 @@ fn result_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn spare_cores() -> usize {
-    static SPARE: OnceLock<usize> = OnceLock::new();
-    *SPARE.get_or_init(|| std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1))
 }
 
 /// Threads of a kind that are limited, until it is dropped.

@@ -138,12 +138,6 @@ pub(super) fn look_up() {
     }
 }
 
-/// How many statements have a place among those that have begun.
-#[cfg(test)]
-pub(super) fn begun() -> usize {
-    BEGUN.state.lock().running
-}
-
 /// Gives the turn away before the statement waits for something else than a processor.
 pub(super) fn step_aside() {
     PACE.with_borrow_mut(|pace| {
@@ -228,6 +222,11 @@ impl Line {
         }
     }
 
+    /// How many run at once.
+    fn most(&self) -> usize {
+        self.per_core * cores()
+    }
+
     fn is_waited_in(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }
@@ -238,7 +237,7 @@ impl Line {
         may_go_on: impl Fn() -> Result<()>,
     ) -> Result<Turn> {
         let mut state = self.state.lock();
-        if state.running < self.per_core * cores() {
+        if state.running < self.most() {
             state.running += 1;
             return Ok(Turn(self));
         }
@@ -279,7 +278,8 @@ impl Drop for Turn {
     }
 }
 
-fn cores() -> usize {
+/// Processors that this process may use.
+pub(crate) fn cores() -> usize {
     static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
@@ -288,6 +288,7 @@ fn cores() -> usize {
 mod tests {
     use super::*;
     use crate::error::{Code, Error};
+    use crate::operation::Operation;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
 
@@ -311,7 +312,7 @@ mod tests {
     fn few_long_statements_run_at_once_and_all_come_to_their_end() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let all = 3 * LONG_PER_CORE * cores();
+        let all = 3 * LONG.most();
         let together = Barrier::new(all);
         std::thread::scope(|scope| {
             for _ in 0..all {
@@ -330,14 +331,14 @@ mod tests {
                 });
             }
         });
-        assert!(MOST.load(Ordering::SeqCst) <= LONG_PER_CORE * cores());
+        assert!(MOST.load(Ordering::SeqCst) <= LONG.most());
         assert!(!LONG.is_waited_in());
     }
 
     #[test]
     fn so_many_begin_and_the_others_follow_in_the_order_in_which_they_came() {
         static LINE: Line = Line::new(1);
-        let running: Vec<Turn> = (0..cores())
+        let mut running: Vec<Turn> = (0..LINE.most())
             .map(|_| LINE.wait(None, || Ok(())).unwrap())
             .collect();
         let begun = Mutex::new(Vec::new());
@@ -354,10 +355,48 @@ mod tests {
                 }
             }
             assert!(begun.lock().is_empty());
-            let mut running = running.into_iter();
-            drop(running.next());
+            // One place for all three: each is called when the one before it has ended.
+            running.pop();
         });
         assert_eq!(begun.into_inner(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn statements_in_line_all_come_to_their_end_unless_they_are_ended_there() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let work = || {
+            MOST.fetch_max(RUNNING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+            RUNNING.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        };
+        // Others may have been quicker, and its place have come before its end.
+        let ends_with = |operation: &Arc<Operation>, code| {
+            if let Err(error) = operation.run_in_line(work) {
+                assert_eq!(error.code, code);
+            }
+        };
+        let killed = Operation::new(None);
+        killed.kill();
+        std::thread::scope(|scope| {
+            for _ in 0..200 {
+                scope.spawn(|| {
+                    let run = || Operation::new(None).run_in_line(work);
+                    (0..5).for_each(|_| run().expect("its place comes"));
+                    let late = Operation::new(Some(Instant::now() + Duration::from_micros(100)));
+                    ends_with(&late, Code::MaxTimeMSExpired);
+                    ends_with(&killed, Code::Interrupted);
+                });
+            }
+        });
+        assert!(MOST.load(Ordering::SeqCst) <= BEGUN.most());
+        // Other tests have places, too, for a moment.
+        let given_back = (0..1_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            BEGUN.state.lock().running == 0
+        });
+        assert!(given_back, "every place");
     }
 
     #[test]
@@ -395,7 +434,7 @@ mod tests {
     #[test]
     fn who_is_killed_leaves_the_line() {
         static LINE: Line = Line::new(1);
-        LINE.state.lock().running = cores();
+        LINE.state.lock().running = LINE.most();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
         let outcome = LINE.wait(None, killed);
         assert_eq!(

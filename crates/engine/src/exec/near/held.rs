@@ -8,6 +8,8 @@ use std::collections::BinaryHeap;
 
 /// Given-back bytes below this are not worth reclaiming.
 const RECLAIM_BYTES_MIN: usize = 64 * 1024;
+/// Room for a first page of entries with their documents: growing to it would copy them several times.
+const FIRST_BYTES: usize = 8 * 1024;
 
 /// An element of the queue; the nearest is the greatest.
 #[derive(Debug, Clone, Copy)]
@@ -77,9 +79,6 @@ impl Slot {
         self.key as usize + self.value as usize
     }
 }
-
-/// Room for a first page of entries with their documents: growing to it would copy them several times.
-const FIRST_BYTES: usize = 8 * 1024;
 
 /// The bytes of entries.
 #[derive(Debug, Default)]
