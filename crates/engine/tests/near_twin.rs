@@ -8,12 +8,14 @@ use meridian_engine::geo::Near;
 use meridian_engine::query::Filter;
 use meridian_engine::{
     CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions,
-    Namespace,
+    Namespace, UpdateStatement,
 };
 use meridian_value::path::Path;
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const DOCUMENTS: i32 = 3_000;
 const QUERIES: usize = 250;
@@ -226,6 +228,14 @@ fn plain(documents: &[RawDocumentBuf], question: &Question) -> Vec<i32> {
     found.into_iter().map(|(_, id)| id).collect()
 }
 
+fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
+    let statement = UpdateStatement {
+        multi: false,
+        ..UpdateStatement::new(filter, update)
+    };
+    engine.update(&namespace(), &statement).unwrap();
+}
+
 fn searched(engine: &Engine, question: &Question, hint: Option<&str>) -> Vec<i32> {
     let request = FindRequest {
         skip: question.skip,
@@ -240,7 +250,7 @@ fn searched(engine: &Engine, question: &Question, hint: Option<&str>) -> Vec<i32
         .fill(Some(7), usize::MAX, &mut |row| {
             found.push(row.get_i32("_id").unwrap());
         })
-        .unwrap()
+        .unwrap_or_else(|error| panic!("{error}: hint {hint:?}, {:?}", question.filter))
     {}
     found
 }
@@ -286,6 +296,9 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
         }
         specs.push(spec);
     }
+    let mut key = RawDocumentBuf::new();
+    key.append(place, "2dsphere");
+    specs.push(rawdoc! { "name": "clustered", "key": key, "clustering": true });
     specs.push(rawdoc! { "name": "b", "key": { "b": 1 } });
     let specs: Vec<&RawDocument> = specs.iter().map(AsRef::as_ref).collect();
     engine
@@ -306,6 +319,18 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
         assert_eq!(engine.delete(&namespace(), &statement).unwrap(), 1);
     }
     for number in 0..QUERIES {
+        // What searches keep in memory must not outlive a change, of the place or of anything else.
+        let changed = random.random_range(0..documents.len());
+        let id = documents[changed].get_i32("_id").unwrap();
+        let mut after = document(&mut random, id, kind);
+        if random.random_ratio(1, 2)
+            && let Some(place) = documents[changed].get("place").unwrap()
+        {
+            after = rawdoc! { "_id": id, "a": random.random_range(0..5), "b": 7, "place": place };
+        }
+        let filter = rawdoc! { "_id": id };
+        update(engine, &filter, &after);
+        documents[changed] = after;
         let question = question(&mut random, path);
         let all = plain(&documents, &question);
         let skip = usize::try_from(question.skip).unwrap();
@@ -313,7 +338,8 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
             .limit
             .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
         let expected: Vec<i32> = all.iter().copied().skip(skip).take(limit).collect();
-        for hint in [None, Some("plain"), Some("followed"), Some("carrying")] {
+        let hints = ["plain", "followed", "carrying", "clustered"].map(Some);
+        for hint in hints.into_iter().chain([None]) {
             let shown =
                 format!("seed {seed}, query {number}, hint {hint:?}, skip {skip}, limit {limit}");
             let found = searched(engine, &question, hint);
@@ -337,6 +363,101 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
             question.filter
         );
     }
+}
+
+/// Writers move documents about, inside a circle or outside of it but never across its border, and note in
+/// the document where it is. A search finds all that are inside, each once and as it was at one moment,
+/// whatever is kept in memory.
+#[test]
+fn searches_see_one_moment_while_others_write() {
+    const DOCUMENTS: i32 = 4_000;
+    fn replacement(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
+        let side = if id % 2 == 0 { 0.0 } else { 1.0 };
+        let lon: f64 = side + random.random_range(-0.2..0.2);
+        let lat: f64 = random.random_range(-0.2..0.2);
+        let place = rawdoc! { "type": "Point", "coordinates": [lon, lat] };
+        rawdoc! { "_id": id, "place": place, "lon": lon, "lat": lat, "n": random.random_range(0..9) }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(21);
+    let documents: Vec<_> = (0..DOCUMENTS)
+        .map(|id| replacement(&mut random, id))
+        .collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(AsRef::as_ref).collect();
+    let spec =
+        rawdoc! { "key": { "place": "2dsphere" }, "name": "clustered", "clustering": true };
+    engine
+        .create_indexes(&namespace(), &[&spec], &mut |_| ())
+        .unwrap();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    let center = rawdoc! { "type": "Point", "coordinates": [0, 0] };
+    let inside = rawdoc! { "place": { "$near": { "$geometry": center, "$maxDistance": 50_000 } } };
+    let search = |limit: Option<u64>| {
+        let request = FindRequest {
+            limit,
+            ..FindRequest::new(&inside)
+        };
+        let mut found = Vec::new();
+        let mut query = engine.find(&namespace(), &request).unwrap();
+        query
+            .fill(None, usize::MAX, &mut |row| {
+                let place = row.get_document("place").unwrap();
+                let place = place.get_array("coordinates").unwrap();
+                assert_eq!(row.get_f64("lon").unwrap(), place.get_f64(0).unwrap(), "{row:?}");
+                assert_eq!(row.get_f64("lat").unwrap(), place.get_f64(1).unwrap(), "{row:?}");
+                found.push(row.get_i32("_id").unwrap());
+            })
+            .unwrap();
+        found
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (engine, done) = (&engine, &done);
+        scope.spawn(move || {
+            let mut random = ChaCha8Rng::seed_from_u64(22);
+            while !done.load(Ordering::Relaxed) {
+                let id = random.random_range(0..DOCUMENTS);
+                let filter = rawdoc! { "_id": id };
+                let after = match random.random_ratio(1, 2) {
+                    true => replacement(&mut random, id),
+                    false => rawdoc! { "$inc": { "n": 1 } },
+                };
+                update(engine, &filter, &after);
+                std::thread::yield_now();
+            }
+        });
+        for round in 0..300 {
+            let found = search(None);
+            let distinct: BTreeSet<i32> = found.iter().copied().collect();
+            assert_eq!(distinct.len(), found.len(), "round {round}");
+            let expected: BTreeSet<i32> = (0..DOCUMENTS).step_by(2).collect();
+            assert_eq!(distinct, expected, "round {round}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    // Nothing is written any more: what is asked for again and again is kept, and gone with its range.
+    let kept = || engine.server_stats().pages_bytes;
+    for _ in 0..8 {
+        assert_eq!(search(Some(10)).len(), 10);
+    }
+    let before = kept();
+    assert!(before > 0);
+    let changed = search(Some(1))[0];
+    let filter = rawdoc! { "_id": changed };
+    let set = rawdoc! { "$set": { "n": 1_000 } };
+    update(&engine, &filter, &set);
+    assert!(kept() < before);
+    let request = FindRequest {
+        limit: Some(1),
+        ..FindRequest::new(&inside)
+    };
+    let mut query = engine.find(&namespace(), &request).unwrap();
+    let row = query.next_document().unwrap().unwrap();
+    assert_eq!(row.get_i32("_id").unwrap(), changed);
+    assert_eq!(row.get_i32("n").unwrap(), 1_000);
 }
 
 #[test]

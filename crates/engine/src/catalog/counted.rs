@@ -5,7 +5,7 @@
 //! always agree: a count is exact at a point in time. Nobody waits for a write to the storage.
 
 use super::Tree;
-use crate::index::summary::{Span, Summary, Walked, WalkedRange};
+use crate::index::summary::{ReadRange, Span, Summary, Walked, WalkedRange};
 use crate::operation::Unpaced;
 use crate::storage::{Family, Snapshot, Store};
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -52,6 +52,13 @@ pub struct Moment<'c> {
     pub snapshot: Snapshot,
     summaries: RwLockReadGuard<'c, Summaries>,
     _unpaced: Unpaced,
+}
+
+impl Mark {
+    /// The summary's number of changes then.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
 }
 
 impl Moment<'_> {
@@ -119,6 +126,18 @@ impl Counted {
         ask(&found.summary)
     }
 
+    /// As [`Self::peek`], if it is still the summary that was marked.
+    pub fn peek_marked<T>(
+        &self,
+        tree: Tree,
+        mark: Mark,
+        ask: impl FnOnce(&Summary) -> Option<T>,
+    ) -> Option<T> {
+        let state = self.state.read();
+        let same = |one: &&TreeSummary| one.tree == tree && one.number == mark.number;
+        ask(&state.trees.iter().find(same)?.summary)
+    }
+
     /// To be called, under the collection's write lock, before a batch is written.
     pub fn begin_commit(&self, store: &Store) {
         let before = store.snapshot();
@@ -159,6 +178,16 @@ impl Counted {
         let same = |one: &&mut TreeSummary| one.tree == tree && one.number == mark.number;
         if let Some(one) = state.trees.iter_mut().find(same) {
             one.summary.remember(walked, mark.changes);
+        }
+    }
+
+    /// Keeps the entries of ranges that were read at the moment when the summary's state was marked, as
+    /// far as they have not changed since.
+    pub fn keep(&self, tree: Tree, mark: Mark, read: Vec<ReadRange>) {
+        let mut state = self.state.write();
+        let same = |one: &&mut TreeSummary| one.tree == tree && one.number == mark.number;
+        if let Some(one) = state.trees.iter_mut().find(same) {
+            one.summary.keep(read);
         }
     }
 
@@ -263,6 +292,13 @@ impl Summaries {
             && !one.summary.remove(keys)
         {
             report_disagreement(tree);
+        }
+    }
+
+    /// Keys of a tree that stayed, with other values.
+    pub fn touch<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
+            one.summary.touch(keys);
         }
     }
 

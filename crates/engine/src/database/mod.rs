@@ -26,6 +26,7 @@ pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
 use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
+use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::storage::{Recording, Store, StoreOptions};
 use crate::ttl;
@@ -77,6 +78,7 @@ pub struct Engine {
     directory: PathBuf,
     options: EngineOptions,
     store: Store,
+    pages: Arc<PageCache>,
     catalog: Arc<Catalog>,
     writer: Writer,
     cursors: CursorRegistry,
@@ -128,6 +130,7 @@ impl Engine {
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
             options,
+            pages: Arc::new(PageCache::new(store.cache_room())),
             store,
             catalog,
             writer,

@@ -6,7 +6,7 @@ use crate::aggregate::{FieldSet, MetadataScope, mentions_metadata};
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Error, Result};
-use crate::exec::{self, Context, Rows, Sample, SampleSize, Total};
+use crate::exec::{self, Context, KeptPages, Rows, Sample, SampleSize, Total};
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
@@ -171,9 +171,17 @@ impl Engine {
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(None);
         };
-        let snapshot = self.store.snapshot();
+        let mut snapshot = self.store.snapshot();
         let plan = self.plan_at(&collection, &snapshot, spec)?;
-        let context = Context::default();
+        let mut context = Context::default();
+        if let Access::Near(access) = &plan.access {
+            let moment = collection.state.counted().moment(&self.store);
+            snapshot = moment.snapshot.clone();
+            context.pages = moment.mark(access.index.tree).map(|mark| KeptPages {
+                cache: self.pages.clone(),
+                mark,
+            });
+        }
         Ok(Some(Prepared {
             collection,
             store: self.store.clone(),

@@ -62,6 +62,8 @@ pub struct EngineStats {
     pub storage: Vec<(&'static str, u64)>,
     /// Figures of the summaries that count ranges.
     pub summaries: SummaryFigures,
+    /// Bytes of entries that are kept in memory for searches for the nearest.
+    pub pages_bytes: u64,
     /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
     pub summaries_at_start: &'static str,
 }
@@ -134,6 +136,7 @@ impl Engine {
             cursors_timed_out: self.cursors.timed_out(),
             storage: self.store.statistics(),
             summaries: self.summary_figures(),
+            pages_bytes: self.pages.bytes() as u64,
             summaries_at_start: self.catalog.summaries_at_start().name(),
         }
     }

@@ -47,7 +47,9 @@ pub use sample::{Sample, SampleSize, sample};
 pub use sort::SortRows;
 pub use union::UnionRows;
 
+use crate::catalog::Mark;
 use crate::error::{Code, Error, Result};
+use crate::index::pages::PageCache;
 use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,11 +160,22 @@ impl Counters {
     }
 }
 
-/// What every node of a plan shares: the counters.
+/// What every node of a plan shares: the counters, and entries that are kept in memory.
 #[derive(Clone, Default)]
 pub struct Context {
     /// What was examined.
     pub counters: Arc<Counters>,
+    /// Of the index that a search for the nearest uses.
+    pub pages: Option<KeptPages>,
+}
+
+/// The pages that a statement may use, and the state of the index's summary that agrees with its snapshot.
+#[derive(Clone)]
+pub struct KeptPages {
+    /// All pages.
+    pub cache: Arc<PageCache>,
+    /// The state.
+    pub mark: Mark,
 }
 
 /// Asks once in a while whether the statement may go on, and whether it is another's turn: a clock read costs as much as a step of a scan. Counts examined
@@ -197,6 +210,12 @@ impl Pacer {
     #[inline]
     fn step_key(&mut self) -> Result<()> {
         self.keys += 1;
+        self.step()
+    }
+
+    /// As [`Self::step`], for so many index entries in memory.
+    fn step_keys(&mut self, entries: usize) -> Result<()> {
+        self.keys += entries as u64;
         self.step()
     }
 

@@ -45,7 +45,7 @@ pub use cover::{
     cover_plane, index_cells, point_cell,
 };
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
-pub use near::{Measured, Metric, Near};
+pub use near::{Measured, Metric, Near, SpherePoint, SquaredChord};
 pub use plane_grid::PlaneGrid;
 pub use reach::Reach;
 pub use region::{GeoOperator, Region, key_error};

@@ -10,6 +10,7 @@ use super::geometry::{Geometry, Part, Position};
 use super::parse::elements;
 use super::predicates::angle;
 use super::relate::{distance_to_line, distance_to_polygon};
+use super::vector::norm2;
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use s2rst::s2::Point;
@@ -51,7 +52,51 @@ pub struct Measured<'d> {
     pub location: RawBsonRef<'d>,
 }
 
+/// A place on the sphere as a unit vector: distances from it need no more trigonometry than they must.
+#[derive(Debug, Clone, Copy)]
+pub struct SpherePoint(Point);
+
+impl SpherePoint {
+    /// The place of degrees; `None` where there is none.
+    pub fn from_degrees(lon: f64, lat: f64) -> Option<Self> {
+        let position = Position { lon, lat };
+        position.is_on_sphere().then(|| Self(position.point()))
+    }
+}
+
+/// The square of a chord on the unit sphere: of two distances that differ by more than a micrometre, the
+/// greater has the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct SquaredChord(f64);
+
+impl SquaredChord {
+    /// More than what roundings do to a chord, as a share of it and (0.6 micrometres) in all.
+    const SLACK: f64 = 1e-13;
+
+    /// Greater than that of any distance up to so many metres.
+    pub fn beyond(distance: f64) -> Self {
+        let angle = distance / EARTH_RADIUS_METERS;
+        if angle >= std::f64::consts::PI {
+            return Self(f64::INFINITY);
+        }
+        let chord = 2.0 * (0.5 * angle).sin();
+        let chord = chord * (1.0 + Self::SLACK) + Self::SLACK;
+        Self(chord * chord)
+    }
+}
+
 impl Near {
+    /// How far a point of the sphere is, as a chord.
+    #[inline]
+    pub fn chord_to(&self, point: &SpherePoint) -> SquaredChord {
+        SquaredChord(norm2(point.0.0 - self.point.0))
+    }
+
+    /// The distance of a point of the sphere, in metres.
+    pub fn distance_to_point(&self, point: &SpherePoint) -> f64 {
+        angle(self.point, point.0) * EARTH_RADIUS_METERS
+    }
+
     /// The operators as the client wrote them, for `explain`.
     pub fn operators(&self) -> &RawDocument {
         &self.operators

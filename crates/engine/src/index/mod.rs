@@ -15,6 +15,7 @@ pub mod entry;
 mod extract;
 mod generator;
 mod hash;
+pub mod pages;
 mod sink;
 pub mod spec;
 mod sphere;

@@ -8,6 +8,9 @@ use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// The cache that it would have on disk.
+pub(super) const CACHE_BYTES: usize = 64 << 20;
+
 type Tree = OrdMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Default)]

@@ -18,6 +18,7 @@ mod memory;
 mod pressure;
 mod rest;
 mod rocks;
+mod room;
 mod scratch;
 
 use crate::error::{Code, Error};
@@ -28,6 +29,7 @@ use std::time::Duration;
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use memory::{Operation, Recording};
 pub use rocks::StoreOptions;
+pub use room::{CacheRoom, Lease};
 pub use scratch::Scratch;
 
 /// Which family of trees a key belongs to; each has settings of its own.
@@ -302,6 +304,14 @@ impl Store {
         match &self.0 {
             Backend::Rocks(store) => store.flush(),
             Backend::Memory(_) => Ok(()),
+        }
+    }
+
+    /// The part of the cache that is lent to what is kept in memory beside it.
+    pub fn cache_room(&self) -> Arc<CacheRoom> {
+        match &self.0 {
+            Backend::Rocks(store) => store.room(),
+            Backend::Memory(_) => CacheRoom::new(memory::CACHE_BYTES, None),
         }
     }
 

@@ -17,6 +17,7 @@ use super::pressure::Pressure;
 use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use rocksdb::perf::{PerfContext, PerfMetric};
+use super::room::CacheRoom;
 use rocksdb::{
     Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
     IngestExternalFileOptions, Options, Range, ReadOptions, SnapshotWithThreadMode,
@@ -63,6 +64,7 @@ pub(super) struct RocksStore {
     families: Families,
     database: Database,
     cache: Cache,
+    room: Arc<CacheRoom>,
     write_options: WriteOptions,
     journal: bool,
     group: GroupSync,
@@ -93,6 +95,7 @@ impl RocksStore {
         let store = Self {
             families,
             database,
+            room: CacheRoom::new(cache_bytes, Some(cache.clone())),
             cache,
             write_options,
             journal: options.journal,
@@ -105,6 +108,10 @@ impl RocksStore {
         };
         Scratch::remove_leftovers(directory)?;
         Ok(store)
+    }
+
+    pub(super) fn room(&self) -> Arc<CacheRoom> {
+        self.room.clone()
     }
 
     /// The column family in which the tree lies that `key` begins with.

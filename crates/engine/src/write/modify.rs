@@ -301,7 +301,8 @@ impl Work {
             self.compare_entries(position, &mut |old, new| match (old, new) {
                 (Some(old), None) => summaries.remove(index.tree, [&self.old.key(old)[4..]]),
                 (None, Some(new)) => summaries.add(index.tree, [&self.new.key(new)[4..]]),
-                _ => {}
+                (Some(_), Some(new)) => summaries.touch(index.tree, [&self.new.key(new)[4..]]),
+                (None, None) => {}
             });
         }
     }

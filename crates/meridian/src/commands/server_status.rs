@@ -151,6 +151,7 @@ fn write_summaries(service: &Service, section: &mut DocumentWriter<'_>) {
             "rememberedPointsBytes",
             number(stats.summaries.points_bytes),
         )
+        .int64("keptEntriesBytes", number(stats.pages_bytes))
         .string("atStart", stats.summaries_at_start);
 }
 

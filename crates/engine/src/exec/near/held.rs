@@ -66,15 +66,27 @@ impl Ord for Item {
     }
 }
 
-/// Where an entry is held.
+/// Where an entry is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Slot {
-    at: usize,
+pub(super) enum Slot {
+    /// Nowhere.
+    #[default]
+    None,
+    /// Among the entries held here.
+    Held(Place),
+    /// In a page that the search uses: which, and its number there.
+    Paged { page: u32, entry: u32 },
+}
+
+/// Where an entry is held.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    at: u32,
     key: u32,
     value: u32,
 }
 
-impl Slot {
+impl Place {
     fn bytes(self) -> usize {
         self.key as usize + self.value as usize
     }
@@ -88,30 +100,32 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> Slot {
+    pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> Place {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(FIRST_BYTES);
         }
-        let at = self.bytes.len();
+        let number = |length: usize| u32::try_from(length).expect("less than 4 GiB is held");
+        let place = Place {
+            at: number(self.bytes.len()),
+            key: number(key.len()),
+            value: number(value.len()),
+        };
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("an entry is below 4 GiB");
-        Slot {
-            at,
-            key: length(key),
-            value: length(value),
-        }
+        place
     }
 
     /// Key and value of an entry.
-    pub(super) fn get(&self, slot: Slot) -> (&[u8], &[u8]) {
-        let end = slot.at + slot.bytes();
-        self.bytes[slot.at..end].split_at(slot.key as usize)
+    pub(super) fn get(&self, place: Place) -> (&[u8], &[u8]) {
+        let from = &self.bytes[place.at as usize..];
+        from[..place.bytes()].split_at(place.key as usize)
     }
 
     /// The entry is needed no longer.
     pub(super) fn give_back(&mut self, slot: Slot) {
-        self.given_back += slot.bytes();
+        if let Slot::Held(place) = slot {
+            self.given_back += place.bytes();
+        }
     }
 
     /// A place to return to with [`Self::release_to`].
@@ -136,9 +150,10 @@ impl Held {
         let mut kept = Held::default();
         let mut items = std::mem::take(queue).into_vec();
         for item in &mut items {
-            if let What::Shape(slot) | What::Entry(slot) = &mut item.what {
-                let (key, value) = self.get(*slot);
-                *slot = kept.hold(key, value);
+            if let What::Shape(Slot::Held(place)) | What::Entry(Slot::Held(place)) = &mut item.what
+            {
+                let (key, value) = self.get(*place);
+                *place = kept.hold(key, value);
             }
         }
         *queue = BinaryHeap::from(items);

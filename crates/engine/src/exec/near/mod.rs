@@ -11,10 +11,16 @@
 //! empty, the snapshot tells: a seek that lands behind a cell shows a gap, which later cells inside it
 //! need no seek for.
 //!
+//! Where searches come again and again, the entries of a range of the summary are kept in memory
+//! ([`paged`]): cells are then taken from there, and nothing is read. Where it is known how many results
+//! are wanted and every entry is one, what lies behind the last of the nearest met is left out ([`bound`]).
+//!
 //! Points have their exact coordinates in the entry. Lines, polygons and collections are known by the
 //! distance of their cell until they come first; then their document is read and measured.
 
+mod bound;
 mod held;
+mod paged;
 mod walk;
 
 use super::ranked::too_much;
@@ -29,9 +35,11 @@ use crate::plan::{NearAccess, SORT_BYTES_MAX};
 use crate::query::Nearest;
 use crate::storage::{Family, Snapshot};
 use ahash::AHashSet;
+use bound::Bound;
 use bson::raw::RawDocument;
 use held::{Held, Item, Slot, What};
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
+use paged::{Look, Paged, Pages};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use walk::{Step, Walk};
@@ -62,6 +70,8 @@ pub struct NearEntries {
     walk: Walk,
     queue: BinaryHeap<Item>,
     held: Held,
+    paged: Option<Paged>,
+    bound: Bound,
     /// Results at one distance, the last is next.
     ready: Vec<Slot>,
     current: Slot,
@@ -77,7 +87,8 @@ pub struct NearEntries {
 }
 
 impl NearEntries {
-    /// Begins a search; `wanted` is how many results will be asked for at most, if known.
+    /// Begins a search; `wanted` is how many results will be asked for at most, if known, unless entries
+    /// are tested first.
     pub fn new(
         access: &NearAccess,
         collection: &Collection,
@@ -89,11 +100,17 @@ impl NearEntries {
         let multikey = index.multikey();
         let repeats = multikey.is_multikey() || multikey.holds_shapes();
         let prefixes = access.prefixes.iter().map(|prefix| index.tree.key(prefix));
+        let is_plane = index.spec.key[access.position].1 == IndexField::Plane2d;
+        let is_paged = !is_plane && !repeats && matches!(access.prefixes.as_slice(), [prefix] if prefix.is_empty());
+        let kept = context.pages.clone().filter(|_| is_paged);
+        let results = wanted.filter(|_| !repeats && access.entries.filter.is_none());
         let mut search = Self {
-            reach: match index.spec.key[access.position].1 {
-                IndexField::Plane2d => Reach::plane(&access.nearest.near, index.spec.grid),
-                _ => Reach::sphere(&access.nearest.near),
+            reach: match is_plane {
+                true => Reach::plane(&access.nearest.near, index.spec.grid),
+                false => Reach::sphere(&access.nearest.near),
             },
+            paged: kept.map(|kept| Paged::new(&index, &collection.state, snapshot, kept)),
+            bound: Bound::new(&access.nearest.near, results),
             refused: None,
             state: collection.state.clone(),
             documents: collection.documents,
@@ -229,7 +246,7 @@ impl NearEntries {
     }
 
     fn push(&mut self, distance: f64, what: What) {
-        if distance <= self.near().distance_max() {
+        if !self.bound.excludes(distance) {
             self.queue.push(Item { distance, what });
         }
     }
@@ -290,12 +307,18 @@ impl NearEntries {
         } else {
             self.scanned_max * SURPRISE
         };
-        let is_asked = !few && !cell.is_leaf() && !self.walk.is_known_empty(prefix, first, last);
-        let about = if is_asked {
-            self.about(prefix, first, last)
-        } else {
-            None
-        };
+        let mut about = None;
+        let mut is_asked = !few && !cell.is_leaf();
+        // A leaf cell cannot be split, however many entries it has.
+        if let Some(paged) = self.paged.as_mut().filter(|_| !cell.is_leaf()) {
+            match paged.look(first, last, &mut self.pacer)? {
+                Look::Taken(pages) => return self.take(first, last, pages),
+                Look::Apart(known) => (about, is_asked) = (known, is_asked && known.is_none()),
+            }
+        }
+        if is_asked && !self.walk.is_known_empty(prefix, first, last) {
+            about = self.about(prefix, first, last);
+        }
         let is_crowded = about.is_some_and(|about| about > self.scanned_most(1));
         if !is_crowded && self.scan(item, prefix, first, last, at_most)? {
             return Ok(());
@@ -305,6 +328,41 @@ impl NearEntries {
             self.push_cell(item.distance, prefix, child, few);
         }
         self.push_exactly(item.distance, prefix, cell);
+        Ok(())
+    }
+
+    /// Puts the entries of cells `first` to `last` into the queue that these pages hold.
+    fn take(&mut self, first: u64, last: u64, pages: Pages) -> Result<()> {
+        let (near, paged) = (&self.nearest.near, self.paged.as_mut());
+        let paged = paged.expect("the pages came from it");
+        for page in pages {
+            let within = page.within(first, last);
+            self.pacer.step_keys(within.len())?;
+            let number = paged.used(page.clone());
+            for (at, point) in within.clone().zip(&page.points()[within]) {
+                if self.bound.excludes_chord(near.chord_to(point)) {
+                    continue;
+                }
+                let distance = near.distance_to_point(point);
+                if self.bound.excludes(distance) || distance < near.distance_min() {
+                    continue;
+                }
+                self.bound.meet(distance);
+                let slot = Slot::Paged {
+                    page: number,
+                    entry: u32::try_from(at).expect("a page has fewer entries than that"),
+                };
+                let what = What::Entry(slot);
+                self.queue.push(Item { distance, what });
+            }
+        }
+        self.check_room()
+    }
+
+    fn check_room(&self) -> Result<()> {
+        if self.held.bytes() + self.queue.len() * size_of::<Item>() > SORT_BYTES_MAX {
+            return Err(too_much(SORT_BYTES_MAX));
+        }
         Ok(())
     }
 
@@ -366,12 +424,10 @@ impl NearEntries {
                 return Ok(false);
             }
             found.extend(self.locate(item.distance, cell)?);
+            self.check_room()?;
             step = self.walk.next()?;
         }
         self.queue.extend(found);
-        if self.held.bytes() + self.queue.len() * size_of::<Item>() > SORT_BYTES_MAX {
-            return Err(too_much(SORT_BYTES_MAX));
-        }
         Ok(true)
     }
 
@@ -388,7 +444,7 @@ impl NearEntries {
             Some(Located::Nowhere) => return Ok(None),
             None => return Err(corrupt_entry()),
         };
-        if distance > near.distance_max() {
+        if self.bound.excludes(distance) {
             return Ok(None);
         }
         if is_point && distance < near.distance_min() {
@@ -399,8 +455,9 @@ impl NearEntries {
             }
             return Ok(None);
         }
-        let slot = self.held.hold(&key[4..], value);
+        let slot = Slot::Held(self.held.hold(&key[4..], value));
         let what = if is_point {
+            self.bound.meet(distance);
             What::Entry(slot)
         } else {
             What::Shape(slot)
@@ -468,7 +525,11 @@ impl NearEntries {
     }
 
     fn entry_of(&self, slot: Slot) -> Result<Entry<'_>> {
-        let (key, value) = self.held.get(slot);
+        let (key, value) = match (slot, &self.paged) {
+            (Slot::Held(place), _) => self.held.get(place),
+            (Slot::Paged { page, entry }, Some(paged)) => paged.entry(page, entry),
+            _ => unreachable!("an entry is asked for after one was found"),
+        };
         let id_at = self
             .index
             .layout

@@ -30,7 +30,9 @@ pub(super) enum Step {
 }
 
 pub(super) struct Walk {
-    scan: Scan,
+    snapshot: Snapshot,
+    /// Begun when it is needed: pages may tell everything.
+    scan: Option<Scan>,
     /// `tree ++ encoded leading fields`, ascending.
     prefixes: Vec<Vec<u8>>,
     gaps: Vec<Gap>,
@@ -46,10 +48,9 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(snapshot: &Snapshot, prefixes: Vec<Vec<u8>>) -> Self {
-        let (start, _) = keys(prefixes.first().map_or(&[], Vec::as_slice), 0, 0);
-        let (_, end) = keys(prefixes.last().map_or(&[], Vec::as_slice), 0, u64::MAX);
         Self {
-            scan: snapshot.scan(Family::Indexes, &start, &end, Order::Forward),
+            snapshot: snapshot.clone(),
+            scan: None,
             prefixes,
             gaps: Vec::new(),
             oldest_gap: 0,
@@ -104,7 +105,9 @@ impl Walk {
         self.key.clear();
         self.key.extend_from_slice(&self.prefixes[prefix as usize]);
         encode_cell(first, Direction::Ascending, &mut self.key);
-        self.scan.seek(&self.key);
+        let (snapshot, prefixes) = (&self.snapshot, &self.prefixes);
+        let scan = self.scan.get_or_insert_with(|| scan(snapshot, prefixes));
+        scan.seek(&self.key);
         self.next()
     }
 
@@ -112,8 +115,9 @@ impl Walk {
     pub(super) fn next(&mut self) -> Result<Step> {
         self.at = None;
         let prefix = &self.prefixes[self.prefix as usize];
-        let cell = if self.scan.advance()? {
-            let key = self.scan.entry().0.strip_prefix(prefix.as_slice());
+        let scan = self.scan.as_mut().expect("a range was entered");
+        let cell = if scan.advance()? {
+            let key = scan.entry().0.strip_prefix(prefix.as_slice());
             key.and_then(|rest| decode_cell(rest, Direction::Ascending))
         } else {
             None
@@ -163,6 +167,13 @@ impl Walk {
 
     /// Key and value of the entry that was come to.
     pub(super) fn entry(&self) -> (&[u8], &[u8]) {
-        self.scan.entry()
+        self.scan.as_ref().expect("a range was entered").entry()
     }
+}
+
+/// A scan of everything under prefixes, which ascend.
+fn scan(snapshot: &Snapshot, prefixes: &[Vec<u8>]) -> Scan {
+    let (start, _) = keys(prefixes.first().map_or(&[], Vec::as_slice), 0, 0);
+    let (_, end) = keys(prefixes.last().map_or(&[], Vec::as_slice), 0, u64::MAX);
+    snapshot.scan(Family::Indexes, &start, &end, Order::Forward)
 }

@@ -1,6 +1,17 @@
 //! Consecutive key ranges with their numbers of entries, packed: about 20 bytes a range.
 
 use super::points::Points;
+use crate::index::pages::Page;
+use std::sync::Arc;
+
+/// What is kept of a range's entries until the range changes.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    /// The points, where an area's border ran through.
+    points: Option<Points>,
+    /// The entries, where a search for the nearest came by.
+    page: Option<Arc<Page>>,
+}
 
 /// Ranges side by side: each begins at its own first key and ends where the next begins.
 #[derive(Debug, Clone, Default)]
@@ -10,8 +21,8 @@ pub(super) struct Block {
     /// Where each first key ends in `starts`.
     ends: Vec<u32>,
     counts: Vec<u32>,
-    /// The points of ranges that were looked into; empty, or one a range.
-    points: Vec<Option<Points>>,
+    /// Of ranges that were looked into; empty, or one a range.
+    kept: Vec<Kept>,
     /// The summary's number of changes when this block changed last.
     pub changed_at: u64,
 }
@@ -33,33 +44,53 @@ impl Block {
 
     /// The number of entries of a range that is about to change.
     pub fn count_mut(&mut self, range: usize) -> &mut u32 {
-        if let Some(points) = self.points.get_mut(range) {
-            *points = None;
-        }
+        self.forget(range);
         &mut self.counts[range]
+    }
+
+    /// Drops what is kept of a range.
+    pub fn forget(&mut self, range: usize) {
+        if let Some(kept) = self.kept.get_mut(range) {
+            *kept = Kept::default();
+        }
     }
 
     /// The points of a range, if they are known.
     pub fn points(&self, range: usize) -> Option<&Points> {
-        self.points.get(range)?.as_ref()
+        self.kept.get(range)?.points.as_ref()
+    }
+
+    /// The page of a range, if there is one.
+    pub fn page(&self, range: usize) -> Option<&Arc<Page>> {
+        self.kept.get(range)?.page.as_ref()
     }
 
     pub fn set_points(&mut self, range: usize, points: Points) {
-        self.points.resize(self.ranges(), None);
-        self.points[range] = Some(points);
+        self.kept_mut(range).points = Some(points);
+    }
+
+    pub fn set_page(&mut self, range: usize, page: Arc<Page>) {
+        self.kept_mut(range).page = Some(page);
     }
 
     pub fn forget_points(&mut self) {
-        self.points = Vec::new();
+        self.kept.iter_mut().for_each(|kept| kept.points = None);
+    }
+
+    fn kept_mut(&mut self, range: usize) -> &mut Kept {
+        self.kept.resize_with(self.counts.len(), Kept::default);
+        &mut self.kept[range]
+    }
+
+    /// Drops what is kept: the ranges are about to become others.
+    fn forget_all(&mut self) {
+        self.kept = Vec::new();
     }
 
     /// Points that are known of all ranges.
     pub fn points_known(&self) -> usize {
-        self.points
-            .iter()
-            .flatten()
-            .map(|points| points.len())
-            .sum()
+        let points = self.kept.iter().filter_map(|kept| kept.points.as_ref());
+        points.map(|points| points.len()).sum()
     }
 
     /// Entries of several ranges together.
@@ -76,7 +107,7 @@ impl Block {
     }
 
     pub fn insert(&mut self, at: usize, start: &[u8], count: u32) {
-        self.forget_points();
+        self.forget_all();
         self.reserve(start.len());
         let offset = self.start_offset(at);
         self.starts.splice(offset..offset, start.iter().copied());
@@ -88,7 +119,7 @@ impl Block {
 
     /// Joins a range with the one before it.
     pub fn join_with_previous(&mut self, range: usize) {
-        self.forget_points();
+        self.forget_all();
         self.counts[range - 1] += self.counts[range];
         let (from, to) = (self.start_offset(range), self.ends[range] as usize);
         self.starts.drain(from..to);
@@ -102,7 +133,7 @@ impl Block {
 
     /// Takes the ranges from `at` on away into a block of their own.
     pub fn split_off(&mut self, at: usize) -> Self {
-        self.forget_points();
+        self.forget_all();
         let offset = self.start_offset(at);
         let mut ends = self.ends.split_off(at);
         ends.iter_mut().for_each(|end| *end -= length(offset));
@@ -110,7 +141,7 @@ impl Block {
             starts: self.starts.split_off(offset),
             ends,
             counts: self.counts.split_off(at),
-            points: Vec::new(),
+            kept: Vec::new(),
             changed_at: self.changed_at,
         };
         self.starts.shrink_to_fit();
@@ -121,7 +152,7 @@ impl Block {
 
     /// Adds the ranges of the block behind this one.
     pub fn append(&mut self, other: &Self) {
-        self.forget_points();
+        self.forget_all();
         self.changed_at = self.changed_at.max(other.changed_at);
         let offset = length(self.starts.len());
         self.starts.extend_from_slice(&other.starts);

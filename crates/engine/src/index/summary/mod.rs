@@ -14,6 +14,7 @@ mod asked;
 mod audit;
 mod block;
 mod codec;
+mod paged;
 mod points;
 mod recount;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests;
 
 pub use asked::{Hint, Piece, Run, Selected};
 pub use audit::Audit;
+pub use paged::{PagedRange, ReadRange};
 pub use points::{Point, Points, WalkedRange};
 pub use recount::{Span, Walked};
 
@@ -197,6 +199,17 @@ impl Summary {
             }
         }
         true
+    }
+
+    /// Notes keys whose values have changed: what is kept of their ranges' entries is kept no longer.
+    pub fn touch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) {
+        for key in keys {
+            if !self.is_unknown(key) {
+                let place = self.find(Place::FIRST, key);
+                self.note_change(place.block);
+                self.block_mut(place.block).forget(place.range);
+            }
+        }
     }
 
     fn is_unknown(&self, key: &[u8]) -> bool {

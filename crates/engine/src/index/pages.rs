@@ -1,0 +1,264 @@
+//! Entries of ranges of a 2dsphere index, kept in memory as a search for the nearest wants them.
+//!
+//! A range of the index's summary (a few dozen entries) that searches come to again and again is kept as
+//! a page: the entries' cells, their points as unit vectors, and their bytes. So a search reads neither
+//! tree nor block there. Pages hang on the ranges of the summary, which drops them with the first change
+//! (see [`super::summary`]); here they are made, and given up when the memory is wanted for others: a
+//! clock goes round all pages, and those that no search has used since it came by are let go.
+//!
+//! Deliberately absent: reading the tree, deciding whether a page is as a snapshot sees it.
+
+use crate::geo::SpherePoint;
+use crate::storage::{CacheRoom, Lease};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+/// One search in so many reads whole ranges and keeps them: what is asked for often is soon kept, and
+/// what is not costs little.
+const KEEPING: u32 = 4;
+/// Pages that are looked at to make room for one.
+const LOOKED_AT_MAX: usize = 64;
+
+/// Entries of a range, in order.
+#[derive(Debug)]
+pub struct PageContents {
+    changes: u64,
+    cells: Vec<u64>,
+    points: Vec<SpherePoint>,
+    /// Where each entry's key and value end in `bytes`.
+    ends: Vec<(u32, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl PageContents {
+    /// No entries of a range at a state of its summary, told by the number of changes before it.
+    pub fn new(changes: u64) -> Self {
+        Self {
+            changes,
+            cells: Vec::new(),
+            points: Vec::new(),
+            ends: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The summary's number of changes at the state that is held.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Adds an entry behind the others; its key is without the tree's prefix.
+    pub fn push(&mut self, cell: u64, point: SpherePoint, key: &[u8], value: &[u8]) {
+        let offset =
+            |bytes: &[u8]| u32::try_from(bytes.len()).expect("a page's entries are below 4 GiB");
+        self.cells.push(cell);
+        self.points.push(point);
+        self.bytes.extend_from_slice(key);
+        let key_end = offset(&self.bytes);
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, offset(&self.bytes)));
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Bytes of memory, about.
+    pub fn size(&self) -> usize {
+        let each = size_of::<u64>() + size_of::<SpherePoint>() + size_of::<(u32, u32)>();
+        self.bytes.capacity() + self.cells.capacity() * each + size_of::<Page>() + size_of::<Self>()
+    }
+
+    /// The entries in cells `first` to `last`.
+    pub fn within(&self, first: u64, last: u64) -> Range<usize> {
+        let from = self.cells.partition_point(|cell| *cell < first);
+        let to = self.cells.partition_point(|cell| *cell <= last);
+        from..to
+    }
+
+    /// The points of all entries.
+    pub fn points(&self) -> &[SpherePoint] {
+        &self.points
+    }
+
+    /// Key (without the tree's prefix) and value of an entry.
+    pub fn entry(&self, number: usize) -> (&[u8], &[u8]) {
+        let (key_end, end) = self.ends[number];
+        let start = number
+            .checked_sub(1)
+            .map_or(0, |before| self.ends[before].1);
+        self.bytes[start as usize..end as usize].split_at((key_end - start) as usize)
+    }
+}
+
+/// A range's entries for as long as they are kept.
+pub struct Page {
+    kept: Mutex<Option<(Arc<PageContents>, Lease)>>,
+    /// Whether it was used since the clock came by.
+    is_used: AtomicBool,
+}
+
+impl Page {
+    /// The entries, unless their memory was wanted for others.
+    pub fn contents(&self) -> Option<Arc<PageContents>> {
+        let contents = self.kept.lock().as_ref().map(|(kept, _)| kept.clone());
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        contents
+    }
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Page").finish_non_exhaustive()
+    }
+}
+
+/// All pages of all indexes together.
+pub struct PageCache {
+    room: Arc<CacheRoom>,
+    clock: Mutex<Clock>,
+    searches: AtomicU32,
+}
+
+/// The pages in the order in which they are looked at to make room.
+#[derive(Default)]
+struct Clock {
+    pages: VecDeque<Weak<Page>>,
+    /// Once there are so many, those whose range has changed are taken out.
+    swept_at: usize,
+}
+
+impl Clock {
+    fn add(&mut self, page: &Arc<Page>) {
+        if self.pages.len() >= self.swept_at {
+            self.pages.retain(|page| page.strong_count() > 0);
+            self.swept_at = 2 * self.pages.len() + LOOKED_AT_MAX;
+        }
+        self.pages.push_back(Arc::downgrade(page));
+    }
+}
+
+impl PageCache {
+    /// An empty one that takes its memory from here.
+    pub fn new(room: Arc<CacheRoom>) -> Self {
+        Self {
+            room,
+            clock: Mutex::default(),
+            searches: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the search that asks is to keep what it comes to.
+    pub fn is_to_keep(&self) -> bool {
+        self.searches
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(KEEPING)
+    }
+
+    /// A page of these entries; `None` when there is no room for it.
+    pub fn keep(&self, contents: Arc<PageContents>) -> Option<Arc<Page>> {
+        let mut clock = self.clock.lock();
+        let lease = self.lend(contents.size(), &mut clock)?;
+        let page = Arc::new(Page {
+            kept: Mutex::new(Some((contents, lease))),
+            is_used: AtomicBool::new(false),
+        });
+        clock.add(&page);
+        Some(page)
+    }
+
+    /// Bytes of memory of all pages.
+    pub fn bytes(&self) -> usize {
+        self.room.lent()
+    }
+
+    fn lend(&self, bytes: usize, clock: &mut Clock) -> Option<Lease> {
+        for _ in 0..LOOKED_AT_MAX {
+            if let Some(lease) = self.room.lend(bytes) {
+                return Some(lease);
+            }
+            let Some(page) = clock.pages.pop_front()?.upgrade() else {
+                continue;
+            };
+            if page.is_used.swap(false, Ordering::Relaxed) {
+                clock.pages.push_back(Arc::downgrade(&page));
+            } else {
+                // Given back outside of the page's lock.
+                let gone = page.kept.lock().take();
+                drop(gone);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Store;
+
+    fn contents(entries: u64, bytes: usize) -> Arc<PageContents> {
+        let mut contents = PageContents::new(0);
+        let point = SpherePoint::from_degrees(1.0, 2.0).expect("on the sphere");
+        for number in 0..entries {
+            contents.push(number * 10, point, &number.to_be_bytes(), &vec![7; bytes]);
+        }
+        Arc::new(contents)
+    }
+
+    #[test]
+    fn entries_are_found_by_their_cells() {
+        let page = contents(5, 3);
+        assert_eq!(page.len(), 5);
+        assert_eq!(page.within(10, 30), 1..4);
+        assert_eq!(page.within(11, 29), 2..3);
+        assert_eq!(page.within(41, u64::MAX), 5..5);
+        for number in [0, 3] {
+            let key = (number as u64).to_be_bytes();
+            assert_eq!(page.entry(number), (&key[..], &[7, 7, 7][..]));
+        }
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_makes_room() {
+        let pages = PageCache::new(Store::in_memory().cache_room());
+        let keep = || {
+            let kept = pages.keep(contents(16, 16 * 1024));
+            kept.expect("others make room")
+        };
+        let used = keep();
+        let mut others = Vec::new();
+        while others
+            .first()
+            .is_none_or(|first: &Arc<Page>| first.kept.lock().is_some())
+        {
+            assert!(used.contents().is_some());
+            others.push(keep());
+            assert!(others.len() < 1_000_000, "the memory has no end");
+        }
+        assert!(used.contents().is_some());
+        let kept = others.iter().filter(|page| page.contents().is_some());
+        assert!(kept.count() > others.len() / 2);
+        let bytes = pages.bytes();
+        drop(others);
+        assert!(pages.bytes() < bytes);
+        drop(used);
+        assert_eq!(pages.bytes(), 0);
+    }
+
+    #[test]
+    fn pages_whose_ranges_have_changed_do_not_gather() {
+        let pages = PageCache::new(Store::in_memory().cache_room());
+        for _ in 0..10_000 {
+            drop(pages.keep(contents(1, 1)));
+        }
+        assert!(pages.clock.lock().pages.len() <= 2 * LOOKED_AT_MAX);
+        assert_eq!(pages.bytes(), 0);
+    }
+}

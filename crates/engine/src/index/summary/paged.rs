@@ -1,0 +1,109 @@
+//! The pages of ranges of a 2dsphere index, for searches on a snapshot.
+//!
+//! A page holds what its range held at some state of the summary, and is dropped when the range changes.
+//! So it is as a snapshot sees the range when that was taken no earlier than the page, or when nothing
+//! around the range has changed since the snapshot.
+
+use super::{Place, Summary};
+use crate::index::pages::{Page, PageContents};
+use std::sync::Arc;
+
+/// A range that a part of a tree runs through.
+#[derive(Debug)]
+pub struct PagedRange<'a> {
+    /// Its first key.
+    pub start: &'a [u8],
+    /// The first key behind it; `None` at the end of the tree.
+    pub end: Option<&'a [u8]>,
+    /// The number of its entries.
+    pub entries: u32,
+    /// Its entries, if they are kept.
+    pub contents: Option<Arc<PageContents>>,
+}
+
+/// A range that was read, and is to be kept.
+#[derive(Debug)]
+pub struct ReadRange {
+    /// Its first key.
+    pub start: Vec<u8>,
+    /// The first key behind it; `None` at the end of the tree.
+    pub end: Option<Vec<u8>>,
+    /// The number of its entries.
+    pub entries: usize,
+    /// What is kept.
+    pub page: Arc<Page>,
+    /// The summary's number of changes at the state that was read.
+    pub changes: u64,
+}
+
+impl Summary {
+    /// About how many entries lie in `[start, end)`, infinitely many if there are more than `most`;
+    /// otherwise the ranges that hold them are handed out, with their pages as a snapshot of the summary's
+    /// state `changes` sees them. `None` when part of it is unknown.
+    pub fn paged_ranges(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        changes: u64,
+        most: f64,
+        range: &mut dyn FnMut(PagedRange<'_>),
+    ) -> Option<f64> {
+        if self.is_unknown_before(Some(end)) {
+            return None;
+        }
+        let first = self.find(Place::FIRST, start);
+        let (mut place, mut about) = (first, 0.0);
+        while place.block < self.blocks.len() && (place == first || self.start(place) < end) {
+            let behind = self.end(place);
+            let to = behind.map_or(end, |behind| behind.min(end));
+            if place != first && behind == Some(to) {
+                about += f64::from(self.count_at(place));
+            } else {
+                let from = start.max(self.start(place));
+                self.edge(place, from, Some(to), &mut |piece| {
+                    about += piece.estimate();
+                });
+            }
+            if about > most {
+                return Some(f64::INFINITY);
+            }
+            place = self.next(place);
+        }
+        let behind = place;
+        place = first;
+        while place != behind {
+            if self.count_at(place) > 0 {
+                range(PagedRange {
+                    start: self.start(place),
+                    end: self.end(place),
+                    entries: self.count_at(place),
+                    contents: self.contents(place, changes),
+                });
+            }
+            place = self.next(place);
+        }
+        Some(about)
+    }
+
+    /// Keeps what was read, of ranges that have not changed since.
+    pub fn keep(&mut self, read: Vec<ReadRange>) {
+        for range in read {
+            let place = self.find(Place::FIRST, &range.start);
+            let is_same = self.start(place) == range.start.as_slice()
+                && self.end(place) == range.end.as_deref()
+                && self.count_at(place) as usize == range.entries;
+            if is_same && self.blocks[place.block].changed_at <= range.changes {
+                self.block_mut(place.block)
+                    .set_page(place.range, range.page);
+            }
+        }
+    }
+
+    /// The entries of a range at an earlier state, if they are kept and have not changed in between.
+    fn contents(&self, place: Place, changes: u64) -> Option<Arc<PageContents>> {
+        let block = &self.blocks[place.block];
+        let contents = block.page(place.range)?.contents()?;
+        let is_as_then = contents.changes() <= changes || block.changed_at <= changes;
+        is_as_then.then_some(contents)
+    }
+}

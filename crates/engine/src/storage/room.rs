@@ -1,0 +1,102 @@
+//! Memory of the block cache that is lent to what is kept beside it.
+//!
+//! Entries that are kept in memory ready to use take the place of blocks: the cache shrinks by what is
+//! lent, so that `cache_bytes` bounds both together.
+
+use parking_lot::Mutex;
+use rocksdb::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Part of the cache that is lent at most: this share of it.
+const LENT_SHARE: usize = 4;
+/// The cache is told when what is lent has changed by about so much.
+const STEP_BYTES: usize = 1 << 20;
+
+/// What the cache lends.
+pub struct CacheRoom {
+    total: usize,
+    lent: AtomicUsize,
+    /// The cache that shrinks, if there is one.
+    cache: Option<Mutex<Cache>>,
+}
+
+/// Bytes that were lent; dropping it gives them back.
+pub struct Lease {
+    room: Arc<CacheRoom>,
+    bytes: usize,
+}
+
+impl CacheRoom {
+    pub(super) fn new(total: usize, cache: Option<Cache>) -> Arc<Self> {
+        Arc::new(Self {
+            total,
+            lent: AtomicUsize::new(0),
+            cache: cache.map(Mutex::new),
+        })
+    }
+
+    /// Lends so many bytes; `None` when too many are lent already.
+    pub fn lend(self: &Arc<Self>, bytes: usize) -> Option<Lease> {
+        let add = |lent: usize| {
+            let lent = lent.checked_add(bytes)?;
+            (lent <= self.total / LENT_SHARE).then_some(lent)
+        };
+        let order = Ordering::Relaxed;
+        let before = self.lent.fetch_update(order, order, add).ok()?;
+        self.adjust(before, before + bytes);
+        Some(Lease {
+            room: self.clone(),
+            bytes,
+        })
+    }
+
+    /// Bytes that are lent.
+    pub fn lent(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    fn adjust(&self, before: usize, after: usize) {
+        if let (Some(cache), true) = (&self.cache, before / STEP_BYTES != after / STEP_BYTES) {
+            let mut cache = cache.lock();
+            // Whoever comes last sets what is true then.
+            cache.set_capacity(self.total - self.lent());
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let before = self.room.lent.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.room.adjust(before, before - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_is_lent_and_comes_back() {
+        let room = CacheRoom::new(400, None);
+        let first = room.lend(60).expect("there is room");
+        assert!(room.lend(41).is_none());
+        let second = room.lend(40).expect("exactly so much is left");
+        assert_eq!(room.lent(), 100);
+        drop(first);
+        assert_eq!(room.lent(), 40);
+        drop(second);
+        assert!(room.lend(usize::MAX).is_none());
+        assert!(room.lend(100).is_some());
+    }
+
+    #[test]
+    fn the_cache_shrinks_by_what_is_lent() {
+        let cache = Cache::new_lru_cache(64 << 20);
+        let room = CacheRoom::new(64 << 20, Some(cache.clone()));
+        let lease = room.lend(10 << 20).expect("there is room");
+        assert_eq!(room.lent(), 10 << 20);
+        drop(lease);
+        assert_eq!(room.lent(), 0);
+    }
+}
