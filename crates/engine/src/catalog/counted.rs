@@ -9,6 +9,7 @@ use crate::index::summary::{ReadRange, Span, Summary, Walked, WalkedRange};
 use crate::operation::Unpaced;
 use crate::storage::{Family, Snapshot, Store};
 use parking_lot::{RwLock, RwLockReadGuard};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The summaries of one collection.
@@ -45,6 +46,27 @@ pub struct Mark {
     changes: u64,
 }
 
+/// The states of a collection's summaries at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Marks(SmallVec<[(Tree, Mark); 4]>);
+
+impl Marks {
+    /// The state of a tree's summary; `None` if it had none.
+    pub fn of(&self, tree: Tree) -> Option<Mark> {
+        let mut all = self.0.iter();
+        all.find(|(own, _)| *own == tree).map(|(_, mark)| *mark)
+    }
+}
+
+impl TreeSummary {
+    fn mark(&self) -> Mark {
+        Mark {
+            number: self.number,
+            changes: self.summary.changes(),
+        }
+    }
+}
+
 /// A point in time: a snapshot, and summaries that count exactly what is in it. Writers cannot finish
 /// a commit while it is held: let go of it before anything long.
 pub struct Moment<'c> {
@@ -69,10 +91,13 @@ impl Moment<'_> {
 
     /// The present state of a tree's summary.
     pub fn mark(&self, tree: Tree) -> Option<Mark> {
-        self.of_tree(tree).map(|one| Mark {
-            number: one.number,
-            changes: one.summary.changes(),
-        })
+        self.of_tree(tree).map(TreeSummary::mark)
+    }
+
+    /// The present states of all summaries.
+    pub fn marks(&self) -> Marks {
+        let of = |one: &TreeSummary| (one.tree, one.mark());
+        Marks(self.summaries.trees.iter().map(of).collect())
     }
 
     fn of_tree(&self, tree: Tree) -> Option<&TreeSummary> {

@@ -27,7 +27,7 @@ mod saved;
 
 pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
-pub use counted::{Counted, Mark, Moment, Summaries, SummaryFigures, Walk};
+pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{DocumentPuts, statistics_entry};
 pub use saved::SummariesAtStart;

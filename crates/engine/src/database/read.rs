@@ -3,7 +3,7 @@
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
 use crate::aggregate::{FieldSet, MetadataScope, mentions_metadata};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Marks};
 use crate::cursor::Query;
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, KeptPages, Rows, Sample, SampleSize, Total};
@@ -171,16 +171,22 @@ impl Engine {
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(None);
         };
-        let mut snapshot = self.store.snapshot();
+        // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
+        // document, was known before it was committed.
+        let (snapshot, marks) = match spec.nearest {
+            Some(_) => {
+                let moment = collection.state.counted().moment(&self.store);
+                (moment.snapshot.clone(), moment.marks())
+            }
+            None => (self.store.snapshot(), Marks::default()),
+        };
         let plan = self.plan_at(&collection, &snapshot, spec)?;
         let mut context = Context::default();
         if let Access::Near(access) = &plan.access {
-            let moment = collection.state.counted().moment(&self.store);
-            snapshot = moment.snapshot.clone();
-            context.pages = moment.mark(access.index.tree).map(|mark| KeptPages {
-                cache: self.pages.clone(),
-                mark,
-            });
+            let cache = self.pages.clone();
+            context.pages = marks
+                .of(access.index.tree)
+                .map(|mark| KeptPages { cache, mark });
         }
         Ok(Some(Prepared {
             collection,

@@ -141,11 +141,18 @@ impl NearEntries {
 
     /// Puts everything under a prefix into the queue.
     fn begin(&mut self, prefix: u32) {
-        let all = self.about(prefix, 0, u64::MAX);
-        if all.is_some_and(|all| all <= self.scanned_most(1)) {
-            return self.push(0.0, What::All { prefix });
+        let guess = self.guessed_level(prefix);
+        if guess.is_none() {
+            let all = self.about(prefix, 0, u64::MAX);
+            if all.is_some_and(|all| all <= self.scanned_most(1)) {
+                return self.push(0.0, What::All { prefix });
+            }
         }
-        let home = self.home(prefix);
+        let home = match guess {
+            // With too few or too many entries it costs a step or two.
+            Some(level) if self.paged.is_some() => self.reach.home(level),
+            _ => self.home(prefix, guess),
+        };
         self.push(
             0.0,
             What::Cell {
@@ -170,14 +177,14 @@ impl NearEntries {
     }
 
     /// The finest cell around the point with enough entries to begin with.
-    fn home(&self, prefix: u32) -> CellId {
+    fn home(&self, prefix: u32, guess: Option<u8>) -> CellId {
         let holds_enough = |level: u8| {
             self.about_in(prefix, self.reach.home(level))
                 .is_some_and(|entries| entries >= BEGIN_ENTRIES_MIN)
         };
         // Levels below `low` hold enough, `high` and above do not.
         let (mut low, mut high) = (0, 31);
-        if let Some(guess) = self.guessed_level(prefix) {
+        if let Some(guess) = guess {
             if holds_enough(guess) {
                 return self.reach.home(guess);
             }
@@ -203,9 +210,13 @@ impl NearEntries {
         let (entries, cells) = self.state.counted().peek(self.index.tree, |summary| {
             let mut range = None;
             let mut piece = |piece: crate::index::summary::Piece<'_>| {
+                // Ranges begin at keys that are cut short.
                 let cell = |key: &[u8]| {
                     let rest = key.strip_prefix(&start[4..leading])?;
-                    decode_cell(rest, Direction::Ascending)
+                    let length = rest.len().min(9);
+                    let mut whole = [0; 9];
+                    whole[..length].copy_from_slice(&rest[..length]);
+                    decode_cell(&whole, Direction::Ascending)
                 };
                 let first = cell(piece.range_start).unwrap_or(0);
                 let last = piece.range_end.and_then(cell).unwrap_or(u64::MAX);
