@@ -385,8 +385,7 @@ fn searches_see_one_moment_while_others_write() {
         .map(|id| replacement(&mut random, id))
         .collect();
     let documents: Vec<&RawDocument> = documents.iter().map(AsRef::as_ref).collect();
-    let spec =
-        rawdoc! { "key": { "place": "2dsphere" }, "name": "clustered", "clustering": true };
+    let spec = rawdoc! { "key": { "place": "2dsphere" }, "name": "clustered", "clustering": true };
     engine
         .create_indexes(&namespace(), &[&spec], &mut |_| ())
         .unwrap();
@@ -406,8 +405,16 @@ fn searches_see_one_moment_while_others_write() {
             .fill(None, usize::MAX, &mut |row| {
                 let place = row.get_document("place").unwrap();
                 let place = place.get_array("coordinates").unwrap();
-                assert_eq!(row.get_f64("lon").unwrap(), place.get_f64(0).unwrap(), "{row:?}");
-                assert_eq!(row.get_f64("lat").unwrap(), place.get_f64(1).unwrap(), "{row:?}");
+                assert_eq!(
+                    row.get_f64("lon").unwrap(),
+                    place.get_f64(0).unwrap(),
+                    "{row:?}"
+                );
+                assert_eq!(
+                    row.get_f64("lat").unwrap(),
+                    place.get_f64(1).unwrap(),
+                    "{row:?}"
+                );
                 found.push(row.get_i32("_id").unwrap());
             })
             .unwrap();
@@ -441,10 +448,12 @@ fn searches_see_one_moment_while_others_write() {
             }
         };
         let searches: Vec<_> = (0..4).map(|_| scope.spawn(search_all)).collect();
-        let ended = searches.into_iter().map(|search| search.join().is_ok());
-        let all_agree = ended.fold(true, |all, one| all && one);
+        let ended: Vec<bool> = searches
+            .into_iter()
+            .map(|search| search.join().is_ok())
+            .collect();
         done.store(true, Ordering::Relaxed);
-        assert!(all_agree);
+        assert!(ended.into_iter().all(|agrees| agrees));
     });
     // Nothing is written any more: what is asked for again and again is kept, and gone with its range.
     let kept = || engine.server_stats().pages_bytes;

@@ -39,22 +39,29 @@ impl Pressure {
 
     /// A batch of this size was written.
     pub(super) fn charge(&self, bytes: usize) {
+        self.charge_at(bytes, Instant::now());
+    }
+
+    /// How long a writer should wait before it writes more.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.wait_at(Instant::now())
+    }
+
+    fn charge_at(&self, bytes: usize, now: Instant) {
         let Some(rate) = rate(self.level_zero_files.load(Ordering::Relaxed)) else {
             return;
         };
         #[allow(clippy::cast_precision_loss)]
         let cost = Duration::from_secs_f64(bytes as f64 / rate).min(LONGEST_WAIT);
-        let now = Instant::now();
         let mut paid_at = self.paid_at.lock();
         let from = paid_at.map_or(now, |paid_at| paid_at.max(now));
         *paid_at = Some(from + cost);
     }
 
-    /// How long a writer should wait before it writes more.
-    pub(super) fn wait(&self) -> Option<Duration> {
+    fn wait_at(&self, now: Instant) -> Option<Duration> {
         rate(self.level_zero_files.load(Ordering::Relaxed))?;
         let paid_at = (*self.paid_at.lock())?;
-        let wait = paid_at.checked_duration_since(Instant::now())?;
+        let wait = paid_at.checked_duration_since(now)?;
         Some(wait.min(LONGEST_WAIT)).filter(|wait| !wait.is_zero())
     }
 }
@@ -72,12 +79,13 @@ mod tests {
 
     #[test]
     fn writers_wait_longer_the_more_files_there_are_and_never_long() {
+        let now = Instant::now();
         let mut waits = Vec::new();
         for files in [0, FREE_FILES, 22, 26, 30, 40, 1_000] {
             let pressure = Pressure::default();
             pressure.note_files(files.into());
-            pressure.charge(512 * 1024);
-            waits.push(pressure.wait().unwrap_or_default());
+            pressure.charge_at(512 * 1024, now);
+            waits.push(pressure.wait_at(now).unwrap_or_default());
         }
         assert_eq!(waits[..2], [Duration::ZERO; 2]);
         assert!(waits[1..].is_sorted(), "{waits:?}");
@@ -87,15 +95,15 @@ mod tests {
 
     #[test]
     fn writers_pay_together_and_what_is_merged_ends_the_wait() {
-        let pressure = Pressure::default();
+        let (pressure, now) = (Pressure::default(), Instant::now());
         pressure.note_files(30);
-        pressure.charge(512 * 1024);
-        let one = pressure.wait().unwrap();
-        pressure.charge(512 * 1024);
-        assert!(pressure.wait().unwrap() > one.mul_f64(1.5));
-        pressure.charge(usize::MAX);
-        assert!(pressure.wait().unwrap() <= LONGEST_WAIT);
+        pressure.charge_at(512 * 1024, now);
+        let one = pressure.wait_at(now).unwrap();
+        pressure.charge_at(512 * 1024, now);
+        assert!(pressure.wait_at(now).unwrap() > one.mul_f64(1.5));
+        pressure.charge_at(usize::MAX, now);
+        assert!(pressure.wait_at(now).unwrap() <= LONGEST_WAIT);
         pressure.note_files(8);
-        assert_eq!(pressure.wait(), None);
+        assert_eq!(pressure.wait_at(now), None);
     }
 }

@@ -15,9 +15,9 @@ use super::group_sync::GroupSync;
 use super::load::Finished;
 use super::pressure::Pressure;
 use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
+use super::room::CacheRoom;
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use rocksdb::perf::{PerfContext, PerfMetric};
-use super::room::CacheRoom;
 use rocksdb::{
     Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
     IngestExternalFileOptions, Options, Range, ReadOptions, SnapshotWithThreadMode,

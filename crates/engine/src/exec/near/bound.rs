@@ -120,7 +120,8 @@ mod tests {
         use crate::geo::SpherePoint;
         let mut random = rand::rng();
         for _ in 0..10_000 {
-            let mut draw = |range: std::ops::Range<f64>| rand::Rng::random_range(&mut random, range);
+            let mut draw =
+                |range: std::ops::Range<f64>| rand::Rng::random_range(&mut random, range);
             let size = 10_f64.powf(draw(-8.0..2.2));
             let (lon, lat) = (draw(-180.0..180.0), draw(-80.0..80.0));
             let place = rawdoc! { "type": "Point", "coordinates": [lon, lat] };
@@ -130,7 +131,10 @@ mod tests {
             let point = SpherePoint::from_degrees(lon, lat).expect("on the sphere");
             let distance = near.distance_to_point(&point);
             let beyond = SquaredChord::beyond(distance);
-            assert!(near.chord_to(&point) <= beyond, "{near:?} {point:?} {distance}");
+            assert!(
+                near.chord_to(&point) <= beyond,
+                "{near:?} {point:?} {distance}"
+            );
         }
     }
 }

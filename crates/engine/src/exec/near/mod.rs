@@ -50,6 +50,8 @@ const SCANNED_MAX: u64 = 48;
 const SCANNED_MAX_FOR_MANY: u64 = 1_024;
 /// The search begins in a cell with at least so many entries.
 const BEGIN_ENTRIES_MIN: f64 = 16.0;
+/// ... or, where they need not be read, so many.
+const BEGIN_ENTRIES_MIN_PAGED: f64 = 48.0;
 /// The children of a cell with as few entries as so many of these are scanned without asking about each.
 const CELLS_ASKED_TOGETHER: u64 = 3;
 /// Room in the queue for a first page.
@@ -101,7 +103,9 @@ impl NearEntries {
         let repeats = multikey.is_multikey() || multikey.holds_shapes();
         let prefixes = access.prefixes.iter().map(|prefix| index.tree.key(prefix));
         let is_plane = index.spec.key[access.position].1 == IndexField::Plane2d;
-        let is_paged = !is_plane && !repeats && matches!(access.prefixes.as_slice(), [prefix] if prefix.is_empty());
+        let is_paged = !is_plane
+            && !repeats
+            && matches!(access.prefixes.as_slice(), [prefix] if prefix.is_empty());
         let kept = context.pages.clone().filter(|_| is_paged);
         let results = wanted.filter(|_| !repeats && access.entries.filter.is_none());
         let mut search = Self {
@@ -176,11 +180,18 @@ impl NearEntries {
         }
     }
 
+    fn begin_min(&self) -> f64 {
+        match self.paged {
+            Some(_) => BEGIN_ENTRIES_MIN_PAGED,
+            None => BEGIN_ENTRIES_MIN,
+        }
+    }
+
     /// The finest cell around the point with enough entries to begin with.
     fn home(&self, prefix: u32, guess: Option<u8>) -> CellId {
         let holds_enough = |level: u8| {
             self.about_in(prefix, self.reach.home(level))
-                .is_some_and(|entries| entries >= BEGIN_ENTRIES_MIN)
+                .is_some_and(|entries| entries >= self.begin_min())
         };
         // Levels below `low` hold enough, `high` and above do not.
         let (mut low, mut high) = (0, 31);
@@ -231,7 +242,7 @@ impl NearEntries {
             range
         })?;
         #[allow(clippy::cast_precision_loss)]
-        let wanted = BEGIN_ENTRIES_MIN * cells as f64 / f64::from(entries.max(1));
+        let wanted = self.begin_min() * cells as f64 / f64::from(entries.max(1));
         // A cell of level l holds 2 * 4^(30 - l) leaves' numbers.
         let levels = (0.5 * wanted).log2() / 2.0;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

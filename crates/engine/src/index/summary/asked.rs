@@ -67,9 +67,8 @@ impl Piece<'_> {
             }
         }
         #[allow(clippy::cast_precision_loss)]
-        let between = |from: &[u8], to: &[u8]| {
-            behind(shared, to).saturating_sub(behind(shared, from)) as f64
-        };
+        let between =
+            |from: &[u8], to: &[u8]| behind(shared, to).saturating_sub(behind(shared, from)) as f64;
         let share = between(self.start, self.end?) / between(low, high);
         Some(share.clamp(0.0, 1.0))
     }

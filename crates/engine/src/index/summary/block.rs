@@ -200,7 +200,9 @@ fn word(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
         None => {
-            let shifted = key.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let shifted = key
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
             shifted.unbounded_shl(8 * (8 - key.len() as u32))
         }
     }
