@@ -174,7 +174,8 @@ impl Paged {
         let mut contents = PageContents::new(self.kept.mark.changes());
         let mut entries = 0;
         while scan.advance()? {
-            pacer.step_key()?;
+            // Counted when they are taken from the page.
+            pacer.step()?;
             entries += 1;
             let (key, value) = scan.entry();
             let key = &key[4..];
