@@ -44,7 +44,7 @@ const LOG_KEPT_SECONDS: u64 = 100 * 365 * 24 * 3600;
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Bytes for cached blocks and memtables together.
+    /// Bytes for cached blocks, memtables and what [`CacheRoom`] lends together.
     pub cache_bytes: u64,
     /// Whether writes go to the log first. Off is for bulk loads: a kill then loses what was not flushed.
     pub journal: bool,

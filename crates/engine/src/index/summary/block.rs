@@ -113,8 +113,12 @@ impl Block {
         })
     }
 
+    /// Cuts the range before `at` in two. What is kept of the others stays.
     pub fn insert(&mut self, at: usize, start: &[u8], count: u32) {
-        self.forget_all();
+        if !self.kept.is_empty() {
+            self.forget(at.saturating_sub(1));
+            self.kept.insert(at, Kept::default());
+        }
         self.reserve(start.len());
         let offset = self.start_offset(at);
         self.starts.splice(offset..offset, start.iter().copied());
@@ -140,7 +144,10 @@ impl Block {
 
     /// Takes the ranges from `at` on away into a block of their own.
     pub fn split_off(&mut self, at: usize) -> Self {
-        self.forget_all();
+        let kept = match self.kept.is_empty() {
+            true => Vec::new(),
+            false => self.kept.split_off(at),
+        };
         let offset = self.start_offset(at);
         let mut ends = self.ends.split_off(at);
         ends.iter_mut().for_each(|end| *end -= length(offset));
@@ -148,7 +155,7 @@ impl Block {
             starts: self.starts.split_off(offset),
             ends,
             counts: self.counts.split_off(at),
-            kept: Vec::new(),
+            kept,
             changed_at: self.changed_at,
         };
         self.starts.shrink_to_fit();
