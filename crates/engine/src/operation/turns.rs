@@ -2,7 +2,8 @@
 //!
 //! When hundreds of clients ask at once, [`BEGUN_PER_CORE`] statements run and the others wait in the order
 //! in which they came: the processor's caches serve few threads, and no request is overtaken by hundreds.
-//! Who has not come to an end after a [`SLICE`] gives the place to the next.
+//! To wait and to be called costs as much as a short request, so up to [`BEGUN_UNTIL_A_LINE_PER_CORE`]
+//! statements begin at once as long as nobody waits. Who has not come to an end after a [`SLICE`] gives the place to the next.
 //!
 //! Long statements take turns, so that short ones find a processor. A statement that has kept a processor
 //! busy for a slice is long. At most a few long statements run at once, however many clients ask for them;
@@ -27,11 +28,14 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_millis(10);
 /// Long statements that run at once, for each core. More than one: some of them wait for the disk.
 const LONG_PER_CORE: usize = 2;
-/// Statements that have begun and are not long yet, for each core. Some of them wait for the disk.
+/// Statements that have begun and are not long yet, for each core, while others wait. Some of them wait for
+/// the disk.
 const BEGUN_PER_CORE: usize = 8;
+/// Of these, when nobody waits.
+const BEGUN_UNTIL_A_LINE_PER_CORE: usize = 64;
 
-static LONG: Line = Line::new(LONG_PER_CORE);
-static BEGUN: Line = Line::new(BEGUN_PER_CORE);
+static LONG: Line = Line::new(LONG_PER_CORE, LONG_PER_CORE);
+static BEGUN: Line = Line::new(BEGUN_PER_CORE, BEGUN_UNTIL_A_LINE_PER_CORE);
 
 thread_local! {
     /// None: this thread has no statement, or only helps with one.
@@ -193,7 +197,10 @@ pub(crate) fn processor_time() -> Duration {
 
 /// Statements of a kind: how many run, and who is next.
 struct Line {
+    /// How many run at once while others wait, for each core.
     per_core: usize,
+    /// How many may run until others have to wait.
+    until_a_line_per_core: usize,
     state: Mutex<State>,
 }
 
@@ -212,9 +219,10 @@ struct Waiting {
 struct Turn(&'static Line);
 
 impl Line {
-    const fn new(per_core: usize) -> Self {
+    const fn new(per_core: usize, until_a_line_per_core: usize) -> Self {
         Self {
             per_core,
+            until_a_line_per_core,
             state: Mutex::new(State {
                 running: 0,
                 waiting: VecDeque::new(),
@@ -224,7 +232,7 @@ impl Line {
 
     /// How many run at once.
     fn most(&self) -> usize {
-        self.per_core * cores()
+        self.until_a_line_per_core * cores()
     }
 
     fn is_waited_in(&self) -> bool {
@@ -237,7 +245,7 @@ impl Line {
         may_go_on: impl Fn() -> Result<()>,
     ) -> Result<Turn> {
         let mut state = self.state.lock();
-        if state.running < self.most() {
+        if state.waiting.is_empty() && state.running < self.most() {
             state.running += 1;
             return Ok(Turn(self));
         }
@@ -262,12 +270,13 @@ impl Line {
 
     fn call_next(&self) {
         let mut state = self.state.lock();
-        match state.waiting.pop_front() {
-            Some(next) => {
-                next.is_called.store(true, Ordering::Relaxed);
-                next.called.notify_one();
-            }
-            None => state.running -= 1,
+        state.running -= 1;
+        if state.running < self.per_core * cores()
+            && let Some(next) = state.waiting.pop_front()
+        {
+            state.running += 1;
+            next.is_called.store(true, Ordering::Relaxed);
+            next.called.notify_one();
         }
     }
 }
@@ -337,7 +346,7 @@ mod tests {
 
     #[test]
     fn so_many_begin_and_the_others_follow_in_the_order_in_which_they_came() {
-        static LINE: Line = Line::new(1);
+        static LINE: Line = Line::new(1, 4);
         let mut running: Vec<Turn> = (0..LINE.most())
             .map(|_| LINE.wait(None, || Ok(())).unwrap())
             .collect();
@@ -353,6 +362,10 @@ mod tests {
                 while LINE.state.lock().waiting.len() <= number {
                     std::thread::yield_now();
                 }
+            }
+            // Now that there is a line, none of them is called before few enough run.
+            while running.len() > cores() {
+                running.pop();
             }
             assert!(begun.lock().is_empty());
             // One place for all three: each is called when the one before it has ended.
@@ -433,7 +446,7 @@ mod tests {
 
     #[test]
     fn who_is_killed_leaves_the_line() {
-        static LINE: Line = Line::new(1);
+        static LINE: Line = Line::new(1, 1);
         LINE.state.lock().running = LINE.most();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
         let outcome = LINE.wait(None, killed);
