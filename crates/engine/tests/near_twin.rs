@@ -365,12 +365,13 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
     }
 }
 
-/// Writers move documents about, inside a circle or outside of it but never across its border, and note in
-/// the document where it is. A search finds all that are inside, each once and as it was at one moment,
+/// A writer moves documents about, inside a circle or outside of it but never across its border, and notes in
+/// the document where it is; some go to and fro all together, so that no other is where they were. A search finds all that are inside, each once and as it was at one moment,
 /// whatever is kept in memory.
 #[test]
 fn searches_see_one_moment_while_others_write() {
     const DOCUMENTS: i32 = 4_000;
+    const TOGETHER: std::ops::Range<i32> = 10_000..10_200;
     fn replacement(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
         let side = if id % 2 == 0 { 0.0 } else { 1.0 };
         let lon: f64 = side + random.random_range(-0.2..0.2);
@@ -381,9 +382,17 @@ fn searches_see_one_moment_while_others_write() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     let mut random = ChaCha8Rng::seed_from_u64(21);
-    let documents: Vec<_> = (0..DOCUMENTS)
-        .map(|id| replacement(&mut random, id))
-        .collect();
+    let alone = (0..DOCUMENTS).map(|id| replacement(&mut random, id));
+    let mut documents: Vec<_> = alone.collect();
+    for id in TOGETHER {
+        let (lon, lat) = (
+            random.random_range(-0.02..0.02),
+            random.random_range(0.3..0.32),
+        );
+        let place = rawdoc! { "type": "Point", "coordinates": [lon, lat] };
+        let document = rawdoc! { "_id": id, "place": place, "lon": lon, "lat": lat, "group": 1 };
+        documents.push(document);
+    }
     let documents: Vec<&RawDocument> = documents.iter().map(AsRef::as_ref).collect();
     let spec = rawdoc! { "key": { "place": "2dsphere" }, "name": "clustered", "clustering": true };
     engine
@@ -433,6 +442,12 @@ fn searches_see_one_moment_while_others_write() {
                     false => rawdoc! { "$inc": { "n": 1 } },
                 };
                 update(engine, &filter, &after);
+                if id % 16 == 0 {
+                    let across = rawdoc! { "$mul": { "place.coordinates.1": -1, "lat": -1 } };
+                    let filter = rawdoc! { "group": 1 };
+                    let statement = UpdateStatement::new(&filter, &across);
+                    engine.update(&namespace(), &statement).unwrap();
+                }
                 std::thread::yield_now();
             }
         });
@@ -442,7 +457,8 @@ fn searches_see_one_moment_while_others_write() {
                 let found = search(None);
                 let distinct: BTreeSet<i32> = found.iter().copied().collect();
                 assert_eq!(distinct.len(), found.len(), "round {round}");
-                let expected: BTreeSet<i32> = (0..DOCUMENTS).step_by(2).collect();
+                let expected = (0..DOCUMENTS).step_by(2).chain(TOGETHER);
+                let expected: BTreeSet<i32> = expected.collect();
                 let differ: Vec<_> = distinct.symmetric_difference(&expected).collect();
                 assert!(differ.is_empty(), "round {round}: {differ:?}");
             }

@@ -75,6 +75,9 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::{Family, Order, Store, StoreOptions};
+    use rand::{RngCore, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     #[test]
     fn a_quarter_is_lent_and_comes_back() {
@@ -90,13 +93,42 @@ mod tests {
         assert!(room.lend(100).is_some());
     }
 
+    /// What a store has in its cache once everything was read from it.
+    fn bytes_used(store: &Store) -> u64 {
+        let snapshot = store.snapshot();
+        let (start, end) = ([0, 0, 0, 1], [0, 0, 0, 2]);
+        let mut scan = snapshot.scan(Family::Documents, &start, &end, Order::Forward);
+        while scan.advance().expect("the files can be read") {}
+        let figures = store.statistics();
+        let used = figures.iter().find(|(name, _)| *name == "cacheBytesUsed");
+        used.expect("the store tells it").1
+    }
+
     #[test]
     fn the_cache_shrinks_by_what_is_lent() {
-        let cache = Cache::new_lru_cache(64 << 20);
-        let room = CacheRoom::new(64 << 20, Some(cache.clone()));
-        let lease = room.lend(10 << 20).expect("there is room");
-        assert_eq!(room.lent(), 10 << 20);
+        const MEBIBYTE: u64 = 1 << 20;
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = StoreOptions {
+            cache_bytes: 64 * MEBIBYTE,
+            journal: false,
+        };
+        let store = Store::open(directory.path(), &options).expect("a new store");
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for part in 0..100_u32 {
+            let mut batch = store.batch();
+            for number in 0..100 {
+                let mut value = [0; 8 * 1024];
+                random.fill_bytes(&mut value);
+                let key = [1, 100 * part + number].map(u32::to_be_bytes).concat();
+                batch.put(Family::Documents, &key, &value);
+            }
+            store.write(batch).expect("there is room on the disk");
+        }
+        store.flush().expect("there is room on the disk");
+        assert!(bytes_used(&store) > 56 * MEBIBYTE);
+        let lease = store.cache_room().lend(16 << 20).expect("a quarter");
+        assert!(bytes_used(&store) < 52 * MEBIBYTE);
         drop(lease);
-        assert_eq!(room.lent(), 0);
+        assert!(bytes_used(&store) > 56 * MEBIBYTE);
     }
 }

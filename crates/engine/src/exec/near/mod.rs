@@ -146,7 +146,7 @@ impl NearEntries {
     /// Puts everything under a prefix into the queue.
     fn begin(&mut self, prefix: u32) {
         let guess = self.guessed_level(prefix);
-        if guess.is_none() {
+        if guess.is_none() || self.paged.is_none() {
             let all = self.about(prefix, 0, u64::MAX);
             if all.is_some_and(|all| all <= self.scanned_most(1)) {
                 return self.push(0.0, What::All { prefix });

@@ -72,7 +72,8 @@ impl Summary {
         let behind = place;
         place = first;
         while place != behind {
-            if self.count_at(place) > 0 {
+            // One that is empty now may have held something then.
+            if self.count_at(place) > 0 || self.blocks[place.block].changed_at > changes {
                 range(PagedRange {
                     start: self.start(place),
                     end: self.end(place),
