@@ -65,6 +65,11 @@ impl TreeSummary {
             changes: self.summary.changes(),
         }
     }
+
+    /// Whether it is the summary that a tree had when it was marked.
+    fn is_marked(&self, tree: Tree, mark: Mark) -> bool {
+        self.tree == tree && self.number == mark.number
+    }
 }
 
 /// A point in time: a snapshot, and summaries that count exactly what is in it. Writers cannot finish
@@ -159,8 +164,8 @@ impl Counted {
         ask: impl FnOnce(&Summary) -> Option<T>,
     ) -> Option<T> {
         let state = self.state.read();
-        let same = |one: &&TreeSummary| one.tree == tree && one.number == mark.number;
-        ask(&state.trees.iter().find(same)?.summary)
+        let mut trees = state.trees.iter();
+        ask(&trees.find(|one| one.is_marked(tree, mark))?.summary)
     }
 
     /// To be called, under the collection's write lock, before a batch is written.
@@ -200,8 +205,8 @@ impl Counted {
     /// marked, as far as they have not changed since.
     pub fn remember(&self, tree: Tree, mark: Mark, walked: Vec<WalkedRange>) {
         let mut state = self.state.write();
-        let same = |one: &&mut TreeSummary| one.tree == tree && one.number == mark.number;
-        if let Some(one) = state.trees.iter_mut().find(same) {
+        let mut trees = state.trees.iter_mut();
+        if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
             one.summary.remember(walked, mark.changes);
         }
     }
@@ -210,9 +215,9 @@ impl Counted {
     /// far as they have not changed since.
     pub fn keep(&self, tree: Tree, mark: Mark, read: Vec<ReadRange>) {
         let mut state = self.state.write();
-        let same = |one: &&mut TreeSummary| one.tree == tree && one.number == mark.number;
-        if let Some(one) = state.trees.iter_mut().find(same) {
-            one.summary.keep(read);
+        let mut trees = state.trees.iter_mut();
+        if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
+            one.summary.keep(read, mark.changes);
         }
     }
 

@@ -360,7 +360,7 @@ impl NearEntries {
         for page in pages {
             let within = page.within(first, last);
             self.pacer.step_keys(within.len())?;
-            let number = paged.used(page.clone());
+            let number = paged.next_number();
             for (at, point) in within.clone().zip(&page.points()[within]) {
                 if self.bound.excludes_chord(near.chord_to(point)) {
                     continue;
@@ -377,6 +377,7 @@ impl NearEntries {
                 let what = What::Entry(slot);
                 self.queue.push(Item { distance, what });
             }
+            paged.use_page(page);
         }
         self.check_room()
     }

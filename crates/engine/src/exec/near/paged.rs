@@ -113,11 +113,15 @@ impl Paged {
         Ok(taken.map_or(Look::Apart(about), Look::Taken))
     }
 
-    /// Notes that the search goes on using a page; its number.
-    pub(super) fn used(&mut self, page: Arc<PageContents>) -> u32 {
+    /// The number of the page that comes into use next.
+    pub(super) fn next_number(&self) -> u32 {
+        u32::try_from(self.used.len()).expect("a search uses fewer pages than that")
+    }
+
+    /// Notes that the search goes on using a page.
+    pub(super) fn use_page(&mut self, page: Arc<PageContents>) {
         self.used_bytes += page.size();
         self.used.push(page);
-        u32::try_from(self.used.len() - 1).expect("a search uses fewer pages than that")
     }
 
     /// Key and value of an entry of a page in use.
@@ -145,7 +149,6 @@ impl Paged {
                     end: range.end.clone(),
                     entries,
                     page,
-                    changes: self.kept.mark.changes(),
                 });
             }
         }

@@ -283,6 +283,21 @@ impl Summary {
         (next.block < self.blocks.len()).then(|| self.start(next))
     }
 
+    /// Whether a range is still the one that was read at the state `changes`, with all its entries.
+    fn is_as_read(
+        &self,
+        place: Place,
+        start: &[u8],
+        end: Option<&[u8]>,
+        entries: usize,
+        changes: u64,
+    ) -> bool {
+        self.start(place) == start
+            && self.end(place) == end
+            && self.count_at(place) as usize == entries
+            && self.blocks[place.block].changed_at <= changes
+    }
+
     fn block_mut(&mut self, block: usize) -> &mut Block {
         Arc::make_mut(&mut self.blocks[block])
     }

@@ -32,8 +32,6 @@ pub struct ReadRange {
     pub entries: usize,
     /// What is kept.
     pub page: Arc<Page>,
-    /// The summary's number of changes at the state that was read.
-    pub changes: u64,
 }
 
 impl Summary {
@@ -86,14 +84,12 @@ impl Summary {
         Some(about)
     }
 
-    /// Keeps what was read, of ranges that have not changed since.
-    pub fn keep(&mut self, read: Vec<ReadRange>) {
+    /// Keeps what was read; ranges that have changed since `changes` are left out.
+    pub fn keep(&mut self, read: Vec<ReadRange>, changes: u64) {
         for range in read {
             let place = self.find(Place::FIRST, &range.start);
-            let is_same = self.start(place) == range.start.as_slice()
-                && self.end(place) == range.end.as_deref()
-                && self.count_at(place) as usize == range.entries;
-            if is_same && self.blocks[place.block].changed_at <= range.changes {
+            let end = range.end.as_deref();
+            if self.is_as_read(place, &range.start, end, range.entries, changes) {
                 self.block_mut(place.block)
                     .set_page(place.range, range.page);
             }

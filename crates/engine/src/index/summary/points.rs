@@ -58,11 +58,9 @@ impl Summary {
         let mut place = Place::FIRST;
         for range in walked {
             place = self.find(place, &range.start);
-            let is_same = self.start(place) == range.start.as_slice()
-                && self.end(place) == range.end.as_deref()
-                && self.count_at(place) as usize == range.points.len();
-            let is_unchanged = self.blocks[place.block].changed_at <= changes;
-            if is_same && is_unchanged && range.points.len() <= POINTS_MAX {
+            let (end, points) = (range.end.as_deref(), range.points.len());
+            let is_as_read = self.is_as_read(place, &range.start, end, points, changes);
+            if is_as_read && points <= POINTS_MAX {
                 self.block_mut(place.block)
                     .set_points(place.range, range.points);
             }
