@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot};
 use bson::raw::RawDocument;
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,19 +27,17 @@ const PARALLEL_BATCH: usize = 256;
 /// A batch this large is first tried as a walk over neighbours.
 const WALK_BATCH: usize = 128;
 /// A document this many steps away is looked for instead of walked to.
-const WALK_STEPS: usize = 10;
+const WALK_STEPS: usize = 20;
 /// One key in this many may have to be looked for before the walk is given up.
 const WALK_KEYS_A_SEEK: usize = 4;
 /// Keys that may have to be looked for at the beginning.
 const WALK_SEEKS_FREE: usize = 4;
 
-/// Bytes that are reserved for a part of a batch at most.
-const RESERVED_BYTES_MAX: usize = WANTED_BATCH_BYTES;
-
-/// A document this far ahead is fetched from memory while others are copied.
-const TOUCH_AHEAD: usize = 6;
-/// Of a longer document the processor guesses the rest.
-const TOUCHED_LINES: usize = 8;
+/// Documents are read in the order of their keys and handed out in another. Those that are handed out one
+/// soon after the other are put together in stacks of about this size: a processor's own cache holds one.
+const STACK_BYTES: usize = 512 * 1024;
+/// A batch has at most so many.
+const STACKS_MAX: usize = 128;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Reads the documents of index entries; documents whose entry is not certain are tested.
@@ -56,8 +55,9 @@ pub struct FetchRows {
     exhausted: bool,
     /// `tree ++ _id` of the batch, one behind the other.
     keys: Vec<u8>,
-    /// Its documents, as they were read.
-    parts: Vec<Vec<u8>>,
+    stacks: Stacks,
+    /// Its documents, one part behind the other; of each part all stacks.
+    buffers: Vec<Vec<u8>>,
     fetched: Vec<Fetched>,
     position: usize,
 }
@@ -69,10 +69,39 @@ struct Fetched {
     certain: bool,
 }
 
-/// Where a document is: in which part, and there.
+/// Where a document is: in which buffer, and there.
 struct Place {
-    part: usize,
+    buffer: usize,
     range: Range<usize>,
+}
+
+/// Into how many stacks the documents of a batch are put, by when they are handed out.
+#[derive(Clone, Copy, Default)]
+struct Stacks {
+    count: usize,
+    requests: usize,
+}
+
+impl Stacks {
+    fn of(requests: usize, mean_bytes: usize) -> Self {
+        let count = (requests * mean_bytes).div_ceil(STACK_BYTES);
+        Self {
+            count: count.clamp(1, STACKS_MAX),
+            requests,
+        }
+    }
+
+    /// The stack of the request of this number.
+    fn at(self, number: usize) -> usize {
+        number * self.count / self.requests
+    }
+}
+
+/// A document to be read.
+#[derive(Clone, Copy)]
+struct Wanted<'k> {
+    key: &'k [u8],
+    stack: usize,
 }
 
 impl FetchRows {
@@ -103,7 +132,8 @@ impl FetchRows {
             wanted,
             exhausted: false,
             keys: Vec::new(),
-            parts: Vec::new(),
+            stacks: Stacks::default(),
+            buffers: Vec::new(),
             fetched: Vec::new(),
             position: 0,
         }
@@ -149,20 +179,27 @@ impl FetchRows {
 
     fn read(&mut self, keys: Vec<u8>, requests: &[(Range<usize>, bool)]) -> Result<()> {
         let order = key_order(&keys, requests);
-        let sorted: Vec<&[u8]> = order
-            .iter()
-            .map(|number| &keys[requests[*number].0.clone()])
-            .collect();
+        let stacks = Stacks::of(requests.len(), self.mean_bytes);
+        let wanted = |number: &usize| Wanted {
+            key: &keys[requests[*number].0.clone()],
+            stack: stacks.at(*number),
+        };
+        let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
         let mut places: Vec<Option<Place>> = Vec::new();
         places.resize_with(requests.len(), || None);
-        self.parts.clear();
-        for (part, positions) in read_parts(&self.snapshot, &sorted, self.mean_bytes)? {
+        self.buffers.clear();
+        let each = Each {
+            mean_bytes: self.mean_bytes,
+            stacks: stacks.count,
+        };
+        for (part, positions) in read_parts(&self.snapshot, &sorted, each)? {
             for (range, number) in part.ranges.into_iter().zip(&order[positions]) {
-                let part = self.parts.len();
-                places[*number] = range.map(|range| Place { part, range });
+                let buffer = self.buffers.len() + stacks.at(*number);
+                places[*number] = range.map(|range| Place { buffer, range });
             }
-            self.parts.push(part.bytes);
+            self.buffers.extend(part.stacks);
         }
+        self.stacks = stacks;
         self.keys = keys;
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
@@ -180,14 +217,21 @@ impl FetchRows {
         Ok(())
     }
 
-    /// Has the processor fetch a document that comes soon: they lie in another order than they are lent.
-    fn touch_ahead(&self) {
-        if let Some(Fetched { document, .. }) = self.fetched.get(self.position + TOUCH_AHEAD) {
-            let bytes = &self.parts[document.part][document.range.clone()];
-            let lines = bytes.iter().step_by(CACHE_LINE_BYTES).take(TOUCHED_LINES);
-            lines.for_each(|byte| {
+    /// Has the processor fetch the stack of the current document, if none of it was handed out yet: from one
+    /// end to the other it does so much faster than document by document.
+    fn touch_stack(&self) {
+        let stack = |position: usize| {
+            let buffer = self.fetched[position].document.buffer;
+            buffer % self.stacks.count
+        };
+        let current = stack(self.position);
+        if self.position > 0 && stack(self.position - 1) == current {
+            return;
+        }
+        for buffer in self.buffers.iter().skip(current).step_by(self.stacks.count) {
+            for byte in buffer.iter().step_by(CACHE_LINE_BYTES) {
                 std::hint::black_box(*byte);
-            });
+            }
         }
     }
 
@@ -199,8 +243,8 @@ impl FetchRows {
     }
 
     fn document(&self, fetched: &Fetched) -> &RawDocument {
-        let Place { part, range } = &fetched.document;
-        RawDocument::from_bytes(&self.parts[*part][range.clone()])
+        let Place { buffer, range } = &fetched.document;
+        RawDocument::from_bytes(&self.buffers[*buffer][range.clone()])
             .expect("documents are checked when they are read")
     }
 }
@@ -229,100 +273,118 @@ fn key_order(keys: &[u8], requests: &[(Range<usize>, bool)]) -> Vec<usize> {
     order.into_iter().map(|(_, number)| number).collect()
 }
 
-/// Documents of some of the keys, one behind the other.
+/// What is known of the documents of a batch before they are read.
+#[derive(Clone, Copy)]
+struct Each {
+    mean_bytes: usize,
+    stacks: usize,
+}
+
+/// Some documents of a batch.
+#[derive(Debug, PartialEq, Eq)]
 struct Part {
-    bytes: Vec<u8>,
+    /// One behind the other in each.
+    stacks: Vec<Vec<u8>>,
+    /// Where each is in its stack, in the order in which they were read.
     ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Part {
-    /// For the documents of so many keys, of this length in the mean.
-    fn new(keys: usize, mean_bytes: usize) -> Self {
+    /// For so many documents.
+    fn new(documents: usize, each: Each) -> Self {
         // Growing would copy everything several times. (What is not used of it costs nothing.)
-        let bytes = (keys * (mean_bytes + mean_bytes / 16)).min(RESERVED_BYTES_MAX);
+        let bytes = documents * (each.mean_bytes + each.mean_bytes / 8) / each.stacks;
+        let stack = || Vec::with_capacity(bytes.min(2 * STACK_BYTES));
         Self {
-            bytes: Vec::with_capacity(bytes),
-            ranges: Vec::with_capacity(keys),
+            stacks: std::iter::repeat_with(stack).take(each.stacks).collect(),
+            ranges: Vec::with_capacity(documents),
         }
     }
 
-    /// Adds the document of the next key, if there is one.
-    fn push(&mut self, document: Option<&[u8]>) -> Result<()> {
-        let start = self.bytes.len();
+    /// Adds the next document, if there is one.
+    fn push(&mut self, stack: usize, document: Option<&[u8]>) -> Result<()> {
+        let stack = &mut self.stacks[stack];
+        let start = stack.len();
         if let Some(document) = document {
             // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
             RawDocument::from_bytes(document).map_err(corrupt_document)?;
-            self.bytes.extend_from_slice(document);
+            stack.extend_from_slice(document);
         }
-        self.ranges.push(document.map(|_| start..self.bytes.len()));
+        self.ranges.push(document.map(|_| start..stack.len()));
         Ok(())
     }
 }
 
-/// Reads the documents of sorted keys, a large batch in parts; each comes with the positions of its keys.
+/// Reads documents in the order of their keys, a large batch in parts; each comes with its positions.
 fn read_parts(
     snapshot: &Snapshot,
-    keys: &[&[u8]],
-    mean_bytes: usize,
+    wanted: &[Wanted<'_>],
+    each: Each,
 ) -> Result<Vec<(Part, Range<usize>)>> {
-    if keys.len() < PARALLEL_BATCH {
-        let part = read_part(snapshot, keys, mean_bytes)?;
-        return Ok(vec![(part, 0..keys.len())]);
+    if wanted.len() < PARALLEL_BATCH {
+        let part = read_part(snapshot, wanted, each)?;
+        return Ok(vec![(part, 0..wanted.len())]);
     }
-    parallel::in_parts(keys, |keys| read_part(snapshot, keys, mean_bytes))
+    parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, each))
 }
 
-fn read_part(snapshot: &Snapshot, keys: &[&[u8]], mean_bytes: usize) -> Result<Part> {
-    if keys.len() >= WALK_BATCH
-        && let Some(part) = walk_neighbours(snapshot, keys, mean_bytes)?
+fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Result<Part> {
+    if wanted.len() >= WALK_BATCH
+        && let Some(part) = walk_neighbours(snapshot, wanted, each)?
     {
         return Ok(part);
     }
-    let mut part = Part::new(keys.len(), mean_bytes);
-    if let [key] = keys {
+    let mut part = Part::new(wanted.len(), each);
+    if let [Wanted { key, stack }] = wanted {
         // The usual case by far, and cheaper than a batch of one.
-        let read = |value: &[u8]| part.push(Some(value));
+        let read = |value: &[u8]| part.push(*stack, Some(value));
         match snapshot.get(Family::Documents, key, read)? {
             Some(pushed) => pushed?,
-            None => part.push(None)?,
+            None => part.push(*stack, None)?,
         }
         return Ok(part);
     }
+    let keys: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.key).collect();
     let mut pushed = Ok(());
-    snapshot.multi_get(Family::Documents, keys, &mut |_, value| {
+    snapshot.multi_get(Family::Documents, &keys, &mut |number, value| {
         if pushed.is_ok() {
-            pushed = part.push(value);
+            pushed = part.push(wanted[number].stack, value);
         }
     })?;
     pushed.map(|()| part)
 }
 
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
-fn walk_neighbours(snapshot: &Snapshot, keys: &[&[u8]], mean_bytes: usize) -> Result<Option<Part>> {
-    let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
+fn walk_neighbours(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Result<Option<Part>> {
+    let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
         return Ok(None);
     };
-    let end = [last, &[0][..]].concat();
-    let mut scan = snapshot.scan(Family::Documents, first, &end, Order::Forward);
+    let end = [last.key, &[0][..]].concat();
+    let mut scan = snapshot.scan(Family::Documents, first.key, &end, Order::Forward);
     let mut is_on_entry = scan.advance()?;
-    let mut part = Part::new(keys.len(), mean_bytes);
+    let mut part = Part::new(wanted.len(), each);
     let mut seeks = 0;
-    for (number, key) in keys.iter().enumerate() {
+    for (number, Wanted { key, stack }) in wanted.iter().enumerate() {
         let mut steps = 0;
-        while is_on_entry && steps < WALK_STEPS && scan.entry().0 < *key {
-            is_on_entry = scan.advance()?;
-            steps += 1;
-        }
-        if is_on_entry && scan.entry().0 < *key {
-            seeks += 1;
-            if seeks > WALK_SEEKS_FREE + number / WALK_KEYS_A_SEEK {
-                return Ok(None);
+        let is_found = loop {
+            if !is_on_entry {
+                break false;
             }
-            scan.seek(key);
+            match scan.key().cmp(key) {
+                Ordering::Less => {}
+                order => break order == Ordering::Equal,
+            }
+            steps += 1;
+            if steps == WALK_STEPS {
+                seeks += 1;
+                if seeks > WALK_SEEKS_FREE + number / WALK_KEYS_A_SEEK {
+                    return Ok(None);
+                }
+                scan.seek(key);
+            }
             is_on_entry = scan.advance()?;
-        }
-        let found = is_on_entry && scan.entry().0 == *key;
-        part.push(found.then(|| scan.entry().1))?;
+        };
+        part.push(*stack, is_found.then(|| scan.entry().1))?;
     }
     Ok(Some(part))
 }
@@ -338,8 +400,8 @@ impl Rows for FetchRows {
                 }
                 continue;
             }
+            self.touch_stack();
             self.position += 1;
-            self.touch_ahead();
             if self.is_match(&self.fetched[self.position - 1])? {
                 if let Some(wanted) = &mut self.wanted {
                     *wanted = wanted.saturating_sub(1);
@@ -367,6 +429,21 @@ mod tests {
         number.to_be_bytes().to_vec()
     }
 
+    const EACH: Each = Each {
+        mean_bytes: 12,
+        stacks: 3,
+    };
+
+    /// These in turn on each stack.
+    fn wanted(keys: &[Vec<u8>]) -> Vec<Wanted<'_>> {
+        let keys = keys.iter().enumerate();
+        keys.map(|(number, key)| Wanted {
+            key,
+            stack: number % EACH.stacks,
+        })
+        .collect()
+    }
+
     /// A store with documents under every third number.
     fn store() -> Store {
         let store = Store::in_memory();
@@ -386,14 +463,14 @@ mod tests {
         let snapshot = store().snapshot();
         for step in [1, 2, 3, 6, 9] {
             let keys: Vec<Vec<u8>> = (100..3_050).step_by(step).map(key).collect();
-            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let walked = walk_neighbours(&snapshot, &keys, 12).unwrap().unwrap();
-            let mut single = Part::new(keys.len(), 12);
-            let mut read = |_: usize, value: Option<&[u8]>| single.push(value).unwrap();
-            snapshot
-                .multi_get(Family::Documents, &keys, &mut read)
-                .unwrap();
-            assert_eq!((walked.bytes, walked.ranges), (single.bytes, single.ranges));
+            let wanted = wanted(&keys);
+            let walked = walk_neighbours(&snapshot, &wanted, EACH).unwrap().unwrap();
+            let mut single = Part::new(keys.len(), EACH);
+            for Wanted { key, stack } in wanted {
+                let value = snapshot.get(Family::Documents, key, <[u8]>::to_vec);
+                single.push(stack, value.unwrap().as_deref()).unwrap();
+            }
+            assert_eq!(walked, single);
         }
     }
 
@@ -402,9 +479,10 @@ mod tests {
         let snapshot = store().snapshot();
         for number in [0, 3, 4, 2_997, 3_000] {
             let (key, other) = (key(number), key(5));
-            let one = read_part(&snapshot, &[&key], 12).unwrap();
-            let several = read_part(&snapshot, &[&key, &other], 12).unwrap();
-            assert_eq!(one.bytes, several.bytes);
+            let keys = [key, other];
+            let one = read_part(&snapshot, &wanted(&keys[..1]), EACH).unwrap();
+            let several = read_part(&snapshot, &wanted(&keys), EACH).unwrap();
+            assert_eq!(one.stacks, several.stacks);
             assert_eq!(one.ranges, several.ranges[..1]);
         }
     }
@@ -443,7 +521,10 @@ mod tests {
     fn keys_far_apart_are_not_walked() {
         let snapshot = store().snapshot();
         let keys: Vec<Vec<u8>> = (0..3_000).step_by(60).map(key).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        assert!(walk_neighbours(&snapshot, &keys, 12).unwrap().is_none());
+        assert!(
+            walk_neighbours(&snapshot, &wanted(&keys), EACH)
+                .unwrap()
+                .is_none()
+        );
     }
 }

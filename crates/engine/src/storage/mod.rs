@@ -516,4 +516,13 @@ impl Scan {
             ScanBackend::Memory(scan) => scan.entry(),
         }
     }
+
+    /// The key of the current entry; only after [`Self::advance`] returned true.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        match &self.0 {
+            ScanBackend::Rocks(scan) => scan.key(),
+            ScanBackend::Memory(scan) => scan.entry().0,
+        }
+    }
 }

@@ -668,4 +668,11 @@ impl RocksScan {
             .item()
             .expect("entry is read after advance returned true")
     }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        self.iterator
+            .key()
+            .expect("the key is read after advance returned true")
+    }
 }
