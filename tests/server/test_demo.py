@@ -49,14 +49,30 @@ def test_once_prints_the_table_and_ends(tmp_path):
     assert "Loading 3,000 events" in out
     for row in ("date range, typed helper", "zoom 1, raw", "zoom 4, driver", "roll-up to daily", "data + indexes"):
         assert row in out, row
-    assert "mongosh mongodb://127.0.0.1:" in out
-    assert "Serving until" not in out
+    assert "Without --once it goes on, and says how to connect" in out
+    assert "mongosh" not in out and "Serving until" not in out, "nobody is invited to a server that has ended"
+
+
+def test_once_says_how_to_go_on_with_data_that_stays(tmp_path):
+    data, temporary = tmp_path / "data", tmp_path / "temporary"
+    temporary.mkdir()
+    demo = Demo(temporary, "--once", "--events", "2000", "--data", str(data))
+    address = f"127.0.0.1:{demo.port}"
+    assert f"meridian serve --data {data} --listen {address}" in demo.assert_ended()
+    command = [str(MERIDIAN), "serve", "--data", str(data), "--listen", address]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        with pymongo.MongoClient(f"mongodb://{address}", directConnection=True) as client:
+            assert client["weather"]["events"].count_documents({}) == 2000
+    finally:
+        server.terminate()
+        assert server.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "kill -INT"])
 def test_serves_until_interrupted(tmp_path, whole_group):
     demo = Demo(tmp_path, "--events", "2000")
-    demo.read_until("Serving until Ctrl-C.")
+    assert "mongosh mongodb://127.0.0.1:" in demo.read_until("Serving until Ctrl-C.")
     with pymongo.MongoClient(f"mongodb://127.0.0.1:{demo.port}", directConnection=True) as client:
         assert client["weather"]["events"].count_documents({}) == 2000
         assert client["weather"]["events"].count_documents({"indexnum": {"$gte": 0}}) == 2000

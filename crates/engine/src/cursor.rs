@@ -65,8 +65,13 @@ impl Query {
         Self {
             current: Some(document),
             held: true,
-            ..Self::from_documents(Vec::new())
+            ..Self::empty()
         }
+    }
+
+    /// A query that finds nothing.
+    pub(crate) fn empty() -> Self {
+        Self::new(Source::Documents(Box::new(std::iter::empty())))
     }
 
     /// A query over documents that are there already.

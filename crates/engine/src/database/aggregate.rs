@@ -143,7 +143,7 @@ impl Engine {
             },
         )?;
         if count == 0 {
-            return Ok(Query::from_documents(Vec::new()));
+            return Ok(Query::empty());
         }
         let mut answer = RawDocumentBuf::new();
         let name = match shape {

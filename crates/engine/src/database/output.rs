@@ -78,7 +78,7 @@ impl Engine {
         }
         self.cursors.kill_namespace(&target);
         self.writer.settle(request.durability)?;
-        Ok(Query::from_documents(Vec::new()))
+        Ok(Query::empty())
     }
 
     fn insert_all(
@@ -145,7 +145,7 @@ impl Engine {
             return Err(error);
         }
         self.writer.settle(request.durability)?;
-        Ok(Query::from_documents(Vec::new()))
+        Ok(Query::empty())
     }
 
     /// `on` must be what a unique index guards, or two documents could match.

@@ -119,7 +119,7 @@ impl Engine {
         }
         let spec = query_spec(request)?;
         let Some(prepared) = self.prepare(namespace, spec)? else {
-            return Ok(Query::from_documents(Vec::new()));
+            return Ok(Query::empty());
         };
         let rows = prepared.rows()?;
         Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
@@ -128,7 +128,7 @@ impl Engine {
     /// The document with this `_id`: one read of the present state needs neither plan nor snapshot.
     fn find_by_id(&self, namespace: &Namespace, id: RawBsonRef<'_>) -> Result<Query> {
         let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(Query::from_documents(Vec::new()));
+            return Ok(Query::empty());
         };
         let mut key = collection.documents.prefix().to_vec();
         key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
@@ -137,7 +137,7 @@ impl Engine {
             Some(document) => Ok(Query::from_document(
                 document.map_err(exec::corrupt_document)?,
             )),
-            None => Ok(Query::from_documents(Vec::new())),
+            None => Ok(Query::empty()),
         }
     }
 

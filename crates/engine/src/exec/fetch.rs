@@ -56,6 +56,8 @@ pub struct FetchRows {
     /// `tree ++ _id` of the batch, one behind the other.
     keys: Vec<u8>,
     stacks: Stacks,
+    /// So many of the stacks were touched.
+    touched: usize,
     /// Its documents, one part behind the other; of each part all stacks.
     buffers: Vec<Vec<u8>>,
     fetched: Vec<Fetched>,
@@ -133,6 +135,7 @@ impl FetchRows {
             exhausted: false,
             keys: Vec::new(),
             stacks: Stacks::default(),
+            touched: 0,
             buffers: Vec::new(),
             fetched: Vec::new(),
             position: 0,
@@ -199,7 +202,7 @@ impl FetchRows {
             }
             self.buffers.extend(part.stacks);
         }
-        self.stacks = stacks;
+        (self.stacks, self.touched) = (stacks, 0);
         self.keys = keys;
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
@@ -219,16 +222,13 @@ impl FetchRows {
 
     /// Has the processor fetch the stack of the current document, if none of it was handed out yet: from one
     /// end to the other it does so much faster than document by document.
-    fn touch_stack(&self) {
-        let stack = |position: usize| {
-            let buffer = self.fetched[position].document.buffer;
-            buffer % self.stacks.count
-        };
-        let current = stack(self.position);
-        if self.position > 0 && stack(self.position - 1) == current {
+    fn touch_stack(&mut self) {
+        let stack = self.fetched[self.position].document.buffer % self.stacks.count;
+        if stack < self.touched {
             return;
         }
-        for buffer in self.buffers.iter().skip(current).step_by(self.stacks.count) {
+        self.touched = stack + 1;
+        for buffer in self.buffers.iter().skip(stack).step_by(self.stacks.count) {
             for byte in buffer.iter().step_by(CACHE_LINE_BYTES) {
                 std::hint::black_box(*byte);
             }

@@ -65,6 +65,8 @@ pub(super) struct RocksStore {
     database: Database,
     cache: Cache,
     room: Arc<CacheRoom>,
+    /// For reads of the present state.
+    read_options: ReadOptions,
     write_options: WriteOptions,
     journal: bool,
     group: GroupSync,
@@ -97,6 +99,7 @@ impl RocksStore {
             database,
             room: CacheRoom::new(cache_bytes, Some(cache.clone())),
             cache,
+            read_options: ReadOptions::default(),
             write_options,
             journal: options.journal,
             group: GroupSync::default(),
@@ -305,9 +308,10 @@ impl RocksStore {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>, StoreError> {
+        let handle = &self.family(family, key).handle;
         let value = self
             .database
-            .get_pinned_cf(&self.family(family, key).handle, key)
+            .get_pinned_cf_opt(handle, key, &self.read_options)
             .map_err(failed)?;
         Ok(value.map(|value| read(&value)))
     }

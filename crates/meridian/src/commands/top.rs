@@ -20,7 +20,14 @@ const COLLECTIONS_MAX: usize = 10_000;
 
 /// What was used since the server began.
 #[derive(Debug, Default)]
-pub struct Usage(Mutex<BTreeMap<String, Collection>>);
+pub struct Usage(Mutex<Collections>);
+
+#[derive(Debug, Default)]
+struct Collections {
+    by_name: BTreeMap<String, Collection>,
+    /// The name of the one that is looked for: every command asks, so it is put together in one place.
+    name: String,
+}
 
 #[derive(Debug, Default)]
 struct Collection {
@@ -48,6 +55,24 @@ impl Use {
     }
 }
 
+impl Collections {
+    /// The collection with this name; none when it is not known and there are too many.
+    fn named(&mut self, database: &str, collection: &str) -> Option<&mut Collection> {
+        let Self { by_name, name } = self;
+        name.clear();
+        for part in [database, ".", collection] {
+            name.push_str(part);
+        }
+        if !by_name.contains_key(name) {
+            if by_name.len() >= COLLECTIONS_MAX {
+                return None;
+            }
+            by_name.insert(name.clone(), Collection::default());
+        }
+        by_name.get_mut(name)
+    }
+}
+
 impl Usage {
     /// Counts a command that took this long, if it is about a collection.
     pub fn add(&self, command: &Command, database: &str, body: &RawDocument, took: Duration) {
@@ -55,12 +80,10 @@ impl Usage {
             return;
         };
         let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
-        let name = [database, ".", collection].concat();
         let mut collections = self.0.lock();
-        if collections.len() >= COLLECTIONS_MAX && !collections.contains_key(&name) {
+        let Some(used) = collections.named(database, collection) else {
             return;
-        }
-        let used = collections.entry(name).or_default();
+        };
         used.kinds[kind_of(command)].add(micros);
         if command.writes && command.name != "aggregate" {
             used.writes.add(micros);
@@ -95,7 +118,7 @@ fn kind_of(command: &Command) -> usize {
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let mut totals = reply.document("totals");
     totals.string("note", "all times in microseconds");
-    for (name, used) in context.service.usage.0.lock().iter() {
+    for (name, used) in context.service.usage.0.lock().by_name.iter() {
         let mut row = totals.document(name);
         let total = Use {
             micros: used.reads.micros + used.writes.micros,

@@ -80,15 +80,31 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     shown?;
+    if args.once {
+        println!("\n{}", what_next(&args));
+        return std::io::stdout().flush().context("cannot print");
+    }
     print_commands(&server)?;
-    if !args.once {
-        println!("\nServing until Ctrl-C.");
-        std::io::stdout().flush()?;
-        while !stopped.load(Ordering::Relaxed) && server.is_running() {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+    println!("\nServing until Ctrl-C.");
+    std::io::stdout().flush()?;
+    while !stopped.load(Ordering::Relaxed) && server.is_running() {
+        std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// How to go on when the server has ended with the table.
+fn what_next(args: &DemoArgs) -> String {
+    match &args.data {
+        Some(data) => format!(
+            "The server has ended. To go on with its data: meridian serve --data {} --listen {}",
+            data.display(),
+            args.listen
+        ),
+        None => "The server has ended and its data is removed. Without --once it goes on, and says how to connect; \
+                 with --data DIR the data stays."
+            .to_owned(),
+    }
 }
 
 /// A directory that is removed when dropped.
