@@ -189,6 +189,11 @@ impl DocumentServer {
         Client::connect(&self.address)
     }
 
+    /// Where a server that was started keeps its data.
+    pub fn data_directory(&self) -> Option<&Path> {
+        self.owned.as_ref().map(|owned| owned.data.as_path())
+    }
+
     /// Whether a server that was started still runs; others are taken to.
     pub fn is_running(&mut self) -> bool {
         self.owned

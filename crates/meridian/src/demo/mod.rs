@@ -81,7 +81,7 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
     }
     shown?;
     if args.once {
-        println!("\n{}", what_next(&args));
+        println!("\n{}", what_next(&args, &server));
         return std::io::stdout().flush().context("cannot print");
     }
     print_commands(&server)?;
@@ -94,8 +94,9 @@ pub fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 /// How to go on when the server has ended with the table.
-fn what_next(args: &DemoArgs) -> String {
-    match &args.data {
+fn what_next(args: &DemoArgs, server: &DocumentServer) -> String {
+    let kept = args.data.as_ref().and(server.data_directory());
+    match kept {
         Some(data) => format!(
             "The server has ended. To go on with its data: meridian serve --data {} --listen {}",
             data.display(),
