@@ -337,6 +337,53 @@ def test_idle_connections_give_back_what_their_last_command_used(tmp_path):
             assert all(pings(peer) for peer in opened)
 
 
+def test_a_crowd_is_served_by_few_threads(tmp_path):
+    with Meridian(tmp_path / "server") as server:
+        server.client["db"]["c"].insert_many([{"_id": number} for number in range(100)])
+        threads = count_in(server, "task")
+        with peers(server, 1_000) as opened:
+            for turn in range(3):
+                for number, peer in enumerate(opened):
+                    peer.send({"find": "c", "filter": {"_id": (number + turn) % 100}})
+                for number, peer in enumerate(opened):
+                    assert peer.reply()["cursor"]["firstBatch"] == [{"_id": (number + turn) % 100}]
+            # Up to 64 a core had a thread each while there were few.
+            assert eventually(lambda: count_in(server, "task") <= threads + 8 * len(os.sched_getaffinity(0)) + 5)
+            assert all(pings(peer) for peer in opened)
+
+
+def test_requests_that_come_together_are_all_answered_in_a_crowd(tmp_path):
+    """What has come with a request is answered before the connection waits for its client to speak."""
+    with Meridian(tmp_path / "server") as server, peers(server, 300) as opened:
+        for peer in opened:
+            peer.socket.sendall(b"".join(wire.message(number, "db", {"ping": 1}) for number in range(5)))
+        for peer in opened:
+            assert [peer.reply()["ok"] for _ in range(5)] == [1.0] * 5
+        # Also when the last of them is cut, and when the rest comes later.
+        message = wire.message(1, "db", {"ping": 1})
+        for peer in opened:
+            peer.socket.sendall(message + message[:30])
+        for peer in opened:
+            assert peer.reply()["ok"] == 1.0
+        for peer in opened:
+            peer.socket.sendall(message[30:])
+        for peer in opened:
+            assert peer.reply()["ok"] == 1.0
+
+
+def test_whoever_speaks_is_served_while_hundreds_hold_threads_up(tmp_path):
+    """Hundreds that stop in the middle of a message hold a thread each; who then asks does not wait for them."""
+    with Meridian(tmp_path / "server") as server, peers(server, 400) as held, peers(server, 20) as others:
+        message = wire.message(1, "db", {"ping": 1})
+        for peer in held:
+            peer.socket.sendall(message[:30])
+        assert all(pings(peer) for peer in others)
+        for peer in held:
+            peer.socket.sendall(message[30:])
+        for peer in held:
+            assert peer.reply()["ok"] == 1.0
+
+
 # -- long statements
 
 

@@ -4,11 +4,15 @@ import contextlib
 import pathlib
 import re
 import socket
+import ssl
+import struct
 import subprocess
 import threading
 
+import bson
 import pymongo
 import pytest
+from harness import wire
 from harness.servers import MERIDIAN, Meridian, free_port
 
 # What a client cannot do quickly it cannot do: the server is on this machine.
@@ -78,6 +82,25 @@ def test_daily_work_is_encrypted(tmp_path, files):
         assert not answers(server), "a plain client"
         assert not answers(server, tls=True, tlsCAFile=str(files / "others.pem")), "a client that does not know the authority"
         assert answers(server, tls=True, tlsCAFile=str(files / "ours.pem")), "the server has survived them"
+
+
+def test_encrypted_requests_that_come_together_are_all_answered_in_a_crowd(tmp_path, files):
+    """One record may hold several requests: those that were decrypted with the first are not forgotten."""
+    context = ssl.create_default_context(cafile=files / "ours.pem")
+    requests = b"".join(wire.message(number, "db", {"ping": 1}) for number in range(5))
+    with serve(tmp_path, files) as server, contextlib.ExitStack() as opened:
+        clients = []
+        for _ in range(200):
+            plain = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            clients.append(opened.enter_context(context.wrap_socket(plain, server_hostname="localhost")))
+        for _ in range(2):
+            for client in clients:
+                client.sendall(requests)
+            for client in clients:
+                reader = client.makefile("rb")
+                for _ in range(5):
+                    (length,) = struct.unpack("<i", reader.read(4))
+                    assert bson.decode(reader.read(length - 4)[17:])["ok"] == 1.0
 
 
 def test_plain_connections_may_be_allowed(tmp_path, files):

@@ -53,21 +53,21 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
     let listener = Listener::bind(settings.listen, tls)
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let engine = open_engine(&settings)?;
-    // Not before: clients that connect while the engine opens would wait for as long as that takes.
-    listener
-        .listen()
-        .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let service = Arc::new(Service::new(
         Arc::clone(&engine),
         settings.clone(),
         listener.address(),
     ));
+    // Not before: clients that connect while the engine opens would wait for as long as that takes.
+    let pool = listener
+        .listen(&service)
+        .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let handle = listener
         .shutdown_handle()
         .context("cannot duplicate the listening socket")?;
     let accepting = thread::Builder::new()
         .name("accept".to_owned())
-        .spawn(move || listener.run(&service))
+        .spawn(move || listener.run(&pool))
         .context("cannot start the accepting thread")?;
     announce(&settings, handle.address()?);
     let signal = signals.forever().next();

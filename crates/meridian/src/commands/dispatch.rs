@@ -174,10 +174,9 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     };
     // The one place where acknowledged writes are made durable; also after a partial failure,
     // because a reply that lists write errors acknowledges the other writes.
-    let durable = if synced {
-        service.engine.sync_journal()
-    } else {
-        Ok(())
+    let durable = match synced {
+        true => sync(service),
+        false => Ok(()),
     };
     let outcome = outcome.and(durable);
     if outcome.is_ok() {
@@ -187,6 +186,13 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     service.usage.add(command, database, body, took);
     log_if_slow(command, database, body, took);
     outcome
+}
+
+fn sync(service: &Service) -> Result<()> {
+    let syncing = &service.counters.syncing;
+    syncing.add(1);
+    let _synced = Finally(|| syncing.add(-1));
+    service.engine.sync_journal()
 }
 
 struct Finally<F: Fn()>(F);

@@ -75,6 +75,8 @@ impl Service {
 #[allow(missing_docs, reason = "named after the fields of serverStatus")]
 pub struct Counters {
     pub connections_current: Counter,
+    /// Writes that wait until they are on disk.
+    pub syncing: Counter,
     pub connections_created: Counter,
     pub connections_refused: Counter,
     pub bytes_in: Counter,

@@ -1,6 +1,8 @@
 //! One connection: receive a frame, have it answered, send the reply; until the end.
+//!
+//! Between two requests a connection may be served by no thread (see [`super::pool`]); what a thread needs to
+//! serve one, it brings.
 
-use super::idle;
 use super::receive::{ReceiveBuffer, ReceiveError};
 use super::registry::Registry;
 use super::tls::{Stream, Tls};
@@ -11,24 +13,21 @@ use meridian_wire::{
 };
 use std::io::{self, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 /// Above this a send buffer is given back after the reply.
 const SEND_KEEP_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why a connection ended.
-enum End {
+pub enum End {
     Closed,
     Io(io::Error),
     Broken(BrokenFrame),
 }
 
-impl From<ReceiveError> for End {
-    fn from(error: ReceiveError) -> Self {
-        match error {
-            ReceiveError::Closed => Self::Closed,
-            ReceiveError::Io(error) => Self::Io(error),
-            ReceiveError::Broken(error) => Self::Broken(error),
-        }
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
@@ -38,40 +37,104 @@ impl From<BrokenFrame> for End {
     }
 }
 
-/// Serves a connection until it ends.
-pub fn serve(
-    socket: &TcpStream,
-    tls: Option<&Tls>,
+/// What a thread serves connections with, one after the other.
+#[derive(Default)]
+pub struct Buffers {
+    receive: ReceiveBuffer,
+    send: Vec<u8>,
+    decompressed: Vec<u8>,
+}
+
+/// A connection, whether or not a thread serves it.
+pub struct Peer {
+    socket: Arc<TcpStream>,
+    /// None until the client speaks for the first time.
+    stream: Option<Stream>,
     client: Client,
-    service: &Service,
-    registry: &Registry,
-) {
-    let (id, peer) = (client.connection_id, client.peer.clone());
-    let activity = std::sync::Arc::clone(&client.activity);
-    service.register(&activity);
-    service.counters.connections_current.add(1);
-    let end = match Stream::new(socket, tls) {
-        Ok(stream) => Connection::new(stream, client, service).run(registry),
-        Err(error) => End::Io(error),
-    };
-    service.counters.connections_current.add(-1);
-    service.unregister(&activity);
-    match end {
-        End::Closed => tracing::debug!(connection = id, peer, "connection closed"),
-        End::Io(error) => tracing::info!(connection = id, peer, %error, "connection lost"),
-        End::Broken(error) => {
-            tracing::warn!(connection = id, peer, %error, "connection closed: broken frame");
+    next_request_id: i32,
+    /// Whether the system was ever asked to tell when the client speaks.
+    pub is_known_to_the_system: bool,
+}
+
+impl Peer {
+    /// A connection that was just accepted.
+    pub fn new(socket: Arc<TcpStream>, client: Client, service: &Service) -> Self {
+        service.register(&client.activity);
+        service.counters.connections_current.add(1);
+        Self {
+            socket,
+            stream: None,
+            client,
+            next_request_id: 0,
+            is_known_to_the_system: false,
         }
+    }
+
+    /// Which one.
+    pub fn id(&self) -> i32 {
+        self.client.connection_id
+    }
+
+    pub fn socket(&self) -> Arc<TcpStream> {
+        Arc::clone(&self.socket)
+    }
+
+    /// Answers requests until the client is silent, or until the thread `may_stay` no longer and all that has
+    /// come is answered. The error is the connection's end.
+    pub fn serve(
+        &mut self,
+        buffers: &mut Buffers,
+        tls: Option<&Tls>,
+        service: &Service,
+        registry: &Registry,
+        may_stay: &dyn Fn() -> bool,
+    ) -> Result<(), End> {
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => Stream::new(Arc::clone(&self.socket), tls)?,
+        };
+        let Buffers {
+            receive,
+            send,
+            decompressed,
+        } = buffers;
+        let mut connection = Connection {
+            stream: self.stream.insert(stream),
+            client: &mut self.client,
+            service,
+            send,
+            decompressed,
+            next_request_id: &mut self.next_request_id,
+        };
+        let served = connection.run(receive, registry, may_stay);
+        // After an end there may be bytes left, which are no other client's.
+        receive.clear();
+        served
+    }
+
+    /// Takes leave of it.
+    pub fn end(self, end: End, service: &Service, registry: &Registry) {
+        let (id, peer) = (self.id(), &self.client.peer);
+        service.counters.connections_current.add(-1);
+        service.unregister(&self.client.activity);
+        match end {
+            End::Closed => tracing::debug!(connection = id, peer, "connection closed"),
+            End::Io(error) => tracing::info!(connection = id, peer, %error, "connection lost"),
+            End::Broken(error) => {
+                tracing::warn!(connection = id, peer, %error, "connection closed: broken frame");
+            }
+        }
+        registry.remove(id);
     }
 }
 
 /// Answers the first request with the reason, whatever it was.
-pub fn refuse(socket: &TcpStream, tls: Option<&Tls>, open: usize) {
-    let mut receive = ReceiveBuffer::new();
+pub fn refuse(socket: Arc<TcpStream>, tls: Option<&Tls>, open: usize) {
+    let mut receive = ReceiveBuffer::default();
     let Ok(mut stream) = Stream::new(socket, tls) else {
         return;
     };
-    let Ok(header) = receive.receive(&mut stream, || false) else {
+    let Ok(header) = receive.receive(&mut stream) else {
         return;
     };
     let mut out = Vec::new();
@@ -91,53 +154,37 @@ pub fn refuse(socket: &TcpStream, tls: Option<&Tls>, open: usize) {
 }
 
 struct Connection<'a> {
-    stream: Stream<'a>,
-    client: Client,
+    stream: &'a mut Stream,
+    client: &'a mut Client,
     service: &'a Service,
-    send: Vec<u8>,
-    decompressed: Vec<u8>,
-    next_request_id: i32,
+    send: &'a mut Vec<u8>,
+    decompressed: &'a mut Vec<u8>,
+    next_request_id: &'a mut i32,
 }
 
-impl<'a> Connection<'a> {
-    fn new(stream: Stream<'a>, client: Client, service: &'a Service) -> Self {
-        let (send, decompressed) = (Vec::new(), Vec::new());
-        Self {
-            stream,
-            client,
-            service,
-            send,
-            decompressed,
-            next_request_id: 0,
-        }
-    }
-
-    fn run(&mut self, registry: &Registry) -> End {
-        let mut receive = ReceiveBuffer::new();
+impl Connection<'_> {
+    fn run(
+        &mut self,
+        receive: &mut ReceiveBuffer,
+        registry: &Registry,
+        may_stay: &dyn Fn() -> bool,
+    ) -> Result<(), End> {
         loop {
-            let (send, decompressed) = (&mut self.send, &mut self.decompressed);
-            let mut is_idle = false;
-            let received = receive.receive(&mut self.stream, || {
-                if !std::mem::replace(&mut is_idle, true) {
-                    (*send, *decompressed) = (Vec::new(), Vec::new());
-                    idle::give_back();
-                }
-                !registry.is_stopping()
-            });
-            if is_idle {
-                idle::take_again();
-            }
-            let header = match received {
+            let header = match receive.receive(self.stream) {
                 Ok(header) => header,
-                Err(error) => return error.into(),
+                Err(ReceiveError::Silent) if !registry.is_stopping() => return Ok(()),
+                Err(ReceiveError::Silent | ReceiveError::Closed) => return Err(End::Closed),
+                Err(ReceiveError::Io(error)) => return Err(End::Io(error)),
+                Err(ReceiveError::Broken(error)) => return Err(End::Broken(error)),
             };
             self.service.counters.bytes_in.add_size(header.length);
-            if let Err(end) = self.handle(header, receive.frame(header)) {
-                return end;
-            }
+            self.handle(header, receive.frame(header))?;
             receive.consume(header);
             if registry.is_stopping() {
-                return End::Closed;
+                return Err(End::Closed);
+            }
+            if receive.is_empty() && !may_stay() && !self.stream.has_more() {
+                return Ok(());
             }
         }
     }
@@ -149,7 +196,7 @@ impl<'a> Connection<'a> {
             return self.answer(frame, None);
         }
         // Taken out for as long as the request borrows from it.
-        let mut plain = std::mem::take(&mut self.decompressed);
+        let mut plain = std::mem::take(self.decompressed);
         let (compressor, header) = Compressor::decompress(frame, &mut plain)?;
         self.answer(
             Frame {
@@ -159,7 +206,7 @@ impl<'a> Connection<'a> {
             Some(compressor),
         )?;
         if plain.capacity() <= SEND_KEEP_BYTES_MAX {
-            self.decompressed = plain;
+            *self.decompressed = plain;
         }
         Ok(())
     }
@@ -207,21 +254,21 @@ impl<'a> Connection<'a> {
         compressor: Option<Compressor>,
         checksum: bool,
     ) -> Result<(), End> {
-        self.next_request_id = self.next_request_id.wrapping_add(1);
-        let request_id = self.next_request_id;
+        *self.next_request_id = self.next_request_id.wrapping_add(1);
+        let request_id = *self.next_request_id;
         match (compressor, checksum) {
-            (None, true) => reply.finish_with_checksum(&mut self.send, request_id, response_to),
+            (None, true) => reply.finish_with_checksum(self.send, request_id, response_to),
             (compressor, _) => {
-                reply.finish(&mut self.send, request_id, response_to, compressor)?;
+                reply.finish(self.send, request_id, response_to, compressor)?;
             }
         }
         self.client.reply_share.take(self.send.len());
-        self.stream.write_all(&self.send).map_err(End::Io)?;
+        self.stream.write_all(self.send).map_err(End::Io)?;
         self.stream.flush().map_err(End::Io)?;
         self.client.reply_share.give_back();
         self.service.counters.bytes_out.add_size(self.send.len());
         if self.send.capacity() > SEND_KEEP_BYTES_MAX {
-            self.send = Vec::new();
+            *self.send = Vec::new();
         }
         Ok(())
     }

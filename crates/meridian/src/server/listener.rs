@@ -1,6 +1,7 @@
-//! Accepts connections up to the limit and gives each a thread.
+//! Accepts connections up to the limit and hands them to the pool.
 
-use super::connection;
+use super::connection::{self, Peer};
+use super::pool::Pool;
 use super::registry::Registry;
 use super::tls::Tls;
 use crate::commands::{Client, Service};
@@ -12,9 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Filters, expressions and updates recurse once a nesting level, of which there may be 200;
-/// untouched stack pages cost nothing.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// A half-open peer is noticed after about 3 minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
@@ -69,12 +67,15 @@ impl Listener {
         })
     }
 
-    /// Lets clients connect; they are accepted by [`Self::run`].
+    /// Lets clients connect; they are accepted by [`Self::run`] and served by the pool.
     ///
     /// # Errors
-    /// If another process began to listen on the address meanwhile.
-    pub fn listen(&self) -> io::Result<()> {
-        SockRef::from(&self.socket).listen(BACKLOG)
+    /// If another process began to listen on the address meanwhile, or the system has no thread left.
+    pub fn listen(&self, service: &Arc<Service>) -> io::Result<Arc<Pool>> {
+        let (service, registry) = (Arc::clone(service), Arc::clone(&self.registry));
+        let pool = Pool::start(service, registry, self.tls.clone())?;
+        SockRef::from(&self.socket).listen(BACKLOG)?;
+        Ok(pool)
     }
 
     /// The address, with the real port.
@@ -95,7 +96,8 @@ impl Listener {
     }
 
     /// Serves until the handle stops it.
-    pub fn run(&self, service: &Arc<Service>) {
+    pub fn run(&self, pool: &Pool) {
+        let service = pool.service();
         let refusing = Arc::new(AtomicUsize::new(0));
         let mut next_id = 0_i32;
         let mut was_exhausted = false;
@@ -109,7 +111,7 @@ impl Listener {
                     was_exhausted = false;
                     next_id = next_id.checked_add(1).unwrap_or(1);
                     let client = Client::new(next_id, peer.to_string(), &service.reply_memory);
-                    self.admit(socket, client, service, &refusing);
+                    self.admit(socket, client, pool, &refusing);
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -124,13 +126,8 @@ impl Listener {
         }
     }
 
-    fn admit(
-        &self,
-        socket: TcpStream,
-        client: Client,
-        service: &Arc<Service>,
-        refusing: &Arc<AtomicUsize>,
-    ) {
+    fn admit(&self, socket: TcpStream, client: Client, pool: &Pool, refusing: &Arc<AtomicUsize>) {
+        let service = pool.service();
         let socket = Arc::new(socket);
         if let Err(error) = configure(&socket) {
             tracing::warn!(%error, peer = client.peer, "cannot configure a connection");
@@ -143,19 +140,7 @@ impl Listener {
             Err(open) => return self.refuse(socket, client, open, service, refusing),
         }
         service.counters.connections_created.add(1);
-        let (service, registry) = (Arc::clone(service), Arc::clone(&self.registry));
-        let tls = self.tls.clone();
-        let spawned = spawn(format!("conn{id}"), {
-            let registry = Arc::clone(&registry);
-            move || {
-                connection::serve(&socket, tls.as_ref(), client, &service, &registry);
-                registry.remove(id);
-            }
-        });
-        if let Err(error) = spawned {
-            tracing::error!(%error, peer, "cannot start a thread for a connection");
-            registry.remove(id);
-        }
+        pool.park(Box::new(Peer::new(socket, client, service)));
     }
 
     /// Tells a client over the limit why it is refused, from a thread of its own so that a slow
@@ -165,7 +150,7 @@ impl Listener {
         socket: Arc<TcpStream>,
         client: Client,
         open: usize,
-        service: &Arc<Service>,
+        service: &Service,
         refusing: &Arc<AtomicUsize>,
     ) {
         let peer = client.peer;
@@ -179,8 +164,9 @@ impl Listener {
         }
         let counter = Arc::clone(refusing);
         let tls = self.tls.clone();
-        let spawned = spawn("refuse".to_owned(), move || {
-            connection::refuse(&socket, tls.as_ref(), open);
+        let thread = thread::Builder::new().name("refuse".to_owned());
+        let spawned = thread.spawn(move || {
+            connection::refuse(socket, tls.as_ref(), open);
             counter.fetch_sub(1, Ordering::Relaxed);
         });
         if spawned.is_err() {
@@ -206,14 +192,6 @@ impl ShutdownHandle {
         let _ = SockRef::from(&*self.listener).shutdown(Shutdown::Both);
         busy
     }
-}
-
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new()
-        .name(name)
-        .stack_size(STACK_BYTES)
-        .spawn(work)
-        .map(drop)
 }
 
 fn configure(socket: &TcpStream) -> io::Result<()> {

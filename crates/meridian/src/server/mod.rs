@@ -1,17 +1,18 @@
 //! The server: sockets on one side, commands on the other.
 //!
 //! What comes in are connections; what goes out are replies, one write a reply. A thread
-//! serves one connection with blocking reads: a request's work (a scan, a commit) is
-//! synchronous anyway, idle threads cost a few KiB each, and there is no scheduler between a
-//! request and its core. Deliberately absent: command fields.
+//! serves a connection with blocking reads: a request's work (a scan, a commit) is synchronous
+//! anyway, and there is no scheduler between a request and its core. Up to some number of
+//! connections have a thread each; the silent ones, and a crowd between its requests, have none
+//! (see [`pool`]). Deliberately absent: command fields.
 //!
 //! ```text
-//! accept -> [connection thread: (TLS ->) receive buffer -> frame -> commands -> send buffer -> write]
+//! accept -> parked -> (client speaks) -> [thread: (TLS ->) receive buffer -> frame -> commands -> send buffer -> write] -> parked
 //! ```
 
 mod connection;
-mod idle;
 mod listener;
+mod pool;
 mod receive;
 mod registry;
 mod tls;

@@ -4,9 +4,7 @@ use super::listener::SILENCES_MAX;
 use meridian_wire::{BrokenFrame, HEADER_BYTES, Header};
 use std::io::{self, Read};
 
-/// What an idle connection keeps.
-const IDLE_BYTES: usize = 512;
-/// What is read at once from one that is not.
+/// What is read at once.
 const READ_BYTES: usize = 8 * 1024;
 /// Room for a longer frame is made at once up to here, and beyond as its bytes come: who announces much
 /// and sends nothing is given nothing.
@@ -30,6 +28,8 @@ pub struct ReceiveBuffer {
 /// Why there is no further frame.
 #[derive(Debug)]
 pub enum ReceiveError {
+    /// Nothing came for as long as the socket waits, between two frames.
+    Silent,
     /// The other end closed between two frames.
     Closed,
     /// The other end stopped in the middle of a frame, or the network failed.
@@ -38,24 +38,21 @@ pub enum ReceiveError {
     Broken(BrokenFrame),
 }
 
-impl ReceiveBuffer {
+impl Default for ReceiveBuffer {
     /// An empty buffer.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
-            bytes: vec![0; IDLE_BYTES],
+            bytes: vec![0; READ_BYTES],
             start: 0,
             end: 0,
             silences: 0,
         }
     }
+}
 
-    /// Reads until a frame is complete. A time-out between two frames is not an error, it is
-    /// an idle client; `keep_waiting` decides whether to go on. In a frame the third is.
-    pub fn receive(
-        &mut self,
-        socket: &mut impl Read,
-        mut keep_waiting: impl FnMut() -> bool,
-    ) -> Result<Header, ReceiveError> {
+impl ReceiveBuffer {
+    /// Reads until a frame is complete. In a frame silence is an error only the third time.
+    pub fn receive(&mut self, socket: &mut impl Read) -> Result<Header, ReceiveError> {
         loop {
             let received = &self.bytes[self.start..self.end];
             let mut missing = HEADER_BYTES;
@@ -67,7 +64,7 @@ impl ReceiveBuffer {
                 missing = header.length;
             }
             self.make_room(missing);
-            self.read_some(socket, &mut keep_waiting)?;
+            self.read_some(socket)?;
         }
     }
 
@@ -85,6 +82,16 @@ impl ReceiveBuffer {
                 self.bytes = vec![0; READ_BYTES];
             }
         }
+    }
+
+    /// Whether all that has come is consumed.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Forgets whatever is left.
+    pub fn clear(&mut self) {
+        (self.start, self.end, self.silences) = (0, 0, 0);
     }
 
     /// Ensures that there is room behind what has come of a frame of this length; for all of it only once as
@@ -106,11 +113,7 @@ impl ReceiveBuffer {
         (self.start, self.end) = (0, received);
     }
 
-    fn read_some(
-        &mut self,
-        socket: &mut impl Read,
-        keep_waiting: &mut impl FnMut() -> bool,
-    ) -> Result<(), ReceiveError> {
+    fn read_some(&mut self, socket: &mut impl Read) -> Result<(), ReceiveError> {
         match socket.read(&mut self.bytes[self.end..]) {
             Ok(0) if self.start == self.end => Err(ReceiveError::Closed),
             Ok(0) => Err(ReceiveError::Io(io::ErrorKind::UnexpectedEof.into())),
@@ -120,16 +123,7 @@ impl ReceiveBuffer {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) if is_timeout(&error) && self.start == self.end => {
-                if self.bytes.len() > IDLE_BYTES {
-                    self.bytes = vec![0; IDLE_BYTES];
-                    (self.start, self.end) = (0, 0);
-                }
-                match keep_waiting() {
-                    true => Ok(()),
-                    false => Err(ReceiveError::Closed),
-                }
-            }
+            Err(error) if is_timeout(&error) && self.is_empty() => Err(ReceiveError::Silent),
             Err(error) if is_timeout(&error) && self.silences + 1 < SILENCES_MAX => {
                 self.silences += 1;
                 Ok(())
@@ -176,7 +170,6 @@ mod tests {
             17,
             20_000,
             16,
-            IDLE_BYTES,
             READ_BYTES - 16,
             READ_BYTES,
             3_000_000,
@@ -185,14 +178,14 @@ mod tests {
         ];
         let stream: Vec<u8> = lengths.iter().flat_map(|length| frame(*length)).collect();
         for step in [4096, 1_000_000, stream.len()] {
-            let mut buffer = ReceiveBuffer::new();
+            let mut buffer = ReceiveBuffer::default();
             let mut socket = Trickle(&stream, step);
             for length in lengths {
-                let header = buffer.receive(&mut socket, || true).expect("a frame");
+                let header = buffer.receive(&mut socket).expect("a frame");
                 assert_eq!(buffer.frame(header), frame(length));
                 buffer.consume(header);
             }
-            let end = buffer.receive(&mut socket, || true);
+            let end = buffer.receive(&mut socket);
             assert!(matches!(end, Err(ReceiveError::Closed)));
         }
     }
@@ -200,8 +193,8 @@ mod tests {
     #[test]
     fn an_end_inside_a_frame_is_an_error() {
         let bytes = frame(100);
-        let mut buffer = ReceiveBuffer::new();
-        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60), || true);
+        let mut buffer = ReceiveBuffer::default();
+        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60));
         assert!(matches!(outcome, Err(ReceiveError::Io(_))));
     }
 
@@ -209,9 +202,9 @@ mod tests {
     fn a_large_buffer_is_given_back_after_a_small_message() {
         let stream = [frame(3_000_000), frame(16)].concat();
         let mut socket = Trickle(&stream, stream.len());
-        let mut buffer = ReceiveBuffer::new();
+        let mut buffer = ReceiveBuffer::default();
         for _ in 0..2 {
-            let header = buffer.receive(&mut socket, || true).expect("a frame");
+            let header = buffer.receive(&mut socket).expect("a frame");
             buffer.consume(header);
         }
         assert_eq!(buffer.bytes.len(), READ_BYTES);
@@ -225,8 +218,8 @@ mod tests {
             (20_000, TRUSTED_BYTES),
             (3_000_000, 12_000_000),
         ] {
-            let mut buffer = ReceiveBuffer::new();
-            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20), || true);
+            let mut buffer = ReceiveBuffer::default();
+            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20));
             assert!(
                 buffer.bytes.len() <= room_max,
                 "{} for {sent}",
@@ -246,26 +239,28 @@ mod tests {
     #[test]
     fn silence_in_a_frame_is_suffered_three_times() {
         let bytes = frame(100);
-        let mut buffer = ReceiveBuffer::new();
+        let mut buffer = ReceiveBuffer::default();
         for _ in 0..2 {
-            buffer
-                .read_some(&mut &bytes[..10], &mut || true)
-                .expect("bytes come");
+            buffer.read_some(&mut &bytes[..10]).expect("bytes come");
             for silence in 1..=SILENCES_MAX {
-                let outcome = buffer.read_some(&mut Silent, &mut || true);
+                let outcome = buffer.read_some(&mut Silent);
                 assert_eq!(outcome.is_ok(), silence < SILENCES_MAX);
             }
         }
     }
 
     #[test]
-    fn an_idle_connection_keeps_little() {
-        let stream = frame(READ_BYTES);
-        let mut buffer = ReceiveBuffer::new();
-        let header = buffer.receive(&mut Trickle(&stream, 100), || true);
-        buffer.consume(header.expect("a frame"));
-        let end = buffer.receive(&mut Silent, || false);
-        assert!(matches!(end, Err(ReceiveError::Closed)));
-        assert_eq!(buffer.bytes.len(), IDLE_BYTES);
+    fn what_a_client_left_is_no_other_clients() {
+        let mut buffer = ReceiveBuffer::default();
+        let broken = buffer.receive(&mut Trickle(&frame(100)[..60], 60));
+        assert!(matches!(broken, Err(ReceiveError::Io(_))) && !buffer.is_empty());
+        buffer.clear();
+        let header = buffer
+            .receive(&mut Trickle(&frame(50), 50))
+            .expect("a frame");
+        assert_eq!(buffer.frame(header), frame(50));
+        buffer.consume(header);
+        let silent = buffer.receive(&mut Silent);
+        assert!(matches!(silent, Err(ReceiveError::Silent)));
     }
 }

@@ -1,7 +1,7 @@
 //! TLS: settings to a configuration, and a stream that is either plain or encrypted.
 //!
 //! In: certificate and key files, in PEM. Out: a [`Stream`] for each connection, on which frames travel as
-//! on a plain socket. The handshake happens with the first read, on the connection's own thread.
+//! on a plain socket. The handshake happens with the first read, on a thread that serves it then.
 //! Deliberately absent: users; a client certificate only says that its owner may connect.
 
 use crate::cli::{Settings, TlsMode};
@@ -91,29 +91,63 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
 }
 
 /// A connection's bytes.
-pub enum Stream<'s> {
+pub enum Stream {
     /// As they are.
-    Plain(&'s TcpStream),
+    Plain(Socket),
     /// Encrypted on the way.
-    Encrypted(Box<StreamOwned<ServerConnection, &'s TcpStream>>),
+    Encrypted(Box<StreamOwned<ServerConnection, Socket>>),
 }
 
-impl<'s> Stream<'s> {
+/// A socket that the registry shares.
+pub struct Socket(Arc<TcpStream>);
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.0).read(buffer)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self.0).flush()
+    }
+}
+
+impl Stream {
     /// The stream that the settings, and where they leave the choice the client's first bytes, ask for.
     ///
     /// # Errors
     /// The socket's.
-    pub fn new(socket: &'s TcpStream, tls: Option<&Tls>) -> io::Result<Self> {
+    pub fn new(socket: Arc<TcpStream>, tls: Option<&Tls>) -> io::Result<Self> {
         match tls {
-            None => Ok(Self::Plain(socket)),
-            Some(tls) if tls.allows_plain && !begins_handshake(socket)? => Ok(Self::Plain(socket)),
+            None => Ok(Self::Plain(Socket(socket))),
+            Some(tls) if tls.allows_plain && !begins_handshake(&socket)? => {
+                Ok(Self::Plain(Socket(socket)))
+            }
             Some(tls) => {
                 let connection = ServerConnection::new(Arc::clone(&tls.config));
                 let connection = connection.map_err(io::Error::other)?;
                 Ok(Self::Encrypted(Box::new(StreamOwned::new(
-                    connection, socket,
+                    connection,
+                    Socket(socket),
                 ))))
             }
+        }
+    }
+
+    /// Whether more of what the client sent can be read without asking the system.
+    pub fn has_more(&mut self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            // An error is met by whoever reads on.
+            Self::Encrypted(stream) => match stream.conn.process_new_packets() {
+                Ok(state) => state.plaintext_bytes_to_read() > 0,
+                Err(_) => true,
+            },
         }
     }
 }
@@ -138,7 +172,7 @@ fn begins_handshake(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-impl Read for Stream<'_> {
+impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
@@ -151,7 +185,7 @@ impl Read for Stream<'_> {
     }
 }
 
-impl Write for Stream<'_> {
+impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
