@@ -1,7 +1,7 @@
 //! The statement that a thread is running: its time limit, and whether somebody wants it ended.
 //!
-//! One thread serves one connection, so a statement belongs to its thread, as MongoDB's operation
-//! context does. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
+//! One thread runs a statement from its beginning to its end, so it belongs to its thread, as MongoDB's
+//! operation context does to a client. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
 //! in a while; threads that help with a scan are lent the statement. A thread without one, such as the
 //! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`pace`], which also makes long
 //! statements take turns.
@@ -41,19 +41,6 @@ impl Operation {
     pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let _paced = turns::Paced::begin();
         lend(Some(Arc::clone(self)), work)
-    }
-
-    /// As [`Self::run`], for one of which there may be many at once: it waits until few enough others have
-    /// begun.
-    ///
-    /// # Errors
-    /// Those of `work`; `Interrupted` and `MaxTimeMSExpired` also while it waits.
-    pub fn run_in_line<T>(self: &Arc<Self>, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let deadline = *self.deadline.lock();
-        self.run(|| {
-            turns::begin(deadline, check)?;
-            work()
-        })
     }
 
     /// Asks the statement to end: soon it answers `Interrupted` (11601).

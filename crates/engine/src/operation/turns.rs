@@ -1,15 +1,9 @@
-//! Statements wait in line, so that many at once are no slower than few.
+//! Long statements take turns, so that short ones find a processor.
 //!
-//! When hundreds of clients ask at once, [`BEGUN_PER_CORE`] statements run and the others wait in the order
-//! in which they came: the processor's caches serve few threads, and no request is overtaken by hundreds.
-//! To wait and to be called costs as much as a short request, so up to [`BEGUN_UNTIL_A_LINE_PER_CORE`]
-//! statements begin at once as long as nobody waits. Who has not come to an end after a [`SLICE`] gives the place to the next.
-//!
-//! Long statements take turns, so that short ones find a processor. A statement that has kept a processor
-//! busy for a slice is long. At most a few long statements run at once, however many clients ask for them;
-//! the others stand in line, and whoever has used up another slice goes to its end. A short request then
-//! competes with a few threads and not with hundreds, and long statements are no slower together than
-//! before: there are not more processors.
+//! A statement that has kept a processor busy for a [`SLICE`] is long. At most a few long statements run
+//! at once, however many clients ask for them; the others stand in line, and whoever has used up another
+//! slice goes to its end. A short request then competes with a few threads and not with hundreds, and
+//! long statements are no slower together than before: there are not more processors.
 //!
 //! Time is that of the processor: a statement that waits for a disk or a client stands in nobody's way.
 //! Whoever waits here must hold no lock, since a statement that has its turn may need it.
@@ -27,15 +21,9 @@ use std::time::{Duration, Instant};
 /// How long a statement may compute at a time, and how long it may before it is long.
 const SLICE: Duration = Duration::from_millis(10);
 /// Long statements that run at once, for each core. More than one: some of them wait for the disk.
-const LONG_PER_CORE: usize = 2;
-/// Statements that have begun and are not long yet, for each core, while others wait. Some of them wait for
-/// the disk.
-const BEGUN_PER_CORE: usize = 8;
-/// Of these, when nobody waits.
-const BEGUN_UNTIL_A_LINE_PER_CORE: usize = 64;
+const RUNNING_PER_CORE: usize = 2;
 
-static LONG: Line = Line::new(LONG_PER_CORE, LONG_PER_CORE);
-static BEGUN: Line = Line::new(BEGUN_PER_CORE, BEGUN_UNTIL_A_LINE_PER_CORE);
+static LINE: Line = Line::new();
 
 thread_local! {
     /// None: this thread has no statement, or only helps with one.
@@ -68,9 +56,7 @@ struct Pace {
     since: Option<Instant>,
     /// The processor's time when the slice began; known once a slice has passed on the wall.
     computed: Option<Duration>,
-    /// Among those that have begun, or those that are long.
     turn: Option<Turn>,
-    is_long: bool,
 }
 
 /// A statement's pace, from its beginning to its end.
@@ -85,7 +71,6 @@ impl Paced {
             since: None,
             computed: None,
             turn: None,
-            is_long: false,
         };
         Self {
             outer: PACE.replace(Some(fresh)),
@@ -99,20 +84,6 @@ impl Drop for Paced {
     }
 }
 
-/// Waits until few enough statements have begun; the rest is as for [`pace`].
-///
-/// # Errors
-/// Those of `may_go_on`.
-pub(super) fn begin(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<()> {
-    let turn = BEGUN.wait(deadline, may_go_on)?;
-    PACE.with_borrow_mut(|pace| {
-        if let Some(pace) = pace {
-            pace.turn = Some(turn);
-        }
-    });
-    Ok(())
-}
-
 /// Waits for a turn if this thread's statement is long and its slice is over. Whether it `may_go_on` is asked at
 /// the `deadline` and after [`look_up`].
 ///
@@ -122,12 +93,9 @@ pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>
     PACE.with_borrow_mut(|pace| {
         if let Some(pace) = pace
             && HELD.get() == 0
-            && pace.has_lasted_a_slice()
+            && pace.has_used_its_slice()
         {
-            pace.leave_the_begun();
-            if pace.has_computed_a_slice() {
-                pace.take_turn(deadline, may_go_on)?;
-            }
+            pace.take_turn(deadline, may_go_on)?;
         }
         Ok(())
     })
@@ -135,10 +103,8 @@ pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>
 
 /// Has every statement in line ask whether it may go on: one was killed.
 pub(super) fn look_up() {
-    for line in [&LONG, &BEGUN] {
-        for waiting in &line.state.lock().waiting {
-            waiting.called.notify_one();
-        }
+    for waiting in &LINE.state.lock().waiting {
+        waiting.called.notify_one();
     }
 }
 
@@ -152,19 +118,11 @@ pub(super) fn step_aside() {
 }
 
 impl Pace {
-    fn has_lasted_a_slice(&mut self) -> bool {
+    fn has_used_its_slice(&mut self) -> bool {
         let now = Instant::now();
-        now.duration_since(*self.since.get_or_insert(now)) >= SLICE
-    }
-
-    /// It computes, and is long soon, or it waits for the disk: others may begin.
-    fn leave_the_begun(&mut self) {
-        if !self.is_long {
-            self.turn = None;
+        if now.duration_since(*self.since.get_or_insert(now)) < SLICE {
+            return false;
         }
-    }
-
-    fn has_computed_a_slice(&mut self) -> bool {
         let computed = processor_time();
         computed.saturating_sub(*self.computed.get_or_insert(computed)) >= SLICE
     }
@@ -174,11 +132,9 @@ impl Pace {
         deadline: Option<Instant>,
         may_go_on: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let may_keep_it = self.is_long && self.turn.is_some() && !LONG.is_waited_in();
-        if !may_keep_it {
+        if self.turn.is_none() || LINE.is_waited_in() {
             self.turn = None;
-            self.is_long = true;
-            self.turn = Some(LONG.wait(deadline, may_go_on)?);
+            self.turn = Some(LINE.wait(deadline, may_go_on)?);
         }
         self.since = Some(Instant::now());
         self.computed = Some(processor_time());
@@ -195,12 +151,8 @@ pub(crate) fn processor_time() -> Duration {
     )
 }
 
-/// Statements of a kind: how many run, and who is next.
+/// Long statements: how many run, and who is next.
 struct Line {
-    /// How many run at once while others wait, for each core.
-    per_core: usize,
-    /// How many may run until others have to wait.
-    until_a_line_per_core: usize,
     state: Mutex<State>,
 }
 
@@ -215,14 +167,12 @@ struct Waiting {
     called: Condvar,
 }
 
-/// The right to run; given to the next in its line when it is dropped.
-struct Turn(&'static Line);
+/// The right to run; given to the next in line when it is dropped.
+struct Turn;
 
 impl Line {
-    const fn new(per_core: usize, until_a_line_per_core: usize) -> Self {
+    const fn new() -> Self {
         Self {
-            per_core,
-            until_a_line_per_core,
             state: Mutex::new(State {
                 running: 0,
                 waiting: VecDeque::new(),
@@ -230,24 +180,15 @@ impl Line {
         }
     }
 
-    /// How many run at once.
-    fn most(&self) -> usize {
-        self.until_a_line_per_core * cores()
-    }
-
     fn is_waited_in(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }
 
-    fn wait(
-        &'static self,
-        deadline: Option<Instant>,
-        may_go_on: impl Fn() -> Result<()>,
-    ) -> Result<Turn> {
+    fn wait(&self, deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<Turn> {
         let mut state = self.state.lock();
-        if state.waiting.is_empty() && state.running < self.most() {
+        if state.running < running_max() {
             state.running += 1;
-            return Ok(Turn(self));
+            return Ok(Turn);
         }
         let own = Arc::new(Waiting::default());
         state.waiting.push_back(Arc::clone(&own));
@@ -263,28 +204,31 @@ impl Line {
                 None => own.called.wait(&mut state),
             }
             if own.is_called.load(Ordering::Relaxed) {
-                return Ok(Turn(self));
+                return Ok(Turn);
             }
         }
     }
 
     fn call_next(&self) {
         let mut state = self.state.lock();
-        state.running -= 1;
-        if state.running < self.per_core * cores()
-            && let Some(next) = state.waiting.pop_front()
-        {
-            state.running += 1;
-            next.is_called.store(true, Ordering::Relaxed);
-            next.called.notify_one();
+        match state.waiting.pop_front() {
+            Some(next) => {
+                next.is_called.store(true, Ordering::Relaxed);
+                next.called.notify_one();
+            }
+            None => state.running -= 1,
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.call_next();
+        LINE.call_next();
     }
+}
+
+fn running_max() -> usize {
+    RUNNING_PER_CORE * cores()
 }
 
 /// Processors that this process may use.
@@ -297,7 +241,6 @@ pub(crate) fn cores() -> usize {
 mod tests {
     use super::*;
     use crate::error::{Code, Error};
-    use crate::operation::Operation;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
 
@@ -321,7 +264,7 @@ mod tests {
     fn few_long_statements_run_at_once_and_all_come_to_their_end() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        let all = 3 * LONG.most();
+        let all = 3 * running_max();
         let together = Barrier::new(all);
         std::thread::scope(|scope| {
             for _ in 0..all {
@@ -340,92 +283,8 @@ mod tests {
                 });
             }
         });
-        assert!(MOST.load(Ordering::SeqCst) <= LONG.most());
-        assert!(!LONG.is_waited_in());
-    }
-
-    #[test]
-    fn so_many_begin_and_the_others_follow_in_the_order_in_which_they_came() {
-        static LINE: Line = Line::new(1, 4);
-        let mut running: Vec<Turn> = (0..LINE.most())
-            .map(|_| LINE.wait(None, || Ok(())).unwrap())
-            .collect();
-        let begun = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for number in 0..3 {
-                let begun = &begun;
-                scope.spawn(move || {
-                    let turn = LINE.wait(None, || Ok(())).unwrap();
-                    begun.lock().push(number);
-                    drop(turn);
-                });
-                while LINE.state.lock().waiting.len() <= number {
-                    std::thread::yield_now();
-                }
-            }
-            // Now that there is a line, none of them is called before few enough run.
-            while running.len() > cores() {
-                running.pop();
-            }
-            assert!(begun.lock().is_empty());
-            // One place for all three: each is called when the one before it has ended.
-            running.pop();
-        });
-        assert_eq!(begun.into_inner(), [0, 1, 2]);
-    }
-
-    #[test]
-    fn statements_in_line_all_come_to_their_end_unless_they_are_ended_there() {
-        static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        static MOST: AtomicUsize = AtomicUsize::new(0);
-        let work = || {
-            MOST.fetch_max(RUNNING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(1));
-            RUNNING.fetch_sub(1, Ordering::SeqCst);
-            Ok(())
-        };
-        // Others may have been quicker, and its place have come before its end.
-        let ends_with = |operation: &Arc<Operation>, code| {
-            if let Err(error) = operation.run_in_line(work) {
-                assert_eq!(error.code, code);
-            }
-        };
-        let killed = Operation::new(None);
-        killed.kill();
-        std::thread::scope(|scope| {
-            for _ in 0..200 {
-                scope.spawn(|| {
-                    let run = || Operation::new(None).run_in_line(work);
-                    (0..5).for_each(|_| run().expect("its place comes"));
-                    let late = Operation::new(Some(Instant::now() + Duration::from_micros(100)));
-                    ends_with(&late, Code::MaxTimeMSExpired);
-                    ends_with(&killed, Code::Interrupted);
-                });
-            }
-        });
-        assert!(MOST.load(Ordering::SeqCst) <= BEGUN.most());
-        // Other tests have places, too, for a moment.
-        let given_back = (0..1_000).any(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            BEGUN.state.lock().running == 0
-        });
-        assert!(given_back, "every place");
-    }
-
-    #[test]
-    fn who_becomes_long_leaves_its_place_to_others() {
-        let paced = Paced::begin();
-        begin(None, || Ok(())).unwrap();
-        let begun = || PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| !pace.is_long));
-        assert!(has_turn() && begun());
-        // Asked for the first time it notes the time only.
-        pace(None, || Ok(())).unwrap();
-        std::thread::sleep(SLICE);
-        pace(None, || Ok(())).unwrap();
-        assert!(!has_turn(), "it has not computed, but lasted");
-        compute(3, &|| ());
-        assert!(has_turn() && !begun());
-        drop(paced);
+        assert!(MOST.load(Ordering::SeqCst) <= running_max());
+        assert!(!LINE.is_waited_in());
     }
 
     #[test]
@@ -446,14 +305,14 @@ mod tests {
 
     #[test]
     fn who_is_killed_leaves_the_line() {
-        static LINE: Line = Line::new(1, 1);
-        LINE.state.lock().running = LINE.most();
+        let line = Line::new();
+        line.state.lock().running = running_max();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
-        let outcome = LINE.wait(None, killed);
+        let outcome = line.wait(None, killed);
         assert_eq!(
             outcome.map(std::mem::forget).unwrap_err().code,
             Code::Interrupted
         );
-        assert!(!LINE.is_waited_in());
+        assert!(!line.is_waited_in());
     }
 }

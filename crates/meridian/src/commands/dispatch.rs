@@ -168,10 +168,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     };
     let mut reply = DocumentWriter::new(out);
     let work = || (command.run)(&mut context, &mut reply);
-    let outcome = match command.in_line {
-        true => operation.run_in_line(work),
-        false => operation.run(work),
-    };
+    let outcome = operation.run(work);
     // The one place where acknowledged writes are made durable; also after a partial failure,
     // because a reply that lists write errors acknowledges the other writes.
     let durable = match synced {

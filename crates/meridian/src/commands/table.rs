@@ -22,8 +22,6 @@ pub struct Command {
     pub admin_only: bool,
     /// It takes a `writeConcern`.
     pub writes: bool,
-    /// With many of them at once it waits until few enough others have begun.
-    pub in_line: bool,
     /// It belongs to MongoDB's Stable API version 1.
     pub stable_api: bool,
     /// It may come as an OP_QUERY.
@@ -51,7 +49,6 @@ const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
         kind: Kind::Other,
         admin_only: false,
         writes: false,
-        in_line: false,
         stable_api: false,
         legacy: false,
     }
@@ -65,11 +62,6 @@ impl Command {
 
     const fn writes(mut self) -> Self {
         self.writes = true;
-        self
-    }
-
-    const fn in_line(mut self) -> Self {
-        self.in_line = true;
         self
     }
 
@@ -93,7 +85,7 @@ impl Command {
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
     command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
-    command("aggregate", aggregate::run, "Runs a pipeline of stages.").in_line().writes().stable(),
+    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable(),
     command("authenticate", users::authenticate, "Refused: there are no users yet.").stable(),
     command("buildInfo", build_info::run, "Version and build.").legacy(),
     command("buildinfo", build_info::run, "Same as buildInfo.").legacy(),
@@ -102,7 +94,7 @@ pub static COMMANDS: &[Command] = &[
     command("collstats", coll_stats::run, "Same as collStats."),
     command("commitTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
     command("connectionStatus", connection_status::run, "Who is logged in on this connection."),
-    command("count", count::run, "Counts the documents that match.").in_line().stable(),
+    command("count", count::run, "Counts the documents that match.").stable(),
     command("create", create::run, "Creates a collection.").writes().stable(),
     command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable(),
     command("currentOp", current_op::run, "What is running now.").admin(),
@@ -112,19 +104,19 @@ pub static COMMANDS: &[Command] = &[
     command("dbstats", db_stats::run, "Same as dbStats."),
     command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write),
     command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes(),
-    command("distinct", distinct::run, "The distinct values of a field.").in_line(),
+    command("distinct", distinct::run, "The distinct values of a field."),
     command("drop", drop::run, "Drops a collection.").writes().stable(),
     command("dropDatabase", drop_database::run, "Drops a database.").writes().stable(),
     command("dropIndexes", drop_indexes::run, "Drops indexes.").writes().stable(),
     command("endSessions", sessions::end, "Ends sessions.").stable(),
     command("explain", explain::run, "How a command would run, and how it did.").stable(),
-    command("find", find::run, "The documents that match.").in_line().stable().kind(Kind::Query),
+    command("find", find::run, "The documents that match.").stable().kind(Kind::Query),
     command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable(),
     command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable(),
     command("fsync", fsync::run, "Makes every acknowledged write durable.").admin(),
     command("getCmdLineOpts", get_cmd_line_opts::run, "How the server was started.").admin(),
     command("getLog", get_log::run, "Warnings of the start.").admin(),
-    command("getMore", get_more::run, "The next batch of a cursor.").in_line().stable().kind(Kind::GetMore),
+    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore),
     command("getParameter", get_parameter::run, "Reads server parameters.").admin(),
     command("hello", hello::run, "What this server is and can do.").stable().legacy(),
     command("hostInfo", host_info::run, "What this machine is."),
