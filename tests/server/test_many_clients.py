@@ -348,7 +348,7 @@ def test_a_crowd_is_served_by_few_threads(tmp_path):
                 for number, peer in enumerate(opened):
                     assert peer.reply()["cursor"]["firstBatch"] == [{"_id": (number + turn) % 100}]
             # Up to 64 a core had a thread each while there were few.
-            assert eventually(lambda: count_in(server, "task") <= threads + 8 * len(os.sched_getaffinity(0)) + 5)
+            assert eventually(lambda: count_in(server, "task") <= threads + 4 * len(os.sched_getaffinity(0)) + 5)
             assert all(pings(peer) for peer in opened)
 
 

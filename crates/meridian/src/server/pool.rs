@@ -34,7 +34,7 @@ const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Up to so many connections for each core have a thread each, as long as they are not silent.
 const STAY_MAX_PER_CORE: usize = 64;
 /// Threads that serve a crowd, for each core, while none is held up. Some of them wait for the disk.
-const CROWD_THREADS_PER_CORE: usize = 8;
+const CROWD_THREADS_PER_CORE: usize = 4;
 /// A thread that is not needed ends after this long.
 const SURPLUS: Timespec = Timespec {
     tv_sec: 2,
@@ -42,8 +42,11 @@ const SURPLUS: Timespec = Timespec {
 };
 /// While clients have spoken that nobody serves, it is looked so often who is held up.
 const LOOK: Duration = Duration::from_millis(5);
-/// A thread is held up that has served one client for so many looks.
-const HELD_UP_LOOKS: usize = 2;
+/// A thread is held up that has served one client for so many looks. (One that only waits for a processor
+/// may seem to be, but not for so long.)
+const HELD_UP_LOOKS: usize = 20;
+/// When all are held up, this part of them is added at once.
+const ADDED_PART: usize = 4;
 /// What a thread notes that serves nobody.
 const SERVES_NOBODY: usize = 0;
 
@@ -57,6 +60,8 @@ pub struct Pool {
     threads: AtomicUsize,
     /// Those that wait for a client to speak.
     waiting: AtomicUsize,
+    /// Clients taken so far.
+    taken: AtomicUsize,
     /// Looks so far.
     looks: AtomicUsize,
     cores: usize,
@@ -81,6 +86,7 @@ impl Pool {
             serving: Mutex::default(),
             threads: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
             looks: AtomicUsize::new(SERVES_NOBODY + 1),
             cores: thread::available_parallelism().map_or(1, std::num::NonZero::get),
             service,
@@ -173,6 +179,7 @@ impl Pool {
             };
             let peer = self.parked.lock().remove(&id);
             if let Some(peer) = peer {
+                self.taken.fetch_add(1, Ordering::Relaxed);
                 if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
                     self.leave_one_behind();
                 }
@@ -220,11 +227,17 @@ impl Pool {
             if let Err(error) = poll(&mut spoken, None) {
                 tracing::debug!(%error, "woken for nothing");
             }
+            let taken = self.taken.load(Ordering::Relaxed);
             thread::sleep(LOOK);
             let look = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.waiting.load(Ordering::Relaxed) == 0 {
-                self.try_to_add(self.in_a_crowd().saturating_sub(self.going_on(look)));
+            if self.waiting.load(Ordering::Relaxed) > 0 {
+                continue;
             }
+            let missing = match self.taken.load(Ordering::Relaxed) == taken {
+                true => self.threads.load(Ordering::Relaxed).div_ceil(ADDED_PART),
+                false => self.in_a_crowd().saturating_sub(self.going_on(look)),
+            };
+            self.try_to_add(missing);
         }
     }
 
