@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 /// Settings of the allocator (jemalloc, which the storage library brings). It would give buffers of 8 MiB
 /// and more back at once: a large reply would then be written to fresh pages every time, a third of its
-/// cost. And it would keep 200 free pieces of every size for each thread: 27 KiB more for every thread.
-/// What idle threads gave back it would keep until they allocate again, did no thread of its own look.
+/// cost. And it would keep 200 free pieces of every size for each thread: 27 KiB more each.
+/// What threads give back it would keep until they allocate again, did no thread of its own look.
 #[allow(unsafe_code, non_upper_case_globals)]
 // SAFETY: the name is jemalloc's for this setting, a pointer to a string that ends with a zero byte.
 #[unsafe(no_mangle)]

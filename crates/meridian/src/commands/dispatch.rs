@@ -186,9 +186,8 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
 }
 
 fn sync(service: &Service) -> Result<()> {
-    let syncing = &service.counters.syncing;
-    syncing.add(1);
-    let _synced = Finally(|| syncing.add(-1));
+    service.syncing.add(1);
+    let _synced = Finally(|| service.syncing.add(-1));
     service.engine.sync_journal()
 }
 

@@ -28,6 +28,8 @@ pub struct Service {
     pub counters: Counters,
     /// How long commands took, by collection.
     pub usage: Usage,
+    /// Writes that wait until they are on disk.
+    pub syncing: Counter,
     /// What replies under way have taken.
     pub reply_memory: Arc<ReplyMemory>,
     activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
@@ -47,6 +49,7 @@ impl Service {
             started,
             counters,
             usage: Usage::default(),
+            syncing: Counter::default(),
             reply_memory: Arc::default(),
             activities,
         }
@@ -75,8 +78,6 @@ impl Service {
 #[allow(missing_docs, reason = "named after the fields of serverStatus")]
 pub struct Counters {
     pub connections_current: Counter,
-    /// Writes that wait until they are on disk.
-    pub syncing: Counter,
     pub connections_created: Counter,
     pub connections_refused: Counter,
     pub bytes_in: Counter,

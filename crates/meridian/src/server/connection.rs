@@ -52,8 +52,6 @@ pub struct Peer {
     stream: Option<Stream>,
     client: Client,
     next_request_id: i32,
-    /// Whether the system was ever asked to tell when the client speaks.
-    pub is_known_to_the_system: bool,
 }
 
 impl Peer {
@@ -66,7 +64,6 @@ impl Peer {
             stream: None,
             client,
             next_request_id: 0,
-            is_known_to_the_system: false,
         }
     }
 

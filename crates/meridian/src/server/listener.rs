@@ -140,7 +140,7 @@ impl Listener {
             Err(open) => return self.refuse(socket, client, open, service, refusing),
         }
         service.counters.connections_created.add(1);
-        pool.park(Box::new(Peer::new(socket, client, service)));
+        pool.admit(Box::new(Peer::new(socket, client, service)));
     }
 
     /// Tells a client over the limit why it is refused, from a thread of its own so that a slow

@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,19 +106,25 @@ impl Pool {
         &self.service
     }
 
-    /// Keeps a connection until its client speaks.
-    pub fn park(&self, mut peer: Box<Peer>) {
+    /// Takes a connection that was just accepted.
+    pub fn admit(&self, peer: Box<Peer>) {
+        let ask = |socket: &TcpStream, data| epoll::add(&self.epoll, socket, data, interest());
+        self.keep(peer, ask);
+    }
+
+    /// Keeps a connection until its client speaks again.
+    fn park(&self, peer: Box<Peer>) {
+        let ask = |socket: &TcpStream, data| epoll::modify(&self.epoll, socket, data, interest());
+        self.keep(peer, ask);
+    }
+
+    /// Keeps a connection, and has the system tell when its client speaks.
+    fn keep(&self, peer: Box<Peer>, ask: impl FnOnce(&TcpStream, EventData) -> Result<(), Errno>) {
         let (id, socket) = (peer.id(), peer.socket());
-        let interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
-        let data = EventData::new_u64(u64::from(id.unsigned_abs()));
-        let is_known = std::mem::replace(&mut peer.is_known_to_the_system, true);
         // First: as soon as the system is asked another thread may take it.
         self.parked.lock().insert(id, peer);
-        let asked = match is_known {
-            true => epoll::modify(&self.epoll, &*socket, data, interest),
-            false => epoll::add(&self.epoll, &*socket, data, interest),
-        };
-        if let Err(error) = asked
+        let data = EventData::new_u64(u64::from(id.unsigned_abs()));
+        if let Err(error) = ask(&socket, data)
             && let Some(peer) = self.parked.lock().remove(&id)
         {
             peer.end(End::Io(error.into()), &self.service, &self.registry);
@@ -249,7 +256,7 @@ impl Pool {
             .iter()
             .filter(|since| is_held_up(since.load(Ordering::Relaxed)))
             .count();
-        let syncing = usize::try_from(self.service.counters.syncing.get()).unwrap_or(0);
+        let syncing = usize::try_from(self.service.syncing.get()).unwrap_or(0);
         serving.len().saturating_sub(held_up + syncing)
     }
 
@@ -258,6 +265,11 @@ impl Pool {
         let open = self.service.counters.connections_current.get();
         usize::try_from(open).unwrap_or(0) <= STAY_MAX_PER_CORE * self.cores
     }
+}
+
+/// What the system is asked to tell, once: that something has come, or that the client has left.
+fn interest() -> EventFlags {
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT
 }
 
 /// A thread of the pool, until it ends.
