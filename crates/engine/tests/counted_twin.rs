@@ -165,11 +165,14 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         assert_eq!(count(engine, &filter, None), plain, "{shown}");
         let all = sample(engine, &filter, 1_000_000, number);
         let distinct: BTreeSet<i32> = all.iter().copied().collect();
-        assert_eq!(
-            (all.len(), distinct.len()),
-            (plain as usize, plain as usize),
-            "{shown}"
-        );
+        assert_eq!(all.len(), plain as usize, "{shown}");
+        let matching = aggregate(engine, &[rawdoc! { "$match": filter.clone() }]);
+        assert_eq!(distinct, matching.into_iter().collect(), "{shown}");
+        // The first may keep what it reads for the second.
+        for _ in 0..2 {
+            let again = sample(engine, &filter, plain.max(1), number);
+            assert_eq!(again, all, "{shown}");
+        }
         let some = sample(engine, &filter, 20, number);
         assert_eq!(
             some[..],
@@ -289,6 +292,40 @@ fn counts_and_samples_are_exact_while_others_write() {
         done.store(true, Ordering::Relaxed);
     });
     check(&engine, &mut random, 5);
+}
+
+/// What a sample reads from end to end is kept for the next, and gone when it changes.
+#[test]
+fn what_a_sample_walks_is_kept_until_it_changes() {
+    let engine = Engine::in_memory().unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
+    create_indexes(&engine);
+    insert(&engine, &documents);
+    let kept = || engine.server_stats().pages_bytes;
+    let some = rawdoc! { "a": { "$gte": 100, "$lt": 900 } };
+    sample(&engine, &some, 50, 1);
+    assert_eq!(kept(), 0, "these lie apart");
+    let first = sample(&engine, &some, 2_000, 1);
+    let after_first = kept();
+    // About 8,000 entries of 5 bytes and more.
+    assert!(after_first > 40_000, "{after_first} bytes");
+    assert_eq!(sample(&engine, &some, 2_000, 1), first);
+    assert_eq!(kept(), after_first, "all of it was there");
+    let moved = rawdoc! { "$set": { "a": 950 } };
+    update(
+        &engine,
+        &rawdoc! { "a": { "$gte": 300, "$lt": 500 } },
+        &moved,
+    );
+    let after_update = kept();
+    assert!(after_update < after_first, "{after_update} bytes are left");
+    let left = count(&engine, &some, None);
+    let drawn = sample(&engine, &some, left, 2);
+    assert_eq!(drawn.len() as i64, left);
+    assert!(kept() > after_update);
+    delete(&engine, &some);
+    assert_eq!(kept(), 0);
 }
 
 /// Writers move documents about on either side of an area's border, never across it: what is remembered of

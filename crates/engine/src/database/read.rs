@@ -7,6 +7,7 @@ use crate::catalog::{Collection, Marks};
 use crate::cursor::Query;
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, KeptPages, Rows, Sample, SampleSize, Total};
+use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
@@ -23,6 +24,7 @@ pub(crate) struct Prepared {
     pub snapshot: Snapshot,
     pub plan: Plan,
     pub context: Context,
+    pages: Arc<PageCache>,
 }
 
 impl Prepared {
@@ -40,6 +42,7 @@ impl Prepared {
             wanted,
             &self.collection,
             &self.store,
+            &self.pages,
             &self.context,
         )
     }
@@ -194,6 +197,7 @@ impl Engine {
             snapshot,
             plan,
             context,
+            pages: self.pages.clone(),
         }))
     }
 

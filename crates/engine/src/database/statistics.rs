@@ -62,7 +62,7 @@ pub struct EngineStats {
     pub storage: Vec<(&'static str, u64)>,
     /// Figures of the summaries that count ranges.
     pub summaries: SummaryFigures,
-    /// Bytes of entries that are kept in memory for searches for the nearest.
+    /// Bytes of entries that are kept in memory for searches for the nearest and samples.
     pub pages_bytes: u64,
     /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
     pub summaries_at_start: &'static str,

@@ -5,6 +5,7 @@
 //! and a page of thousands is read in few calls; they never exceed what the caller still wants. Where
 //! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
+use super::stacks::{Stacked, StackedPart, Stacking};
 use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
 use crate::error::Result;
@@ -33,13 +34,6 @@ const WALK_KEYS_A_SEEK: usize = 4;
 /// Keys that may have to be looked for at the beginning.
 const WALK_SEEKS_FREE: usize = 4;
 
-/// Documents are read in the order of their keys and handed out in another. Those that are handed out one
-/// soon after the other are put together in stacks of about this size: a processor's own cache holds one.
-const STACK_BYTES: usize = 512 * 1024;
-/// A batch has at most so many.
-const STACKS_MAX: usize = 128;
-const CACHE_LINE_BYTES: usize = 64;
-
 /// Reads the documents of index entries; documents whose entry is not certain are tested.
 pub struct FetchRows {
     entries: Box<dyn Entries>,
@@ -55,11 +49,8 @@ pub struct FetchRows {
     exhausted: bool,
     /// `tree ++ _id` of the batch, one behind the other.
     keys: Vec<u8>,
-    stacks: Stacks,
-    /// So many of the stacks were touched.
-    touched: usize,
-    /// Its documents, one part behind the other; of each part all stacks.
-    buffers: Vec<Vec<u8>>,
+    /// Its documents.
+    documents: Stacked,
     fetched: Vec<Fetched>,
     position: usize,
 }
@@ -71,39 +62,18 @@ struct Fetched {
     certain: bool,
 }
 
-/// Where a document is: in which buffer, and there.
+/// Where a document is: which of the batch it is, in which part, and there.
 struct Place {
-    buffer: usize,
+    number: usize,
+    part: usize,
     range: Range<usize>,
 }
 
-/// Into how many stacks the documents of a batch are put, by when they are handed out.
-#[derive(Clone, Copy, Default)]
-struct Stacks {
-    count: usize,
-    requests: usize,
-}
-
-impl Stacks {
-    fn of(requests: usize, mean_bytes: usize) -> Self {
-        let count = (requests * mean_bytes).div_ceil(STACK_BYTES);
-        Self {
-            count: count.clamp(1, STACKS_MAX),
-            requests,
-        }
-    }
-
-    /// The stack of the request of this number.
-    fn at(self, number: usize) -> usize {
-        number * self.count / self.requests
-    }
-}
-
-/// A document to be read.
+/// A document to be read, and which of the batch it is.
 #[derive(Clone, Copy)]
 struct Wanted<'k> {
     key: &'k [u8],
-    stack: usize,
+    number: usize,
 }
 
 impl FetchRows {
@@ -134,9 +104,7 @@ impl FetchRows {
             wanted,
             exhausted: false,
             keys: Vec::new(),
-            stacks: Stacks::default(),
-            touched: 0,
-            buffers: Vec::new(),
+            documents: Stacked::default(),
             fetched: Vec::new(),
             position: 0,
         }
@@ -182,27 +150,27 @@ impl FetchRows {
 
     fn read(&mut self, keys: Vec<u8>, requests: &[(Range<usize>, bool)]) -> Result<()> {
         let order = key_order(&keys, requests);
-        let stacks = Stacks::of(requests.len(), self.mean_bytes);
         let wanted = |number: &usize| Wanted {
             key: &keys[requests[*number].0.clone()],
-            stack: stacks.at(*number),
+            number: *number,
         };
         let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
         let mut places: Vec<Option<Place>> = Vec::new();
         places.resize_with(requests.len(), || None);
-        self.buffers.clear();
-        let each = Each {
-            mean_bytes: self.mean_bytes,
-            stacks: stacks.count,
-        };
-        for (part, positions) in read_parts(&self.snapshot, &sorted, each)? {
-            for (range, number) in part.ranges.into_iter().zip(&order[positions]) {
-                let buffer = self.buffers.len() + stacks.at(*number);
-                places[*number] = range.map(|range| Place { buffer, range });
+        let stacking = Stacking::of(requests.len(), self.mean_bytes);
+        self.documents = Stacked::new(stacking);
+        for (read, positions) in read_parts(&self.snapshot, &sorted, stacking)? {
+            let part = self.documents.parts();
+            for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
+                let number = *number;
+                places[number] = range.map(|range| Place {
+                    number,
+                    part,
+                    range,
+                });
             }
-            self.buffers.extend(part.stacks);
+            self.documents.add(read.documents);
         }
-        (self.stacks, self.touched) = (stacks, 0);
         self.keys = keys;
         self.context.counters.add_documents(requests.len() as u64);
         self.position = 0;
@@ -220,21 +188,6 @@ impl FetchRows {
         Ok(())
     }
 
-    /// Has the processor fetch the stack of the current document, if none of it was handed out yet: from one
-    /// end to the other it does so much faster than document by document.
-    fn touch_stack(&mut self) {
-        let stack = self.fetched[self.position].document.buffer % self.stacks.count;
-        if stack < self.touched {
-            return;
-        }
-        self.touched = stack + 1;
-        for buffer in self.buffers.iter().skip(stack).step_by(self.stacks.count) {
-            for byte in buffer.iter().step_by(CACHE_LINE_BYTES) {
-                std::hint::black_box(*byte);
-            }
-        }
-    }
-
     fn is_match(&self, fetched: &Fetched) -> Result<bool> {
         match &self.recheck {
             Some(filter) if !fetched.certain => filter.matches(self.document(fetched)),
@@ -243,8 +196,9 @@ impl FetchRows {
     }
 
     fn document(&self, fetched: &Fetched) -> &RawDocument {
-        let Place { buffer, range } = &fetched.document;
-        RawDocument::from_bytes(&self.buffers[*buffer][range.clone()])
+        let place = &fetched.document;
+        let range = place.range.clone();
+        RawDocument::from_bytes(self.documents.get(place.part, place.number, range))
             .expect("documents are checked when they are read")
     }
 }
@@ -273,44 +227,31 @@ fn key_order(keys: &[u8], requests: &[(Range<usize>, bool)]) -> Vec<usize> {
     order.into_iter().map(|(_, number)| number).collect()
 }
 
-/// What is known of the documents of a batch before they are read.
-#[derive(Clone, Copy)]
-struct Each {
-    mean_bytes: usize,
-    stacks: usize,
-}
-
 /// Some documents of a batch.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
-    /// One behind the other in each.
-    stacks: Vec<Vec<u8>>,
+    documents: StackedPart,
     /// Where each is in its stack, in the order in which they were read.
     ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Part {
     /// For so many documents.
-    fn new(documents: usize, each: Each) -> Self {
-        // Growing would copy everything several times. (What is not used of it costs nothing.)
-        let bytes = documents * (each.mean_bytes + each.mean_bytes / 8) / each.stacks;
-        let stack = || Vec::with_capacity(bytes.min(2 * STACK_BYTES));
+    fn new(documents: usize, stacking: Stacking) -> Self {
         Self {
-            stacks: std::iter::repeat_with(stack).take(each.stacks).collect(),
+            documents: StackedPart::new(stacking, documents),
             ranges: Vec::with_capacity(documents),
         }
     }
 
     /// Adds the next document, if there is one.
-    fn push(&mut self, stack: usize, document: Option<&[u8]>) -> Result<()> {
-        let stack = &mut self.stacks[stack];
-        let start = stack.len();
+    fn push(&mut self, number: usize, document: Option<&[u8]>) -> Result<()> {
         if let Some(document) = document {
             // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
             RawDocument::from_bytes(document).map_err(corrupt_document)?;
-            stack.extend_from_slice(document);
         }
-        self.ranges.push(document.map(|_| start..stack.len()));
+        let range = document.map(|document| self.documents.push(number, document));
+        self.ranges.push(range);
         Ok(())
     }
 }
@@ -319,28 +260,28 @@ impl Part {
 fn read_parts(
     snapshot: &Snapshot,
     wanted: &[Wanted<'_>],
-    each: Each,
+    stacking: Stacking,
 ) -> Result<Vec<(Part, Range<usize>)>> {
     if wanted.len() < PARALLEL_BATCH {
-        let part = read_part(snapshot, wanted, each)?;
+        let part = read_part(snapshot, wanted, stacking)?;
         return Ok(vec![(part, 0..wanted.len())]);
     }
-    parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, each))
+    parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, stacking))
 }
 
-fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Result<Part> {
+fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: Stacking) -> Result<Part> {
     if wanted.len() >= WALK_BATCH
-        && let Some(part) = walk_neighbours(snapshot, wanted, each)?
+        && let Some(part) = walk_neighbours(snapshot, wanted, stacking)?
     {
         return Ok(part);
     }
-    let mut part = Part::new(wanted.len(), each);
-    if let [Wanted { key, stack }] = wanted {
+    let mut part = Part::new(wanted.len(), stacking);
+    if let [Wanted { key, number }] = wanted {
         // The usual case by far, and cheaper than a batch of one.
-        let read = |value: &[u8]| part.push(*stack, Some(value));
+        let read = |value: &[u8]| part.push(*number, Some(value));
         match snapshot.get(Family::Documents, key, read)? {
             Some(pushed) => pushed?,
-            None => part.push(*stack, None)?,
+            None => part.push(*number, None)?,
         }
         return Ok(part);
     }
@@ -348,23 +289,27 @@ fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Result<P
     let mut pushed = Ok(());
     snapshot.multi_get(Family::Documents, &keys, &mut |number, value| {
         if pushed.is_ok() {
-            pushed = part.push(wanted[number].stack, value);
+            pushed = part.push(wanted[number].number, value);
         }
     })?;
     pushed.map(|()| part)
 }
 
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
-fn walk_neighbours(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Result<Option<Part>> {
+fn walk_neighbours(
+    snapshot: &Snapshot,
+    wanted: &[Wanted<'_>],
+    stacking: Stacking,
+) -> Result<Option<Part>> {
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
         return Ok(None);
     };
     let end = [last.key, &[0][..]].concat();
     let mut scan = snapshot.scan(Family::Documents, first.key, &end, Order::Forward);
     let mut is_on_entry = scan.advance()?;
-    let mut part = Part::new(wanted.len(), each);
+    let mut part = Part::new(wanted.len(), stacking);
     let mut seeks = 0;
-    for (number, Wanted { key, stack }) in wanted.iter().enumerate() {
+    for (position, Wanted { key, number }) in wanted.iter().enumerate() {
         let mut steps = 0;
         let is_found = loop {
             if !is_on_entry {
@@ -377,14 +322,14 @@ fn walk_neighbours(snapshot: &Snapshot, wanted: &[Wanted<'_>], each: Each) -> Re
             steps += 1;
             if steps == WALK_STEPS {
                 seeks += 1;
-                if seeks > WALK_SEEKS_FREE + number / WALK_KEYS_A_SEEK {
+                if seeks > WALK_SEEKS_FREE + position / WALK_KEYS_A_SEEK {
                     return Ok(None);
                 }
                 scan.seek(key);
             }
             is_on_entry = scan.advance()?;
         };
-        part.push(*stack, is_found.then(|| scan.entry().1))?;
+        part.push(*number, is_found.then(|| scan.entry().1))?;
     }
     Ok(Some(part))
 }
@@ -400,7 +345,8 @@ impl Rows for FetchRows {
                 }
                 continue;
             }
-            self.touch_stack();
+            self.documents
+                .fetch(self.fetched[self.position].document.number);
             self.position += 1;
             if self.is_match(&self.fetched[self.position - 1])? {
                 if let Some(wanted) = &mut self.wanted {
@@ -429,19 +375,14 @@ mod tests {
         number.to_be_bytes().to_vec()
     }
 
-    const EACH: Each = Each {
-        mean_bytes: 12,
-        stacks: 3,
-    };
-
-    /// These in turn on each stack.
     fn wanted(keys: &[Vec<u8>]) -> Vec<Wanted<'_>> {
         let keys = keys.iter().enumerate();
-        keys.map(|(number, key)| Wanted {
-            key,
-            stack: number % EACH.stacks,
-        })
-        .collect()
+        keys.map(|(number, key)| Wanted { key, number }).collect()
+    }
+
+    /// These in three stacks.
+    fn stacking(keys: &[Vec<u8>]) -> Stacking {
+        Stacking::of(keys.len(), (1_200 * 1024) / keys.len())
     }
 
     /// A store with documents under every third number.
@@ -464,13 +405,14 @@ mod tests {
         for step in [1, 2, 3, 6, 9] {
             let keys: Vec<Vec<u8>> = (100..3_050).step_by(step).map(key).collect();
             let wanted = wanted(&keys);
-            let walked = walk_neighbours(&snapshot, &wanted, EACH).unwrap().unwrap();
-            let mut single = Part::new(keys.len(), EACH);
-            for Wanted { key, stack } in wanted {
+            let stacking = stacking(&keys);
+            let walked = walk_neighbours(&snapshot, &wanted, stacking);
+            let mut single = Part::new(keys.len(), stacking);
+            for Wanted { key, number } in wanted {
                 let value = snapshot.get(Family::Documents, key, <[u8]>::to_vec);
-                single.push(stack, value.unwrap().as_deref()).unwrap();
+                single.push(number, value.unwrap().as_deref()).unwrap();
             }
-            assert_eq!(walked, single);
+            assert_eq!(walked.unwrap().unwrap(), single);
         }
     }
 
@@ -480,9 +422,10 @@ mod tests {
         for number in [0, 3, 4, 2_997, 3_000] {
             let (key, other) = (key(number), key(5));
             let keys = [key, other];
-            let one = read_part(&snapshot, &wanted(&keys[..1]), EACH).unwrap();
-            let several = read_part(&snapshot, &wanted(&keys), EACH).unwrap();
-            assert_eq!(one.stacks, several.stacks);
+            let stacking = stacking(&keys);
+            let one = read_part(&snapshot, &wanted(&keys[..1]), stacking).unwrap();
+            let several = read_part(&snapshot, &wanted(&keys), stacking).unwrap();
+            assert_eq!(one.documents, several.documents);
             assert_eq!(one.ranges, several.ranges[..1]);
         }
     }
@@ -521,10 +464,7 @@ mod tests {
     fn keys_far_apart_are_not_walked() {
         let snapshot = store().snapshot();
         let keys: Vec<Vec<u8>> = (0..3_000).step_by(60).map(key).collect();
-        assert!(
-            walk_neighbours(&snapshot, &wanted(&keys), EACH)
-                .unwrap()
-                .is_none()
-        );
+        let walked = walk_neighbours(&snapshot, &wanted(&keys), stacking(&keys));
+        assert!(walked.unwrap().is_none());
     }
 }

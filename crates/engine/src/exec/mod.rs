@@ -24,6 +24,7 @@ mod project;
 mod ranked;
 mod sample;
 mod sort;
+mod stacks;
 mod stretches;
 mod top;
 mod union;

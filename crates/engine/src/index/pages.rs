@@ -1,10 +1,11 @@
-//! Entries of ranges of a 2dsphere index, kept in memory as a search for the nearest wants them.
+//! Entries of ranges of an index, kept in memory as those want them who come there often.
 //!
-//! A range of the index's summary (a few dozen entries) that searches come to again and again is kept as
-//! a page: the entries' cells, their points as unit vectors, and their bytes. So a search reads neither
-//! tree nor block there. Pages hang on the ranges of the summary, which drops them with the first change
-//! (see [`super::summary`]); here they are made, and given up when the memory is wanted for others: a
-//! clock goes round all pages, and those that no search has used since it came by are let go.
+//! A range of the index's summary (a few dozen entries) is kept as a page. In a 2dsphere index, for
+//! searches for the nearest: the entries' cells, their points as unit vectors, and their bytes. In
+//! others, for samples: the identifiers of all entries. So neither tree nor block is read there. Pages
+//! hang on the ranges of the summary, which drops them with the first change (see [`super::summary`]);
+//! here they are made, and given up when the memory is wanted for others: a clock goes round all pages,
+//! and those that nobody has used since it came by are let go.
 //!
 //! Deliberately absent: reading the tree, deciding whether a page is as a snapshot sees it.
 
@@ -22,9 +23,19 @@ const KEEPING: u32 = 4;
 /// Pages that are looked at to make room for one.
 const LOOKED_AT_MAX: usize = 64;
 
+/// What a page is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageKind {
+    /// Those entries that have a point, with their cells.
+    Points,
+    /// The `_id`s of all entries.
+    Identifiers,
+}
+
 /// Entries of a range, in order.
 #[derive(Debug)]
 pub struct PageContents {
+    kind: PageKind,
     changes: u64,
     cells: Vec<u64>,
     points: Vec<SpherePoint>,
@@ -35,8 +46,9 @@ pub struct PageContents {
 
 impl PageContents {
     /// No entries of a range at a state of its summary, told by the number of changes before it.
-    pub fn new(changes: u64) -> Self {
+    pub fn new(kind: PageKind, changes: u64) -> Self {
         Self {
+            kind,
             changes,
             cells: Vec::new(),
             points: Vec::new(),
@@ -45,17 +57,31 @@ impl PageContents {
         }
     }
 
+    /// What it is for.
+    pub fn kind(&self) -> PageKind {
+        self.kind
+    }
+
     /// The summary's number of changes at the state that is held.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Adds an entry behind the others; its key is without the tree's prefix.
-    pub fn push(&mut self, cell: u64, point: SpherePoint, key: &[u8], value: &[u8]) {
-        let offset =
-            |bytes: &[u8]| u32::try_from(bytes.len()).expect("a page's entries are below 4 GiB");
+    /// Adds an entry with a point behind the others; its key is without the tree's prefix.
+    pub fn push_point(&mut self, cell: u64, point: SpherePoint, key: &[u8], value: &[u8]) {
         self.cells.push(cell);
         self.points.push(point);
+        self.push(key, value);
+    }
+
+    /// Adds the `_id` of an entry behind the others.
+    pub fn push_identifier(&mut self, id: &[u8]) {
+        self.push(id, &[]);
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let offset =
+            |bytes: &[u8]| u32::try_from(bytes.len()).expect("a page's entries are below 4 GiB");
         self.bytes.extend_from_slice(key);
         let key_end = offset(&self.bytes);
         self.bytes.extend_from_slice(value);
@@ -64,8 +90,12 @@ impl PageContents {
 
     /// Bytes of memory, about.
     pub fn size(&self) -> usize {
-        let each = size_of::<u64>() + size_of::<SpherePoint>() + size_of::<(u32, u32)>();
-        self.bytes.capacity() + self.cells.capacity() * each + size_of::<Page>() + size_of::<Self>()
+        self.bytes.capacity()
+            + self.cells.capacity() * size_of::<u64>()
+            + self.points.capacity() * size_of::<SpherePoint>()
+            + self.ends.capacity() * size_of::<(u32, u32)>()
+            + size_of::<Page>()
+            + size_of::<Self>()
     }
 
     /// The entries in cells `first` to `last`.
@@ -80,7 +110,12 @@ impl PageContents {
         &self.points
     }
 
-    /// Key (without the tree's prefix) and value of an entry.
+    /// The `_id` of an entry of a page of identifiers.
+    pub fn identifier(&self, number: usize) -> &[u8] {
+        self.entry(number).0
+    }
+
+    /// Key (without the tree's prefix) and value of an entry with a point.
     pub fn entry(&self, number: usize) -> (&[u8], &[u8]) {
         let (key_end, end) = self.ends[number];
         let start = number
@@ -199,10 +234,10 @@ mod tests {
     use crate::storage::Store;
 
     fn contents(entries: u64, bytes: usize) -> Arc<PageContents> {
-        let mut contents = PageContents::new(0);
+        let mut contents = PageContents::new(PageKind::Points, 0);
         let point = SpherePoint::from_degrees(1.0, 2.0).expect("on the sphere");
         for number in 0..entries {
-            contents.push(number * 10, point, &number.to_be_bytes(), &vec![7; bytes]);
+            contents.push_point(number * 10, point, &number.to_be_bytes(), &vec![7; bytes]);
         }
         Arc::new(contents)
     }

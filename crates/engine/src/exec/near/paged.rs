@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::exec::{KeptPages, Pacer, corrupt_entry};
 use crate::geo::SpherePoint;
 use crate::index::entry::Located;
-use crate::index::pages::PageContents;
+use crate::index::pages::{PageContents, PageKind};
 use crate::index::summary::{PagedRange, ReadRange};
 use crate::storage::{Family, Order, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
@@ -174,7 +174,7 @@ impl Paged {
         let mut scan = self
             .snapshot
             .scan(Family::Indexes, &start, &end, Order::Forward);
-        let mut contents = PageContents::new(self.kept.mark.changes());
+        let mut contents = PageContents::new(PageKind::Points, self.kept.mark.changes());
         let mut entries = 0;
         while scan.advance()? {
             // Counted when they are taken from the page.
@@ -188,7 +188,7 @@ impl Paged {
                 && let Some(point) = SpherePoint::from_degrees(lon, lat)
             {
                 let cell = decode_cell(key, Direction::Ascending).ok_or_else(corrupt_entry)?;
-                contents.push(cell, point, key, value);
+                contents.push_point(cell, point, key, value);
                 if contents.size() > KEPT_BYTES_MAX {
                     return Ok(None);
                 }

@@ -1,23 +1,25 @@
 //! What was drawn, read in the order of its keys and handed out in the order of the draw.
 
+use super::ranks::Target;
+use crate::exec::stacks::{Stacked, StackedPart, Stacking};
+use crate::index::pages::PageContents;
+
 /// Entries that were drawn: their identifiers and, if they are kept, documents.
 #[derive(Default)]
 pub(super) struct Drawn {
-    parts: Vec<DrawnPart>,
-    /// Where each is, in the order of the draw: which part, and there.
+    stacked: Stacked,
+    /// Where each is, in the order of the draw: in which part, and there.
     places: Vec<(usize, Place)>,
 }
 
 /// Some of the drawn entries in the order in which they were read.
-#[derive(Default)]
 pub(super) struct DrawnPart {
-    /// Identifiers and documents, one behind the other.
-    bytes: Vec<u8>,
+    stacked: StackedPart,
     /// Which of the draw each is, and where.
     entries: Vec<(usize, Place)>,
 }
 
-/// Where an entry is in its part; its document ends where the next begins.
+/// Where an entry is in its stack; its document begins where the identifier ends.
 #[derive(Clone, Copy, Default)]
 struct Place {
     id_at: usize,
@@ -26,35 +28,44 @@ struct Place {
 }
 
 impl DrawnPart {
-    /// Room for so many entries and so many bytes of each.
-    pub fn reserve(&mut self, entries: usize, bytes_each: usize) {
-        self.entries.reserve(entries);
-        self.bytes.reserve(entries * bytes_each);
+    /// Room for so many entries.
+    pub fn new(stacking: Stacking, entries: usize) -> Self {
+        Self {
+            stacked: StackedPart::new(stacking, entries),
+            entries: Vec::with_capacity(entries),
+        }
+    }
+
+    /// Adds the identifiers of entries of a range.
+    pub fn push_all(&mut self, targets: &[Target], page: &PageContents) {
+        for target in targets {
+            self.push(target.slot, page.identifier(target.offset as usize), &[]);
+        }
     }
 
     pub fn push(&mut self, slot: usize, id: &[u8], document: &[u8]) {
-        let id_at = self.bytes.len();
-        self.bytes.extend_from_slice(id);
-        let document_at = self.bytes.len();
-        self.bytes.extend_from_slice(document);
+        let id = self.stacked.push(slot, id);
+        let document = self.stacked.push(slot, document);
         let place = Place {
-            id_at,
-            document_at,
-            end: self.bytes.len(),
+            id_at: id.start,
+            document_at: id.end,
+            end: document.end,
         };
         self.entries.push((slot, place));
     }
 }
 
 impl Drawn {
-    pub fn new(parts: Vec<DrawnPart>, size: usize) -> Self {
+    pub fn new(stacking: Stacking, parts: Vec<DrawnPart>, size: usize) -> Self {
+        let mut stacked = Stacked::new(stacking);
         let mut places = vec![(0, Place::default()); size];
-        for (number, part) in parts.iter().enumerate() {
-            for (slot, place) in &part.entries {
-                places[*slot] = (number, *place);
+        for part in parts {
+            for (slot, place) in part.entries {
+                places[slot] = (stacked.parts(), place);
             }
+            stacked.add(part.stacked);
         }
-        Self { parts, places }
+        Self { stacked, places }
     }
 
     /// How many were drawn.
@@ -62,13 +73,19 @@ impl Drawn {
         self.places.len()
     }
 
+    /// The entry of this number is handed out next.
+    pub fn fetch(&mut self, number: usize) {
+        self.stacked.fetch(number);
+    }
+
     pub fn id(&self, number: usize) -> &[u8] {
         let (part, place) = self.places[number];
-        &self.parts[part].bytes[place.id_at..place.document_at]
+        self.stacked
+            .get(part, number, place.id_at..place.document_at)
     }
 
     pub fn document(&self, number: usize) -> &[u8] {
         let (part, place) = self.places[number];
-        &self.parts[part].bytes[place.document_at..place.end]
+        self.stacked.get(part, number, place.document_at..place.end)
     }
 }

@@ -3,29 +3,33 @@
 //! Everything that matches is numbered: first the entries that had to be looked at anyway (pieces of
 //! ranges at the ends, an area's border), then those in whole ranges of the summary, by their rank in
 //! the tree. A pseudo-random order of these numbers gives the sample; the summary says where the entry
-//! of a rank is, and a few steps from the first of its range lead to it. Conditions that entries do
-//! not prove are tested on the documents, and the draw goes on until enough passed: what passes is
-//! still uniform.
+//! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index that a sample
+//! walks from end to end are kept in memory, so that the next one needs no steps there. Conditions that
+//! entries do not prove are tested on the documents, and the draw goes on until enough passed: what
+//! passes is still uniform.
 
 mod drawn;
 mod permutation;
 mod population;
 mod ranks;
 
+use super::stacks::Stacking;
 use super::{
     Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, corrupt_document,
     parallel,
 };
-use crate::catalog::Collection;
+use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
-use crate::index::summary::Summary;
-use crate::plan::Plan;
+use crate::index::pages::{PageCache, PageContents};
+use crate::index::summary::{ReadRange, Summary};
+use crate::plan::{Access, Plan};
 use crate::storage::{Family, Snapshot, Store};
 use bson::raw::RawDocument;
 use drawn::{Drawn, DrawnPart};
 use permutation::Permutation;
 use population::Population;
-use ranks::{RankWalk, Target, locate};
+use ranks::{RankWalk, TargetRange, Targets};
+use std::sync::Arc;
 
 /// Entries looked for at once; half of them on another core.
 const BATCH: u64 = 65_536;
@@ -34,6 +38,12 @@ const PARALLEL_TARGETS: usize = 512;
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;
+/// A range with more entries is not kept: it waits to be cut.
+const PAGE_ENTRIES_MAX: u32 = 1_024;
+/// Nor is one with more bytes of identifiers.
+const PAGE_BYTES_MAX: usize = 64 * 1024;
+/// So many ranges are kept at once: meanwhile nobody commits.
+const PAGES_KEPT_TOGETHER: usize = 512;
 
 /// What a `$sample` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +72,7 @@ pub fn sample(
     wanted: SampleSize,
     collection: &Collection,
     store: &Store,
+    pages: &Arc<PageCache>,
     context: &Context,
 ) -> Result<Option<Sample>> {
     let moment = collection.state.counted().moment(store);
@@ -92,15 +103,19 @@ pub fn sample(
         context: context.clone(),
         population,
     };
+    let snapshot = moment.snapshot.clone();
     if !tests_documents && wanted.size <= BATCH {
-        entries.draw(summary, wanted.size)?;
+        let located = entries.locate(summary, wanted.size);
+        let keeper = Keeper::new(plan, &entries.population, &moment, collection, pages);
+        // Writers go on while the entries are read on the snapshot.
+        drop(moment);
+        entries.read(&located, keeper.as_ref())?;
         entries.batch = 0;
     } else {
         // What else may be drawn later has to be drawn from the same point in time.
         entries.summary = Some(Box::new(summary.clone()));
+        drop(moment);
     }
-    let snapshot = moment.snapshot.clone();
-    drop(moment);
     if keeps_documents {
         return Ok(Some(Sample {
             rows: Box::new(LimitRows::new(Box::new(entries), 0, Some(wanted.size))),
@@ -123,6 +138,48 @@ pub fn sample(
         rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
         population: count,
     }))
+}
+
+/// Keeps the identifiers of the ranges of an index that a sample reads from end to end.
+struct Keeper {
+    cache: Arc<PageCache>,
+    state: Arc<CollectionState>,
+    tree: Tree,
+    /// The state of the tree's summary that agrees with the snapshot.
+    mark: Mark,
+}
+
+impl Keeper {
+    fn new(
+        plan: &Plan,
+        population: &Population,
+        moment: &Moment<'_>,
+        collection: &Collection,
+        cache: &Arc<PageCache>,
+    ) -> Option<Self> {
+        // Pages of a geo index are for searches.
+        if population.index.is_none() || matches!(plan.access, Access::Geo(_)) {
+            return None;
+        }
+        Some(Self {
+            cache: cache.clone(),
+            state: collection.state.clone(),
+            tree: population.tree,
+            mark: moment.mark(population.tree)?,
+        })
+    }
+
+    fn keep(&self, read: Vec<ReadRange>) {
+        self.state.counted().keep(self.tree, self.mark, read);
+    }
+}
+
+/// The places of a batch of the order.
+struct Located {
+    size: usize,
+    /// Of entries that were looked at: their numbers and which of the batch they are.
+    listed: Vec<(usize, usize)>,
+    targets: Targets,
 }
 
 /// Entries in the order of the draw.
@@ -152,8 +209,12 @@ impl SampledEntries {
             self.next = 0;
             self.draw_more()?;
         }
-        self.next += 1;
-        Ok(self.next <= self.found.len())
+        let is_found = self.next < self.found.len();
+        if is_found {
+            self.found.fetch(self.next);
+            self.next += 1;
+        }
+        Ok(is_found)
     }
 
     fn draw_more(&mut self) -> Result<()> {
@@ -162,34 +223,54 @@ impl SampledEntries {
         };
         let batch = self.batch;
         self.batch = (batch * 2).min(BATCH);
-        let drawn = self.draw(&summary, batch);
+        let located = self.locate(&summary, batch);
         self.summary = Some(summary);
-        drawn
+        self.read(&located, None)
     }
 
-    /// Finds the next `size` entries of the order.
-    fn draw(&mut self, summary: &Summary, size: u64) -> Result<()> {
+    /// Where the next `size` entries of the order are.
+    fn locate(&mut self, summary: &Summary, size: u64) -> Located {
         let end = (self.drawn + size).min(self.population.count());
-        let numbers: Vec<u64> = (self.drawn..end)
-            .map(|place| self.order.at(place))
-            .collect();
-        self.drawn = end;
-        let mut ranks = Vec::with_capacity(numbers.len());
-        let size = numbers.len();
-        self.next = 0;
-        let mut listed = DrawnPart::default();
-        for (slot, number) in numbers.into_iter().enumerate() {
+        let numbers = (self.drawn..end).map(|place| self.order.at(place));
+        let size = (end - self.drawn) as usize;
+        let (mut ranks, mut listed) = (Vec::with_capacity(size), Vec::new());
+        for (slot, number) in numbers.enumerate() {
             match self.population.rank(number) {
                 Some(rank) => ranks.push((rank, slot)),
-                None => self.read_listed(number as usize, slot, &mut listed)?,
+                None => listed.push((number as usize, slot)),
             }
         }
         ranks.sort_unstable();
-        let (keys, targets) = locate(summary, self.population.tree, &ranks);
-        let mut parts = self.read(&keys, &targets)?;
+        self.drawn = end;
+        Located {
+            size,
+            listed,
+            targets: Targets::locate(summary, self.population.tree, &ranks),
+        }
+    }
+
+    /// Reads these entries: they are handed out next.
+    fn read(&mut self, located: &Located, keeper: Option<&Keeper>) -> Result<()> {
+        let stacking = self.stacking(located.size);
+        let mut listed = DrawnPart::new(stacking, located.listed.len());
+        for (number, slot) in &located.listed {
+            self.read_listed(*number, *slot, &mut listed)?;
+        }
+        let mut parts = self.read_targets(&located.targets, stacking, keeper)?;
         parts.push(listed);
-        self.found = Drawn::new(parts, size);
+        self.found = Drawn::new(stacking, parts, located.size);
+        self.next = 0;
         Ok(())
+    }
+
+    /// How so many entries are put into stacks.
+    fn stacking(&self, entries: usize) -> Stacking {
+        let document = if self.keeps_documents {
+            self.mean_bytes
+        } else {
+            0
+        };
+        Stacking::of(entries, ID_BYTES + document)
     }
 
     /// Adds one of the entries that were looked at.
@@ -206,36 +287,85 @@ impl SampledEntries {
     }
 
     /// The entries of targets, many of them in parts.
-    fn read(&self, keys: &[u8], targets: &[Target]) -> Result<Vec<DrawnPart>> {
+    fn read_targets(
+        &self,
+        targets: &Targets,
+        stacking: Stacking,
+        keeper: Option<&Keeper>,
+    ) -> Result<Vec<DrawnPart>> {
+        // What lies apart is not walked from end to end.
+        let keeper = keeper.filter(|_| targets.are_neighbours);
         if targets.len() < PARALLEL_TARGETS {
-            return Ok(vec![self.read_part(keys, targets)?]);
+            let all = &targets.ranges;
+            return Ok(vec![self.read_part(targets, all, stacking, keeper)?]);
         }
-        let parts = parallel::in_parts(targets, |targets| self.read_part(keys, targets))?;
+        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, keeper);
+        let parts = parallel::in_parts(&targets.ranges, read)?;
         Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
 
-    fn read_part(&self, keys: &[u8], targets: &[Target]) -> Result<DrawnPart> {
-        let mut walk = RankWalk::new(&self.population, &self.snapshot, &self.context);
-        let mut part = DrawnPart::default();
-        // Growing would copy everything several times.
-        let each = match self.keeps_documents {
-            true => self.mean_bytes + self.mean_bytes / 16 + ID_BYTES,
-            false => 0,
-        };
-        part.reserve(targets.len(), each);
-        for target in targets {
-            walk.go_to(target, &keys[target.start.clone()])?;
-            let (key, value) = walk.entry();
-            let id = self.population.id_of(key)?;
-            if self.keeps_documents {
-                RawDocument::from_bytes(value).map_err(corrupt_document)?;
-                part.push(target.slot, id, value);
-            } else {
-                part.push(target.slot, id, &[]);
+    fn read_part(
+        &self,
+        targets: &Targets,
+        ranges: &[TargetRange],
+        stacking: Stacking,
+        keeper: Option<&Keeper>,
+    ) -> Result<DrawnPart> {
+        let mut walk = RankWalk::new(&self.population, targets, &self.snapshot, &self.context);
+        let entries = ranges.iter().map(|range| targets.within(range).len());
+        let mut part = DrawnPart::new(stacking, entries.sum());
+        let mut kept = Vec::new();
+        for range in ranges {
+            let wanted = targets.within(range);
+            if let Some(page) = &range.page {
+                walk.note_found(wanted.len())?;
+                part.push_all(wanted, page);
+                continue;
             }
+            if let Some(keeper) = keeper.filter(|_| range.entries <= PAGE_ENTRIES_MAX) {
+                let page = Arc::new(walk.read_range(range, keeper.mark.changes())?);
+                part.push_all(wanted, &page);
+                kept.extend(kept_range(targets, range, page, keeper));
+                if kept.len() == PAGES_KEPT_TOGETHER {
+                    keeper.keep(std::mem::take(&mut kept));
+                }
+                continue;
+            }
+            for target in wanted {
+                walk.go_to(range, target.offset)?;
+                let (id, value) = walk.entry()?;
+                if self.keeps_documents {
+                    RawDocument::from_bytes(value).map_err(corrupt_document)?;
+                    part.push(target.slot, id, value);
+                } else {
+                    part.push(target.slot, id, &[]);
+                }
+            }
+        }
+        if let Some(keeper) = keeper.filter(|_| !kept.is_empty()) {
+            keeper.keep(kept);
         }
         Ok(part)
     }
+}
+
+/// A range that was read, with its page; `None` when it is too large or there is no room.
+fn kept_range(
+    targets: &Targets,
+    range: &TargetRange,
+    contents: Arc<PageContents>,
+    keeper: &Keeper,
+) -> Option<ReadRange> {
+    if contents.size() > PAGE_BYTES_MAX {
+        return None;
+    }
+    let (start, end) = targets.bounds(range);
+    Some(ReadRange {
+        start: start.to_vec(),
+        end: end.map(<[u8]>::to_vec),
+        entries: range.entries as usize,
+        page: keeper.cache.keep(contents)?,
+    })
 }
 
 impl Rows for SampledEntries {

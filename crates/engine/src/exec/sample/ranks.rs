@@ -1,53 +1,155 @@
-//! From ranks to entries: where the summary says that they are, and a walk to them.
+//! From ranks to entries: the ranges of the summary they lie in, and a walk to those that are not kept.
 
 use super::Population;
 use crate::catalog::Tree;
 use crate::error::Result;
 use crate::exec::{Context, Pacer, corrupt_entry};
-use crate::index::summary::Summary;
+use crate::index::pages::{PageContents, PageKind};
+use crate::index::summary::{Selected, Summary};
 use crate::storage::{Order, Scan, Snapshot};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The next entry is stepped to when it is at most this far; further, it is searched.
 const STEPS_BEFORE_SEEK: u64 = 40;
 
-/// Where a drawn entry is.
+/// A drawn entry.
 pub(super) struct Target {
     /// Which of the batch.
     pub slot: usize,
-    pub rank: u64,
-    /// First key of its range, in a common buffer, and the entries before it there.
-    pub start: std::ops::Range<usize>,
-    offset: u32,
+    /// Entries before it in its range.
+    pub offset: u32,
+}
+
+/// A range of the summary in which drawn entries lie.
+pub(super) struct TargetRange {
+    /// The identifiers of all its entries, if they are kept.
+    pub page: Option<Arc<PageContents>>,
+    pub entries: u32,
+    /// Rank of its first entry.
+    rank: u64,
+    /// Its first key, with the tree's prefix, and the first key behind it, without, in a common buffer.
+    start: Range<usize>,
+    end: Option<Range<usize>>,
+    /// Which of the targets.
+    targets: Range<usize>,
+}
+
+/// Drawn entries by rank.
+pub(super) struct Targets {
+    keys: Vec<u8>,
+    targets: Vec<Target>,
+    pub ranges: Vec<TargetRange>,
+    /// Whether they are so near to one another that a walk meets all entries between them.
+    pub are_neighbours: bool,
+}
+
+impl Targets {
+    /// Where the entries of ascending ranks are, each with its slot.
+    pub fn locate(summary: &Summary, tree: Tree, ranks: &[(u64, usize)]) -> Self {
+        let (first, last) = (ranks.first(), ranks.last());
+        let span = last.zip(first).map_or(0, |(last, first)| last.0 - first.0);
+        let mut located = Self {
+            keys: Vec::new(),
+            targets: Vec::with_capacity(ranks.len()),
+            ranges: Vec::new(),
+            are_neighbours: span <= STEPS_BEFORE_SEEK * ranks.len() as u64,
+        };
+        let wanted: Vec<u64> = ranks.iter().map(|rank| rank.0).collect();
+        summary.select(&wanted, &mut |selected| {
+            let (rank, slot) = ranks[located.targets.len()];
+            let first_rank = rank - u64::from(selected.offset);
+            if located
+                .ranges
+                .last()
+                .is_none_or(|last| last.rank != first_rank)
+            {
+                located.add_range(&selected, tree, first_rank);
+            }
+            located.targets.push(Target {
+                slot,
+                offset: selected.offset,
+            });
+            if let Some(range) = located.ranges.last_mut() {
+                range.targets.end += 1;
+            }
+        });
+        located
+    }
+
+    fn add_range(&mut self, selected: &Selected<'_>, tree: Tree, rank: u64) {
+        let mut add = |parts: &[&[u8]]| {
+            let start = self.keys.len();
+            parts
+                .iter()
+                .for_each(|part| self.keys.extend_from_slice(part));
+            start..self.keys.len()
+        };
+        self.ranges.push(TargetRange {
+            page: selected.identifiers(),
+            entries: selected.entries(),
+            rank,
+            start: add(&[&tree.prefix()[..], selected.start()]),
+            end: selected.end().map(|end| add(&[end])),
+            targets: self.targets.len()..self.targets.len(),
+        });
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// Those in a range.
+    pub fn within(&self, range: &TargetRange) -> &[Target] {
+        &self.targets[range.targets.clone()]
+    }
+
+    /// The first key of a range, without the tree's prefix, and the first key behind it.
+    pub fn bounds(&self, range: &TargetRange) -> (&[u8], Option<&[u8]>) {
+        let end = range.end.clone().map(|end| &self.keys[end]);
+        (&self.keys[range.start.clone()][4..], end)
+    }
 }
 
 /// A scan that knows the rank of its entry.
-pub(super) struct RankWalk {
+pub(super) struct RankWalk<'p> {
+    population: &'p Population,
+    targets: &'p Targets,
     scan: Scan,
     rank: Option<u64>,
     pacer: Pacer,
 }
 
-impl RankWalk {
-    pub fn new(population: &Population, snapshot: &Snapshot, context: &Context) -> Self {
+impl<'p> RankWalk<'p> {
+    pub fn new(
+        population: &'p Population,
+        targets: &'p Targets,
+        snapshot: &Snapshot,
+        context: &Context,
+    ) -> Self {
         let (start, end) = population.tree.range();
         Self {
+            population,
+            targets,
             scan: snapshot.scan(population.family, &start, &end, Order::Forward),
             rank: None,
             pacer: Pacer::new(context.clone()),
         }
     }
 
-    /// Moves to a target behind the current entry.
-    pub fn go_to(&mut self, target: &Target, range_start: &[u8]) -> Result<()> {
+    /// Moves to an entry of a range, which is behind the current one.
+    pub fn go_to(&mut self, range: &TargetRange, offset: u32) -> Result<()> {
+        let wanted = range.rank + u64::from(offset);
         let near = self
             .rank
-            .map(|rank| target.rank - rank)
+            .map(|rank| wanted - rank)
             .filter(|steps| *steps <= STEPS_BEFORE_SEEK);
         let steps = match near {
             Some(steps) => steps,
             None => {
-                self.scan.seek(range_start);
-                u64::from(target.offset) + 1
+                self.scan.seek(&self.targets.keys[range.start.clone()]);
+                u64::from(offset) + 1
             }
         };
         for _ in 0..steps {
@@ -56,40 +158,28 @@ impl RankWalk {
                 return Err(corrupt_entry());
             }
         }
-        self.rank = Some(target.rank);
+        self.rank = Some(wanted);
         Ok(())
     }
 
-    /// Key and value of the entry moved to.
-    pub fn entry(&self) -> (&[u8], &[u8]) {
-        self.scan.entry()
+    /// Identifier and value of the entry moved to.
+    pub fn entry(&self) -> Result<(&[u8], &[u8])> {
+        let (key, value) = self.scan.entry();
+        Ok((self.population.id_of(key)?, value))
     }
-}
 
-/// Where the entries of ascending ranks are; the keys of their ranges lie in one buffer.
-pub(super) fn locate(
-    summary: &Summary,
-    tree: Tree,
-    ranks: &[(u64, usize)],
-) -> (Vec<u8>, Vec<Target>) {
-    let mut keys: Vec<u8> = Vec::new();
-    let mut last = 0..0;
-    let mut targets = Vec::with_capacity(ranks.len());
-    let wanted: Vec<u64> = ranks.iter().map(|rank| rank.0).collect();
-    summary.select(&wanted, &mut |selected| {
-        let is_same = last.len() >= 4 && keys[last.start + 4..last.end] == *selected.start;
-        if !is_same {
-            last = keys.len()..keys.len() + 4 + selected.start.len();
-            keys.extend_from_slice(&tree.prefix());
-            keys.extend_from_slice(selected.start);
+    /// The identifiers of all entries of a range, at a state of its summary.
+    pub fn read_range(&mut self, range: &TargetRange, changes: u64) -> Result<PageContents> {
+        let mut contents = PageContents::new(PageKind::Identifiers, changes);
+        for offset in 0..range.entries {
+            self.go_to(range, offset)?;
+            contents.push_identifier(self.entry()?.0);
         }
-        let (rank, slot) = ranks[targets.len()];
-        targets.push(Target {
-            slot,
-            rank,
-            start: last.clone(),
-            offset: selected.offset,
-        });
-    });
-    (keys, targets)
+        Ok(contents)
+    }
+
+    /// Counts entries that were found without it.
+    pub fn note_found(&mut self, entries: usize) -> Result<()> {
+        self.pacer.step_keys(entries)
+    }
 }

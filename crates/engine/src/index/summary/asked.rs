@@ -1,7 +1,9 @@
 //! What a summary is asked: how many entries lie in a range, and where the one of a rank is.
 
 use super::{Place, Points, Summary, head};
+use crate::index::pages::PageContents;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where the last range was, see [`Summary::count_from`].
 #[derive(Debug, Clone, Copy)]
@@ -75,16 +77,34 @@ impl Piece<'_> {
 }
 
 /// Where the entry of some rank is: that many entries behind the first of a range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Selected<'a> {
-    /// The range's first key.
-    pub start: &'a [u8],
-    /// The first key behind the range; `None` at the end of the tree.
-    pub end: Option<&'a [u8]>,
+    summary: &'a Summary,
+    place: Place,
     /// Entries of the range before it.
     pub offset: u32,
+}
+
+impl<'a> Selected<'a> {
+    /// The range's first key.
+    pub fn start(&self) -> &'a [u8] {
+        self.summary.start(self.place)
+    }
+
+    /// The first key behind the range; `None` at the end of the tree.
+    pub fn end(&self) -> Option<&'a [u8]> {
+        self.summary.end(self.place)
+    }
+
     /// Entries of the range.
-    pub entries: u32,
+    pub fn entries(&self) -> u32 {
+        self.summary.count_at(self.place)
+    }
+
+    /// The identifiers of the range's entries, if they are kept.
+    pub fn identifiers(&self) -> Option<Arc<PageContents>> {
+        self.summary.identifiers(self.place)
+    }
 }
 
 impl Summary {
@@ -223,10 +243,9 @@ impl Summary {
             }
             let offset = u32::try_from(rank - before);
             found(Selected {
-                start: self.start(place),
-                end: self.end(place),
+                summary: self,
+                place,
                 offset: offset.expect("a range holds fewer than 2^32 entries"),
-                entries: self.count_at(place),
             });
         }
     }

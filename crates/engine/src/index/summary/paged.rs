@@ -1,11 +1,11 @@
-//! The pages of ranges of a 2dsphere index, for searches on a snapshot.
+//! The pages of ranges, for searches and samples on a snapshot.
 //!
 //! A page holds what its range held at some state of the summary, and is dropped when the range changes.
 //! So it is as a snapshot sees the range when that was taken no earlier than the page, or when nothing
 //! around the range has changed since the snapshot.
 
 use super::{Place, Summary};
-use crate::index::pages::{Page, PageContents};
+use crate::index::pages::{Page, PageContents, PageKind};
 use std::sync::Arc;
 
 /// A range that a part of a tree runs through.
@@ -76,7 +76,7 @@ impl Summary {
                     start: self.start(place),
                     end: self.end(place),
                     entries: self.count_at(place),
-                    contents: self.contents(place, changes),
+                    contents: self.contents(place, PageKind::Points, changes),
                 });
             }
             place = self.next(place);
@@ -96,10 +96,18 @@ impl Summary {
         }
     }
 
+    /// The identifiers of a range's entries as they are now, if they are kept.
+    pub(super) fn identifiers(&self, place: Place) -> Option<Arc<PageContents>> {
+        self.contents(place, PageKind::Identifiers, self.changes)
+    }
+
     /// The entries of a range at an earlier state, if they are kept and have not changed in between.
-    fn contents(&self, place: Place, changes: u64) -> Option<Arc<PageContents>> {
+    fn contents(&self, place: Place, kind: PageKind, changes: u64) -> Option<Arc<PageContents>> {
         let block = &self.blocks[place.block];
         let contents = block.page(place.range)?.contents()?;
+        if contents.kind() != kind {
+            return None;
+        }
         let is_as_then = contents.changes() <= changes || block.changed_at <= changes;
         is_as_then.then_some(contents)
     }

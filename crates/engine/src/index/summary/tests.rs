@@ -131,7 +131,7 @@ impl Model {
         self.summary.select(&ranks, &mut |selected| {
             let key = self
                 .keys
-                .range(selected.start.to_vec()..)
+                .range(selected.start().to_vec()..)
                 .nth(selected.offset as usize);
             found.push(key.expect("the range holds the entry").clone());
         });
