@@ -14,9 +14,8 @@ use super::{IndexField, IndexSpec, Multikey};
 use crate::Result;
 use crate::aggregate::FieldSet;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
-use bson::{Bson, rawdoc};
-use meridian_value::key::{Direction, TypeBitsReader, decode};
-use meridian_value::with_raw;
+use bson::rawdoc;
+use meridian_value::key::{Decoded, Direction, TypeBitsReader, decode};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -73,8 +72,8 @@ struct Held<'s> {
 
 /// What was read of one entry.
 struct Parts<'e> {
-    key: SmallVec<[Option<Bson>; 4]>,
-    id: Option<Bson>,
+    key: SmallVec<[Option<Decoded<'e>>; 4]>,
+    id: Option<Decoded<'e>>,
     points: SmallVec<[Located; 1]>,
     carried: Option<&'e RawDocument>,
 }
@@ -132,7 +131,7 @@ impl Coverage {
     /// `InternalError` when the entry is corrupt.
     pub fn row<'a>(
         &self,
-        key: &[u8],
+        key: &'a [u8],
         value: &'a [u8],
         buffer: &'a mut RawDocumentBuf,
     ) -> Result<Option<&'a RawDocument>> {
@@ -140,7 +139,7 @@ impl Coverage {
             Rows::Carried => self.carried(value).map(Some),
             Rows::Rebuilt(recipe) => {
                 let parts = recipe.read(&self.layout, key, value)?;
-                *buffer = RawDocumentBuf::new();
+                clear(buffer);
                 Ok(append_all(&recipe.fields, &parts, parts.carried, buffer).then_some(&**buffer))
             }
         }
@@ -228,7 +227,7 @@ impl Recipe {
         Some(recipe)
     }
 
-    fn read<'e>(&self, layout: &EntryLayout, key: &[u8], value: &'e [u8]) -> Result<Parts<'e>> {
+    fn read<'e>(&self, layout: &EntryLayout, key: &'e [u8], value: &'e [u8]) -> Result<Parts<'e>> {
         let mut value = layout.split(value)?;
         let mut fields = SmallVec::new();
         let mut at = 0;
@@ -256,7 +255,16 @@ impl Recipe {
     }
 }
 
-fn decode_id(bytes: &[u8], types: &mut TypeBitsReader<'_>) -> Result<Bson> {
+/// Makes it the empty document; its memory stays, for the next row.
+fn clear(document: &mut RawDocumentBuf) {
+    let empty = RawDocumentBuf::new();
+    let mut bytes = std::mem::replace(document, empty).into_bytes();
+    bytes.clear();
+    bytes.extend_from_slice(document.as_bytes());
+    *document = RawDocumentBuf::from_bytes(bytes).expect("these are the bytes of one");
+}
+
+fn decode_id<'b>(bytes: &'b [u8], types: &mut TypeBitsReader<'_>) -> Result<Decoded<'b>> {
     let (id, _) = decode(bytes, Direction::Ascending, types).map_err(|_| corrupt())?;
     Ok(id)
 }
@@ -314,7 +322,7 @@ fn append(
     let carried_value = || carried.and_then(|document| document.get(name).ok().flatten());
     match &member.from {
         From::Key { position, nested } => match &parts.key[*position] {
-            Some(value) => with_raw(value, |raw| out.append(name, raw)),
+            Some(value) => value.with_raw(|raw| out.append(name, raw)),
             None => return !nested,
         },
         From::Point(ordinal) => match parts.points.get(*ordinal) {
@@ -329,7 +337,7 @@ fn append(
             _ => return false,
         },
         From::Id => match &parts.id {
-            Some(id) => with_raw(id, |raw| out.append(name, raw)),
+            Some(id) => id.with_raw(|raw| out.append(name, raw)),
             None => return false,
         },
         From::Carried => {

@@ -23,9 +23,9 @@
 
 use super::{IndexField, IndexSpec};
 use crate::{Code, Error, Result};
-use bson::Bson;
+use bson::RawBsonRef;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
-use meridian_value::key::{Direction, TypeBitsReader, decode, skip};
+use meridian_value::key::{Decoded, Direction, TypeBitsReader, decode, skip};
 use smallvec::SmallVec;
 
 const NOWHERE: u8 = 0;
@@ -180,15 +180,15 @@ impl EntryLayout {
     ///
     /// # Errors
     /// `InternalError` when the entry is corrupt.
-    pub fn decode_field(
+    pub fn decode_field<'b>(
         &self,
         position: usize,
-        bytes: &[u8],
+        bytes: &'b [u8],
         types: &mut TypeBitsReader<'_>,
-    ) -> Result<(Option<Bson>, usize)> {
+    ) -> Result<(Option<Decoded<'b>>, usize)> {
         let direction = self.kinds[position].direction();
         let (value, length) = decode(bytes, direction, types).map_err(|_| corrupt())?;
-        let missing = value == Bson::Null && !types.read_bit();
+        let missing = value.is_null() && !types.read_bit();
         Ok(((!missing).then_some(value), length))
     }
 
@@ -200,31 +200,22 @@ impl EntryLayout {
         skip(bytes, self.kinds[position].direction()).ok_or_else(corrupt)
     }
 
-    /// The fields of an entry: for `returnKey`, and for the `keyValue` of a duplicate. Missing ones are
-    /// null, as mongod shows them.
-    ///
-    /// # Errors
-    /// `InternalError` when the entry is corrupt.
-    pub fn decode_fields(&self, fields: &[u8], value: &[u8]) -> Result<SmallVec<[Bson; 2]>> {
-        let mut types = self.split(value)?.types;
-        let mut at = 0;
-        let mut values = SmallVec::new();
-        for position in 0..self.kinds.len() {
-            let (field, length) = self.decode_field(position, &fields[at..], &mut types)?;
-            values.push(field.unwrap_or(Bson::Null));
-            at += length;
-        }
-        Ok(values)
-    }
-
-    /// [`EntryLayout::decode_fields`] with the paths of the key pattern as names.
+    /// The fields of an entry with the paths of the key pattern as names: for `returnKey`, and for the
+    /// `keyValue` of a duplicate. Missing ones are null, as mongod shows them.
     ///
     /// # Errors
     /// `InternalError` when the entry is corrupt.
     pub fn key_document(&self, fields: &[u8], value: &[u8]) -> Result<RawDocumentBuf> {
+        let mut types = self.split(value)?.types;
+        let mut at = 0;
         let mut document = RawDocumentBuf::new();
-        for (name, field) in self.names.iter().zip(self.decode_fields(fields, value)?) {
-            meridian_value::with_raw(&field, |raw| document.append(name, raw));
+        for (position, name) in self.names.iter().enumerate() {
+            let (field, length) = self.decode_field(position, &fields[at..], &mut types)?;
+            match field {
+                Some(field) => field.with_raw(|raw| document.append(name, raw)),
+                None => document.append(name, RawBsonRef::Null),
+            }
+            at += length;
         }
         Ok(document)
     }

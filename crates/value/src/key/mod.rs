@@ -74,7 +74,7 @@ mod decode;
 mod number;
 mod type_bits;
 
-pub use decode::{decode, skip};
+pub use decode::{Decoded, decode, skip};
 pub use type_bits::{TypeBits, TypeBitsReader};
 
 use crate::order::value_bytes;
@@ -111,6 +111,8 @@ pub enum KeyError {
 type KeyResult<T> = Result<T, KeyError>;
 
 const END: u8 = 0x00;
+/// Begins what stands for a byte 00 or 01 in a text.
+const ESCAPE: u8 = 0x01;
 const MIN_KEY: u8 = 0x08;
 const UNDEFINED: u8 = 0x0C;
 const NULL: u8 = 0x10;
@@ -380,7 +382,7 @@ fn encode_name(name: &str, out: &mut Vec<u8>) {
 fn encode_text(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some(special) = memchr::memchr2(0, 1, text) {
         out.extend_from_slice(&text[..special]);
-        out.extend_from_slice(&[1, text[special] + 1]);
+        out.extend_from_slice(&[ESCAPE, text[special] + 1]);
         text = &text[special + 1..];
     }
     out.extend_from_slice(text);

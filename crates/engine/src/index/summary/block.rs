@@ -10,7 +10,7 @@ use std::sync::Arc;
 struct Kept {
     /// The points, where an area's border ran through.
     points: Option<Points>,
-    /// The entries, where a search for the nearest came by.
+    /// The entries, where searches for the nearest or samples came by.
     page: Option<Arc<Page>>,
 }
 

@@ -10,6 +10,9 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::field;
 use std::sync::Arc;
 
+/// Room for what is left when most of a document is dropped.
+const DROPPED_BYTES: usize = 256;
+
 /// What everything below one document shares.
 #[derive(Clone, Copy)]
 struct Source<'a> {
@@ -55,7 +58,7 @@ impl Tree {
     fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<Builder> {
         let mut out = Builder::new(match source.rest {
             Rest::Keep => document.as_bytes().len(),
-            Rest::Drop => 64,
+            Rest::Drop => document.as_bytes().len().min(DROPPED_BYTES),
         });
         let mut missing = self.fields.len();
         for entry in field::fields(document) {
