@@ -20,6 +20,8 @@ use std::sync::{Arc, Weak};
 /// One search in so many reads whole ranges and keeps them: what is asked for often is soon kept, and
 /// what is not costs little.
 const KEEPING: u32 = 4;
+/// A range with more entries is not worth a page: it waits to be cut.
+pub const PAGE_ENTRIES_MAX: u32 = 1_024;
 /// Pages that are looked at to make room for one.
 const LOOKED_AT_MAX: usize = 64;
 

@@ -138,7 +138,10 @@ impl Decoded<'_> {
 
     /// Whether it is null.
     pub fn is_null(&self) -> bool {
-        self.with_raw(|value| value == RawBsonRef::Null)
+        match self {
+            Self::Lent(value) => *value == RawBsonRef::Null,
+            Self::Owned(value) => **value == Bson::Null,
+        }
     }
 
     /// The value on its own.
@@ -166,24 +169,16 @@ pub fn decode<'b>(
 ) -> Result<(Decoded<'b>, usize), KeyError> {
     if direction == Direction::Ascending {
         let mut reader = Reader::<0>::new(bytes);
-        let value = decode_one(&mut reader, types)?;
+        let head = reader.byte()?;
+        let value = decode_rest(head, &mut reader, types, 0)?;
         return Ok((value, reader.position()));
     }
     let length = skip(bytes, direction).ok_or(KeyError::Corrupt)?;
     let ascending: Vec<u8> = bytes[..length].iter().map(|byte| !byte).collect();
-    let value = decode_one(&mut Reader::<0>::new(&ascending), types)?;
-    Ok((Decoded::Owned(Box::new(value.into_bson()?)), length))
-}
-
-fn decode_one<'b>(
-    reader: &mut Reader<'b, 0>,
-    types: &mut TypeBitsReader<'_>,
-) -> KeyResult<Decoded<'b>> {
+    let mut reader = Reader::<0>::new(&ascending);
     let head = reader.byte()?;
-    Ok(match lend(head, reader, types)? {
-        Some(value) => Decoded::Lent(value),
-        None => Decoded::Owned(Box::new(put_together(head, reader, types, 0)?)),
-    })
+    let value = decode_rest(head, &mut reader, types, 0)?;
+    Ok((Decoded::Owned(Box::new(value.into_bson()?)), length))
 }
 
 /// A value that need not be put together; of others nothing is read.
@@ -237,16 +232,16 @@ fn lend<'b>(
     }))
 }
 
-fn decode_rest(
+fn decode_rest<'b>(
     head: u8,
-    reader: &mut Reader<'_, 0>,
+    reader: &mut Reader<'b, 0>,
     types: &mut TypeBitsReader<'_>,
     depth: u32,
-) -> KeyResult<Bson> {
-    match lend(head, reader, types)? {
-        Some(value) => Decoded::Lent(value).into_bson(),
-        None => put_together(head, reader, types, depth),
-    }
+) -> KeyResult<Decoded<'b>> {
+    Ok(match lend(head, reader, types)? {
+        Some(value) => Decoded::Lent(value),
+        None => Decoded::Owned(Box::new(put_together(head, reader, types, depth)?)),
+    })
 }
 
 fn put_together(
@@ -297,7 +292,7 @@ fn put_together(
             loop {
                 match reader.byte()? {
                     END => break Bson::Array(values),
-                    head => values.push(decode_rest(head, reader, types, depth + 1)?),
+                    head => values.push(decode_rest(head, reader, types, depth + 1)?.into_bson()?),
                 }
             }
         }
@@ -319,7 +314,7 @@ fn decode_document(
         }
         let name = decode_name(reader)?.to_owned();
         let head = head_of_field(bracket, reader)?;
-        let value = decode_rest(head, reader, types, depth)?;
+        let value = decode_rest(head, reader, types, depth)?.into_bson()?;
         document.insert(name, value);
     }
 }

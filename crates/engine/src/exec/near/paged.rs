@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::exec::{KeptPages, Pacer, corrupt_entry};
 use crate::geo::SpherePoint;
 use crate::index::entry::Located;
-use crate::index::pages::{PageContents, PageKind};
+use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
 use crate::index::summary::{PagedRange, ReadRange};
 use crate::storage::{Family, Order, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
@@ -18,9 +18,7 @@ use std::sync::Arc;
 
 /// A range of cells with about as many entries or fewer is taken from its pages at once.
 const TAKEN_MAX: f64 = 128.0;
-/// A range with more entries is not kept: it waits to be cut.
-const KEPT_MAX: u32 = 1_024;
-/// Nor is one of more bytes.
+/// A range of more bytes is not kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 /// A search that has used so many pages goes on without: it holds on to them to its end.
 const USED_MAX: usize = 256;
@@ -89,7 +87,7 @@ impl Paged {
         let mut range = |range: PagedRange<'_>| {
             if range.contents.is_none() {
                 is_whole = false;
-                if keeps && range.entries <= KEPT_MAX {
+                if keeps && range.entries <= PAGE_ENTRIES_MAX {
                     missing.push(Missing {
                         start: range.start.to_vec(),
                         end: range.end.map(<[u8]>::to_vec),

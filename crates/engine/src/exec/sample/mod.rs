@@ -20,7 +20,7 @@ use super::{
 };
 use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
-use crate::index::pages::{PageCache, PageContents};
+use crate::index::pages::{PAGE_ENTRIES_MAX, PageCache, PageContents};
 use crate::index::summary::{ReadRange, Summary};
 use crate::plan::{Access, Plan};
 use crate::storage::{Family, Snapshot, Store};
@@ -38,9 +38,7 @@ const PARALLEL_TARGETS: usize = 512;
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;
-/// A range with more entries is not kept: it waits to be cut.
-const PAGE_ENTRIES_MAX: u32 = 1_024;
-/// Nor is one with more bytes of identifiers.
+/// A range with more bytes of identifiers is not kept.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// So many ranges are kept at once: meanwhile nobody commits.
 const PAGES_KEPT_TOGETHER: usize = 512;
