@@ -4,7 +4,7 @@ use crate::source::Source;
 use bson::{Bson, RawDocument, RawDocumentBuf, doc};
 use meridian_engine::aggregate::Pipeline;
 use meridian_engine::query::Filter;
-use meridian_value::key::{Direction, TypeBits, TypeBitsReader, decode, encode, skip};
+use meridian_value::key::{Direction, TypeBits, TypeBitsReader, decode, encode, skip, transcode};
 use meridian_value::{compare, compare_documents, with_raw};
 use meridian_wire::{Compressor, Frame, HEADER_BYTES, Header, OpCode, Request, check_document};
 use std::cmp::Ordering;
@@ -217,11 +217,14 @@ fn gives_back(value: &Bson, key: &[u8], types: &TypeBits, direction: Direction) 
         decode(key, direction, &mut reader).expect("what was encoded can be decoded");
     assert_eq!(length, key.len(), "{value:?}");
     let bytes = |value: Bson| raw(&doc! {"v": value}).into_bytes();
-    assert_eq!(
-        bytes(back.into_bson().expect("a value was encoded")),
-        bytes(value.clone()),
-        "{value:?}"
-    );
+    let expected = bytes(value.clone());
+    assert_eq!(bytes(back), expected, "{value:?}");
+    let (mut reader, mut written) = (TypeBitsReader::from_bytes(types.as_bytes()), Vec::new());
+    let (kind, _) = transcode(key, direction, &mut reader, &mut written)
+        .expect("what was encoded can be written out");
+    // Around the value: the length, its type and its name, and the document's end.
+    assert_eq!(kind as u8, expected[4], "{value:?}");
+    assert_eq!(written, expected[7..expected.len() - 1], "{value:?}");
 }
 
 /// Bytes from a damaged disk are refused, not trusted.
@@ -230,11 +233,9 @@ fn corrupt_key(input: &[u8]) {
         if let Some(length) = skip(input, direction) {
             assert!(length <= input.len());
         }
-        let _ = decode(
-            input,
-            direction,
-            &mut TypeBitsReader::from_bytes(input.get(1..).unwrap_or_default()),
-        );
+        let types = || TypeBitsReader::from_bytes(input.get(1..).unwrap_or_default());
+        let _ = decode(input, direction, &mut types());
+        let _ = transcode(input, direction, &mut types(), &mut Vec::new());
     }
 }
 

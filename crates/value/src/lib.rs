@@ -1,14 +1,16 @@
 //! BSON values as MongoDB orders, names and computes with them.
 //!
-//! Four things that everything above needs: the comparison [`order`], dotted [`path`]s
-//! into raw documents, [`number`] arithmetic with MongoDB's promotions, and the
-//! order-preserving [`key`] encoding of index entries. All of it works on raw BSON;
+//! What everything above needs: the comparison [`order`], [`field`]s and dotted [`path`]s
+//! of raw documents and a [`DocumentBuilder`] for new ones, [`number`] arithmetic with
+//! MongoDB's promotions, and the order-preserving [`key`] encoding of index entries. All of it works on raw BSON;
 //! nothing here knows of storage, queries or the wire.
 
+mod build;
 pub mod field;
 pub mod key;
 pub mod number;
 pub mod order;
 pub mod path;
 
+pub use build::DocumentBuilder;
 pub use order::{canonical_type, compare, compare_bson, compare_documents, with_raw};

@@ -11,7 +11,7 @@ use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
 use crate::plan::{Access, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
-use crate::query::Filter;
+use crate::query::{Filter, Projection};
 use crate::storage::{Order, Snapshot, Store};
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
@@ -27,12 +27,17 @@ pub fn rows(
     snapshot: &Snapshot,
     context: &Context,
 ) -> Result<Box<dyn Rows>> {
+    let query = &plan.query;
+    let shape = query
+        .projection
+        .as_ref()
+        .filter(|projection| entries_have_shape(plan, projection));
     let builder = Builder {
         collection,
         snapshot,
         context,
+        shape,
     };
-    let query = &plan.query;
     let window = query.limit.map(|limit| limit.saturating_add(query.skip));
     let wanted = window.filter(|_| plan.sort.is_none() && plan.residual.is_none());
     let mut rows = builder.access(&plan.access, wanted);
@@ -43,7 +48,7 @@ pub fn rows(
     if query.skip > 0 || query.limit.is_some() {
         rows = Box::new(LimitRows::new(rows, query.skip, query.limit));
     }
-    if let Some(projection) = &query.projection {
+    if let (Some(projection), None) = (&query.projection, shape) {
         rows = Box::new(ProjectRows::new(
             rows,
             projection.clone(),
@@ -51,6 +56,20 @@ pub fn rows(
         ));
     }
     Ok(rows)
+}
+
+/// Whether rows of entries need no projection: they hold just the fields that it keeps, and whatever
+/// stands behind them reads no others.
+fn entries_have_shape(plan: &Plan, projection: &Projection) -> bool {
+    let entries = match &plan.access {
+        Access::Index(access) => &access.entries,
+        Access::Geo(access) => &access.entries,
+        _ => return false,
+    };
+    match (&entries.rows, projection.kept_fields()) {
+        (Some(coverage), Some(kept)) => plan.residual.is_none() && coverage.holds_just(&kept),
+        _ => false,
+    }
 }
 
 /// The number of documents a plan finds, by its entries alone where they prove enough. Skip, limit and
@@ -74,6 +93,7 @@ pub fn count(
         collection,
         snapshot,
         context,
+        shape: None,
     };
     if plan.counts_by_entries() {
         match &plan.access {
@@ -144,6 +164,7 @@ pub fn entries_up_to(
         collection,
         snapshot,
         context: &context,
+        shape: None,
     };
     let mut found = 0;
     match access {
@@ -221,6 +242,8 @@ struct Builder<'a> {
     collection: &'a Collection,
     snapshot: &'a Snapshot,
     context: &'a Context,
+    /// The projection, where rows of entries are as it makes them.
+    shape: Option<&'a Arc<Projection>>,
 }
 
 impl Builder<'_> {
@@ -291,14 +314,15 @@ impl Builder<'_> {
         let Some(coverage) = &usage.rows else {
             return self.fetch(entries, recheck, wanted);
         };
-        Box::new(CoveredRows::new(
+        let rows = CoveredRows::new(
             entries,
             coverage.clone(),
             self.snapshot.clone(),
             self.collection.documents,
             recheck,
             self.context.clone(),
-        ))
+        );
+        Box::new(rows.shaped(self.shape.cloned()))
     }
 
     fn fetch(
@@ -341,7 +365,7 @@ impl Builder<'_> {
             if entries.is_certain() {
                 found += 1;
             } else {
-                uncertain.push(entries.entry()?.id().to_vec());
+                uncertain.push(entries.entry().id()?.to_vec());
             }
         }
         let rows = IdRows::new(

@@ -6,8 +6,8 @@
 use super::{Context, Entries, Entry, Row, Rows, corrupt_document};
 use crate::catalog::Tree;
 use crate::error::Result;
-use crate::index::Coverage;
-use crate::query::Filter;
+use crate::index::{Coverage, RowBuffer};
+use crate::query::{Filter, Projection};
 use crate::storage::{Family, Snapshot};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::sync::Arc;
@@ -20,9 +20,12 @@ pub struct CoveredRows {
     documents: Tree,
     /// Asked of documents whose entry does not prove it.
     recheck: Option<Arc<Filter>>,
+    /// What rows of entries are without it, and documents become by it.
+    shape: Option<Arc<Projection>>,
     context: Context,
-    id: Vec<u8>,
-    row: RawDocumentBuf,
+    /// Where the `_id` begins in the current entry's key.
+    id_at: usize,
+    buffer: RowBuffer,
 }
 
 impl CoveredRows {
@@ -41,35 +44,51 @@ impl CoveredRows {
             snapshot,
             documents,
             recheck,
+            shape: None,
             context,
-            id: Vec::new(),
-            row: RawDocumentBuf::new(),
+            id_at: 0,
+            buffer: RowBuffer::default(),
         }
+    }
+
+    /// The same rows, all of this shape, which the [`Coverage`] gives them.
+    #[must_use]
+    pub fn shaped(mut self, shape: Option<Arc<Projection>>) -> Self {
+        self.shape = shape;
+        self
     }
 
     /// Makes the current entry's row; false when it turns out not to match.
     fn take(&mut self) -> Result<bool> {
-        let entry = self.entries.entry()?;
-        self.id.clear();
-        self.id.extend_from_slice(entry.id());
+        let entry = self.entries.entry();
         let certain = self.entries.is_certain();
+        let Entry { key, value, .. } = entry;
         if self.coverage.is_whole() {
-            let document = self.coverage.carried(entry.value)?;
+            self.id_at = entry.id_at()?;
+            let document = self.coverage.carried(value)?;
             return Ok(certain || matches(self.recheck.as_deref(), document)?);
         }
-        let Entry { key, value, .. } = entry;
-        if certain && self.coverage.row(key, value, &mut self.row)?.is_some() {
+        if certain && self.coverage.row(key, value, &mut self.buffer)?.is_some() {
+            self.id_at = self.buffer.id_at();
             return Ok(true);
         }
-        let key = self.documents.key(&self.id);
+        self.id_at = entry.id_at()?;
+        let key = self.documents.key(&key[self.id_at..]);
         let stored = self.snapshot.get(Family::Documents, &key, <[u8]>::to_vec)?;
         self.context.counters.add_documents(1);
         // An entry without its document would be corruption; `check` finds it, a query skips it.
         let Some(bytes) = stored else {
             return Ok(false);
         };
-        self.row = RawDocumentBuf::from_bytes(bytes).map_err(corrupt_document)?;
-        Ok(certain || matches(self.recheck.as_deref(), &self.row)?)
+        let document = RawDocumentBuf::from_bytes(bytes).map_err(corrupt_document)?;
+        if !certain && !matches(self.recheck.as_deref(), &document)? {
+            return Ok(false);
+        }
+        self.buffer.replace(match &self.shape {
+            Some(shape) => shape.apply(&document, None)?,
+            None => document,
+        });
+        Ok(true)
     }
 }
 
@@ -88,17 +107,15 @@ impl Rows for CoveredRows {
     }
 
     fn row(&self) -> Row<'_> {
-        let carried = || {
-            let entry = self.entries.entry().ok()?;
-            self.coverage.carried(entry.value).ok()
-        };
+        let Entry { key, value, .. } = self.entries.entry();
         let document = if self.coverage.is_whole() {
-            carried().expect("advance has read this entry")
+            let carried = self.coverage.carried(value);
+            carried.expect("advance has read this entry")
         } else {
-            &self.row
+            self.buffer.row()
         };
         Row {
-            id: &self.id,
+            id: &key[self.id_at..],
             document,
         }
     }

@@ -2,8 +2,8 @@
 
 use super::{Entries, Entry};
 use crate::error::Result;
+use crate::index::RowBuffer;
 use crate::plan::EntryFilter;
-use bson::raw::RawDocumentBuf;
 
 /// Passes on the entries whose fields satisfy a filter, and those that cannot tell: these are not
 /// certain, their documents must be tested.
@@ -11,7 +11,7 @@ pub struct FilterEntries {
     input: Box<dyn Entries>,
     tested: EntryFilter,
     told: bool,
-    buffer: RawDocumentBuf,
+    buffer: RowBuffer,
 }
 
 impl FilterEntries {
@@ -21,7 +21,7 @@ impl FilterEntries {
             input,
             tested,
             told: true,
-            buffer: RawDocumentBuf::new(),
+            buffer: RowBuffer::default(),
         }
     }
 }
@@ -29,7 +29,7 @@ impl FilterEntries {
 impl Entries for FilterEntries {
     fn advance(&mut self) -> Result<bool> {
         while self.input.advance()? {
-            let Entry { key, value, .. } = self.input.entry()?;
+            let Entry { key, value, .. } = self.input.entry();
             let row = self.tested.coverage.row(key, value, &mut self.buffer)?;
             self.told = row.is_some();
             let passes = match row {
@@ -43,7 +43,7 @@ impl Entries for FilterEntries {
         Ok(false)
     }
 
-    fn entry(&self) -> Result<Entry<'_>> {
+    fn entry(&self) -> Entry<'_> {
         self.input.entry()
     }
 

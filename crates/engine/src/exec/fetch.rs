@@ -125,7 +125,7 @@ impl FetchRows {
             }
             let start = keys.len();
             keys.extend_from_slice(&self.tree.prefix());
-            keys.extend_from_slice(self.entries.entry()?.id());
+            keys.extend_from_slice(self.entries.entry().id()?);
             requests.push((start..keys.len(), self.entries.is_certain()));
         }
         if requests.is_empty() {

@@ -131,7 +131,7 @@ impl GeoEntries {
         if self.seen.is_none() {
             return Ok(true);
         }
-        let id = self.entry()?.id().to_vec();
+        let id = self.entry().id()?.to_vec();
         // A document with several shapes must not be settled by an uncertain entry alone and then
         // skipped for its certain one: the uncertain one is tested on the whole document.
         Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
@@ -148,19 +148,17 @@ impl Entries for GeoEntries {
         Ok(false)
     }
 
-    fn entry(&self) -> Result<Entry<'_>> {
+    fn entry(&self) -> Entry<'_> {
         let (key, value) = self
             .scan
             .as_ref()
             .expect("entry is read after advance returned true")
             .entry();
-        let key = &key[4..];
-        let id_at = self
-            .index
-            .layout
-            .fields_length(key)
-            .ok_or_else(corrupt_entry)?;
-        Ok(Entry { key, id_at, value })
+        Entry {
+            key: &key[4..],
+            value,
+            layout: Some(&self.index.layout),
+        }
     }
 
     fn is_certain(&self) -> bool {

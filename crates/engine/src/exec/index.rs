@@ -138,7 +138,7 @@ impl IndexEntries {
         if self.seen.is_none() {
             return Ok(true);
         }
-        let id = self.entry()?.id().to_vec();
+        let id = self.entry().id()?.to_vec();
         Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
     }
 
@@ -205,19 +205,18 @@ impl Entries for IndexEntries {
         Ok(false)
     }
 
-    fn entry(&self) -> Result<Entry<'_>> {
+    #[inline]
+    fn entry(&self) -> Entry<'_> {
         let scan = self
             .scan
             .as_ref()
             .expect("entry is read after advance returned true");
         let (key, value) = scan.entry();
-        let key = &key[4..];
-        let id_at = self
-            .index
-            .layout
-            .fields_length(key)
-            .ok_or_else(corrupt_entry)?;
-        Ok(Entry { key, id_at, value })
+        Entry {
+            key: &key[4..],
+            value,
+            layout: Some(&self.index.layout),
+        }
     }
 
     fn count(&mut self) -> Result<u64> {

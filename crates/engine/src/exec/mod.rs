@@ -50,6 +50,7 @@ pub use union::UnionRows;
 
 use crate::catalog::Mark;
 use crate::error::{Code, Error, Result};
+use crate::index::EntryLayout;
 use crate::index::pages::PageCache;
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -88,16 +89,30 @@ pub trait Rows: Send {
 pub struct Entry<'a> {
     /// Encoded fields and, behind them, the encoded `_id`.
     pub key: &'a [u8],
-    /// Where the `_id` begins in `key`.
-    pub id_at: usize,
     /// The entry's value.
     pub value: &'a [u8],
+    /// How to read both; `None` when the key is the `_id` alone.
+    pub layout: Option<&'a EntryLayout>,
 }
 
 impl<'a> Entry<'a> {
+    /// Where the encoded `_id` begins in the key.
+    ///
+    /// # Errors
+    /// `InternalError` when the key cannot be read.
+    pub fn id_at(&self) -> Result<usize> {
+        let fields = |layout: &EntryLayout| layout.fields_length(self.key);
+        self.layout
+            .map_or(Some(0), fields)
+            .ok_or_else(corrupt_entry)
+    }
+
     /// The encoded `_id`.
-    pub fn id(&self) -> &'a [u8] {
-        &self.key[self.id_at..]
+    ///
+    /// # Errors
+    /// As [`Self::id_at`].
+    pub fn id(&self) -> Result<&'a [u8]> {
+        Ok(&self.key[self.id_at()?..])
     }
 }
 
@@ -110,10 +125,7 @@ pub trait Entries: Send {
     fn advance(&mut self) -> Result<bool>;
 
     /// The current entry; only after [`Self::advance`] returned true.
-    ///
-    /// # Errors
-    /// `InternalError` when the entry cannot be read.
-    fn entry(&self) -> Result<Entry<'_>>;
+    fn entry(&self) -> Entry<'_>;
 
     /// Whether the current entry alone proves that its document matches the part of the filter that
     /// this source answers. Otherwise the document must be tested.

@@ -15,7 +15,7 @@ use crate::plan::{Access, grouped_position};
 use crate::storage::{Family, Order, Scan, Snapshot};
 use bson::Bson;
 use bson::raw::RawDocument;
-use meridian_value::key::{Decoded, Direction, skip};
+use meridian_value::key::{Direction, skip};
 use std::sync::Arc;
 
 /// A search costs as much as about this many steps.
@@ -98,10 +98,9 @@ impl FieldEntries {
         let (value, length) = index
             .layout
             .decode_field(self.position, &key[at..], &mut types)?;
-        let value = value.map(Decoded::into_bson).transpose();
         Ok(EntryField {
             bytes: at..at + length,
-            value: value.map_err(|_| corrupt_entry())?,
+            value,
         })
     }
 }

@@ -9,13 +9,15 @@
 //! entry may stand for a line or for a point with more to it. Their documents must be read.
 //! Deliberately absent: fields that are reached through arrays, which entries hold in pieces.
 
-use super::entry::{EntryLayout, Located, corrupt};
+use super::entry::{EntryLayout, FieldValue, Located, corrupt};
 use super::{IndexField, IndexSpec, Multikey};
 use crate::Result;
 use crate::aggregate::FieldSet;
-use bson::raw::{CString, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
-use meridian_value::key::{Decoded, Direction, TypeBitsReader, decode};
+use bson::spec::ElementType;
+use meridian_value::DocumentBuilder;
+use meridian_value::field::{self, Field};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -45,7 +47,7 @@ struct Recipe {
 /// A field of a rebuilt document.
 #[derive(Debug, Clone)]
 struct Member {
-    name: CString,
+    name: Box<str>,
     from: From,
 }
 
@@ -70,10 +72,43 @@ struct Held<'s> {
     from: From,
 }
 
+/// Memory for the rows of one walk, used again for each.
+#[derive(Default)]
+pub struct RowBuffer {
+    /// Values from the key, as BSON has them.
+    values: Vec<u8>,
+    /// A document's bytes, once there is a row.
+    row: Vec<u8>,
+    id_at: usize,
+}
+
+impl RowBuffer {
+    /// The row that was written last.
+    ///
+    /// # Panics
+    /// When none was.
+    pub fn row(&self) -> &RawDocument {
+        RawDocument::from_bytes(&self.row).expect("a row was written")
+    }
+
+    /// Where the `_id` begins in the key of its entry.
+    pub fn id_at(&self) -> usize {
+        self.id_at
+    }
+
+    /// Puts another document in the row's place.
+    pub fn replace(&mut self, row: RawDocumentBuf) {
+        self.row = row.into_bytes();
+    }
+}
+
 /// What was read of one entry.
 struct Parts<'e> {
-    key: SmallVec<[Option<Decoded<'e>>; 4]>,
-    id: Option<Decoded<'e>>,
+    /// The values' bytes.
+    values: &'e [u8],
+    key: SmallVec<[Option<FieldValue>; 4]>,
+    id_at: usize,
+    id: Option<FieldValue>,
     points: SmallVec<[Located; 1]>,
     carried: Option<&'e RawDocument>,
 }
@@ -124,6 +159,13 @@ impl Coverage {
         }
     }
 
+    /// Whether rebuilt rows hold just these fields of the document, and no parts of fields.
+    pub fn holds_just(&self, names: &[&str]) -> bool {
+        let paths = self.paths();
+        let is_among = |path: &String| !path.contains('.') && names.contains(&path.as_str());
+        !self.is_whole() && paths.len() == names.len() && paths.iter().all(is_among)
+    }
+
     /// The row of an entry, lent from it or written to `buffer`; `None` when the entry cannot tell.
     /// `key` is without its tree prefix.
     ///
@@ -133,16 +175,19 @@ impl Coverage {
         &self,
         key: &'a [u8],
         value: &'a [u8],
-        buffer: &'a mut RawDocumentBuf,
+        buffer: &'a mut RowBuffer,
     ) -> Result<Option<&'a RawDocument>> {
-        match &self.rows {
-            Rows::Carried => self.carried(value).map(Some),
-            Rows::Rebuilt(recipe) => {
-                let parts = recipe.read(&self.layout, key, value)?;
-                clear(buffer);
-                Ok(append_all(&recipe.fields, &parts, parts.carried, buffer).then_some(&**buffer))
-            }
-        }
+        let recipe = match &self.rows {
+            Rows::Carried => return self.carried(value).map(Some),
+            Rows::Rebuilt(recipe) => recipe,
+        };
+        buffer.values.clear();
+        let parts = recipe.read(&self.layout, key, value, &mut buffer.values)?;
+        buffer.id_at = parts.id_at;
+        let mut row = DocumentBuilder::reusing(std::mem::take(&mut buffer.row));
+        let told = append_all(&recipe.fields, &parts, parts.carried, &mut row);
+        buffer.row = row.finish().into_bytes();
+        Ok(told.then_some(buffer.row()))
     }
 
     /// The document that an entry of a clustering index carries.
@@ -227,7 +272,14 @@ impl Recipe {
         Some(recipe)
     }
 
-    fn read<'e>(&self, layout: &EntryLayout, key: &'e [u8], value: &'e [u8]) -> Result<Parts<'e>> {
+    /// Reads an entry; the values in its key are written to `values`.
+    fn read<'e>(
+        &self,
+        layout: &EntryLayout,
+        key: &[u8],
+        value: &'e [u8],
+        values: &'e mut Vec<u8>,
+    ) -> Result<Parts<'e>> {
         let mut value = layout.split(value)?;
         let mut fields = SmallVec::new();
         let mut at = 0;
@@ -239,46 +291,33 @@ impl Recipe {
                 fields.push(None);
                 continue;
             }
-            let (field, length) = layout.decode_field(position, &key[at..], &mut value.types)?;
+            let (field, length) =
+                layout.transcode_field(position, &key[at..], &mut value.types, values)?;
             fields.push(field);
             at += length;
         }
-        let id = self
-            .needs_id
-            .then(|| decode_id(&key[at..], &mut value.types));
+        let id = match self.needs_id {
+            true => Some(layout.transcode_id(&key[at..], &mut value.types, values)?),
+            false => None,
+        };
         Ok(Parts {
+            values,
             key: fields,
-            id: id.transpose()?,
+            id_at: at,
+            id,
             points: value.points,
             carried: value.carried,
         })
     }
 }
 
-/// Makes it the empty document; its memory stays, for the next row.
-fn clear(document: &mut RawDocumentBuf) {
-    let empty = RawDocumentBuf::new();
-    let mut bytes = std::mem::replace(document, empty).into_bytes();
-    bytes.clear();
-    bytes.extend_from_slice(document.as_bytes());
-    *document = RawDocumentBuf::from_bytes(bytes).expect("these are the bytes of one");
-}
-
-fn decode_id<'b>(bytes: &'b [u8], types: &mut TypeBitsReader<'_>) -> Result<Decoded<'b>> {
-    let (id, _) = decode(bytes, Direction::Ascending, types).map_err(|_| corrupt())?;
-    Ok(id)
-}
-
 /// Puts a field at its path; `None` for a path that is in the way of another.
 fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
     let (first, rest) = path.split_first()?;
-    let known = fields
-        .iter()
-        .position(|member| member.name.as_str() == *first);
+    let known = fields.iter().position(|member| *member.name == **first);
     if rest.is_empty() {
-        let name = CString::try_from(*first).ok()?;
         fields.push(Member {
-            name,
+            name: (*first).into(),
             from: from.clone(),
         });
         return known.is_none().then_some(());
@@ -286,9 +325,8 @@ fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
     let place = match known {
         Some(place) => place,
         None => {
-            let name = CString::try_from(*first).ok()?;
             fields.push(Member {
-                name,
+                name: (*first).into(),
                 from: From::Below(Vec::new()),
             });
             fields.len() - 1
@@ -305,7 +343,7 @@ fn append_all(
     members: &[Member],
     parts: &Parts<'_>,
     carried: Option<&RawDocument>,
-    out: &mut RawDocumentBuf,
+    out: &mut DocumentBuilder,
 ) -> bool {
     members
         .iter()
@@ -316,13 +354,14 @@ fn append(
     member: &Member,
     parts: &Parts<'_>,
     carried: Option<&RawDocument>,
-    out: &mut RawDocumentBuf,
+    out: &mut DocumentBuilder,
 ) -> bool {
-    let name = &*member.name;
-    let carried_value = || carried.and_then(|document| document.get(name).ok().flatten());
+    let name = member.name.as_bytes();
+    let mut append_value =
+        |value: FieldValue| out.field(value.kind, name, &parts.values[value.start..value.end]);
     match &member.from {
-        From::Key { position, nested } => match &parts.key[*position] {
-            Some(value) => value.with_raw(|raw| out.append(name, raw)),
+        From::Key { position, nested } => match parts.key[*position] {
+            Some(value) => append_value(value),
             None => return !nested,
         },
         From::Point(ordinal) => match parts.points.get(*ordinal) {
@@ -330,45 +369,49 @@ fn append(
                 lon,
                 lat,
                 plain: true,
-            }) => out.append(
-                name,
-                rawdoc! { "type": "Point", "coordinates": [*lon, *lat] },
-            ),
+            }) => {
+                let point = rawdoc! { "type": "Point", "coordinates": [*lon, *lat] };
+                out.field(ElementType::EmbeddedDocument, name, point.as_bytes());
+            }
             _ => return false,
         },
-        From::Id => match &parts.id {
-            Some(id) => id.with_raw(|raw| out.append(name, raw)),
+        From::Id => match parts.id {
+            Some(id) => append_value(id),
             None => return false,
         },
         From::Carried => {
-            if let Some(value) = carried_value() {
-                out.append(name, value);
+            if let Some(field) = find(carried, name) {
+                out.copy(&field);
             }
         }
-        From::Below(inner) => return append_below(name, inner, parts, carried_value(), out),
+        From::Below(inner) => return append_below(name, inner, parts, find(carried, name), out),
     }
     true
+}
+
+fn find<'e>(carried: Option<&'e RawDocument>, name: &[u8]) -> Option<Field<'e>> {
+    carried.and_then(|document| field::find(document, name))
 }
 
 /// A document within the row. Where nothing but carried fields lie below, what is carried is all there
 /// is to know; else the key's fields prove that the document has it.
 fn append_below(
-    name: &bson::raw::CStr,
+    name: &[u8],
     inner: &[Member],
     parts: &Parts<'_>,
-    carried: Option<bson::RawBsonRef<'_>>,
-    out: &mut RawDocumentBuf,
+    carried: Option<Field<'_>>,
+    out: &mut DocumentBuilder,
 ) -> bool {
     if only_carried(inner) {
-        if let Some(value) = carried {
-            out.append(name, value);
+        if let Some(field) = carried {
+            out.copy(&field);
         }
         return true;
     }
-    let mut below = RawDocumentBuf::new();
-    let carried = carried.and_then(|value| value.as_document());
+    let mut below = DocumentBuilder::default();
+    let carried = carried.and_then(|field| field.value()?.as_document());
     let told = append_all(inner, parts, carried, &mut below);
-    out.append(name, below);
+    out.document(name, below);
     told
 }
 

@@ -23,9 +23,11 @@
 
 use super::{IndexField, IndexSpec};
 use crate::{Code, Error, Result};
-use bson::RawBsonRef;
-use bson::raw::{CString, RawDocument, RawDocumentBuf};
-use meridian_value::key::{Decoded, Direction, TypeBitsReader, decode, skip};
+use bson::Bson;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::spec::ElementType;
+use meridian_value::DocumentBuilder;
+use meridian_value::key::{Direction, TypeBitsReader, decode, skip, transcode};
 use smallvec::SmallVec;
 
 const NOWHERE: u8 = 0;
@@ -88,7 +90,7 @@ impl Located {
 /// How to read the entries of one index.
 #[derive(Debug, Clone)]
 pub struct EntryLayout {
-    names: Vec<CString>,
+    names: Vec<Box<str>>,
     kinds: SmallVec<[IndexField; 4]>,
     sphere_fields: usize,
     carries: bool,
@@ -105,12 +107,26 @@ pub struct EntryValue<'v> {
     pub types: TypeBitsReader<'v>,
 }
 
+/// A value of an entry, written out as BSON has it.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldValue {
+    /// Its type.
+    pub kind: ElementType,
+    /// Where its bytes begin in what it was written to.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
 impl EntryLayout {
     /// The layout of an index's entries.
     pub fn new(spec: &IndexSpec) -> Self {
-        let name = |path: &str| CString::try_from(path).expect("a key pattern's names hold no NUL");
         EntryLayout {
-            names: spec.key.iter().map(|(path, _)| name(path)).collect(),
+            names: spec
+                .key
+                .iter()
+                .map(|(path, _)| path.as_str().into())
+                .collect(),
             kinds: spec.key.iter().map(|(_, kind)| *kind).collect(),
             sphere_fields: spec
                 .key
@@ -180,16 +196,48 @@ impl EntryLayout {
     ///
     /// # Errors
     /// `InternalError` when the entry is corrupt.
-    pub fn decode_field<'b>(
+    pub fn decode_field(
         &self,
         position: usize,
-        bytes: &'b [u8],
+        bytes: &[u8],
         types: &mut TypeBitsReader<'_>,
-    ) -> Result<(Option<Decoded<'b>>, usize)> {
+    ) -> Result<(Option<Bson>, usize)> {
         let direction = self.kinds[position].direction();
         let (value, length) = decode(bytes, direction, types).map_err(|_| corrupt())?;
-        let missing = value.is_null() && !types.read_bit();
+        let missing = value == Bson::Null && !types.read_bit();
         Ok(((!missing).then_some(value), length))
+    }
+
+    /// As [`Self::decode_field`], but the value is written to the end of `out`.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    #[inline]
+    pub fn transcode_field(
+        &self,
+        position: usize,
+        bytes: &[u8],
+        types: &mut TypeBitsReader<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(Option<FieldValue>, usize)> {
+        let direction = self.kinds[position].direction();
+        let (value, length) = write_out(bytes, direction, types, out)?;
+        let missing = value.kind == ElementType::Null && !types.read_bit();
+        Ok(((!missing).then_some(value), length))
+    }
+
+    /// As [`Self::transcode_field`], for the `_id` behind the fields.
+    ///
+    /// # Errors
+    /// `InternalError` when the entry is corrupt.
+    #[inline]
+    pub fn transcode_id(
+        &self,
+        bytes: &[u8],
+        types: &mut TypeBitsReader<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<FieldValue> {
+        Ok(write_out(bytes, Direction::Ascending, types, out)?.0)
     }
 
     /// The length of one field of the key.
@@ -208,17 +256,31 @@ impl EntryLayout {
     pub fn key_document(&self, fields: &[u8], value: &[u8]) -> Result<RawDocumentBuf> {
         let mut types = self.split(value)?.types;
         let mut at = 0;
-        let mut document = RawDocumentBuf::new();
+        let mut document = DocumentBuilder::default();
+        let mut written = Vec::new();
         for (position, name) in self.names.iter().enumerate() {
-            let (field, length) = self.decode_field(position, &fields[at..], &mut types)?;
-            match field {
-                Some(field) => field.with_raw(|raw| document.append(name, raw)),
-                None => document.append(name, RawBsonRef::Null),
-            }
+            written.clear();
+            let (field, length) =
+                self.transcode_field(position, &fields[at..], &mut types, &mut written)?;
+            let kind = field.map_or(ElementType::Null, |field| field.kind);
+            document.field(kind, name.as_bytes(), &written);
             at += length;
         }
-        Ok(document)
+        Ok(document.finish())
     }
+}
+
+#[inline]
+fn write_out(
+    bytes: &[u8],
+    direction: Direction,
+    types: &mut TypeBitsReader<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(FieldValue, usize)> {
+    let start = out.len();
+    let (kind, length) = transcode(bytes, direction, types, out).map_err(|_| corrupt())?;
+    let end = out.len();
+    Ok((FieldValue { kind, start, end }, length))
 }
 
 /// A BSON document at the start of `bytes`, and what follows it.

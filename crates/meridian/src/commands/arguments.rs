@@ -2,6 +2,7 @@
 
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
+use meridian_value::field::fields;
 
 /// The known fields that a document has.
 ///
@@ -208,9 +209,9 @@ impl<'a> Arguments<'a> {
 pub fn elements<'a>(
     document: &'a RawDocument,
 ) -> impl Iterator<Item = (&'a str, RawBsonRef<'a>)> + 'a {
-    document.iter().map_while(|element| {
-        let (key, value) = element.ok()?;
-        Some((key.as_str(), value))
+    fields(document).map_while(|field| {
+        let name = std::str::from_utf8(field.name()).ok()?;
+        Some((name, field.value()?))
     })
 }
 

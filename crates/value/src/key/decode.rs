@@ -3,8 +3,6 @@
 use super::bytes::Reader;
 use super::type_bits::TypeBitsReader;
 use super::*;
-use crate::with_raw;
-use bson::raw::RawBsonRef;
 use bson::{Binary, Bson, DateTime, Document, Timestamp, oid::ObjectId};
 
 /// Nesting beyond what any accepted document has: bytes that claim more are corrupt.
@@ -118,55 +116,17 @@ fn inner_length(length: u64, subtype: u8) -> KeyResult<usize> {
     inner.map(|length| length as usize).ok_or(KeyError::Corrupt)
 }
 
-/// A value that was read back.
-#[derive(Debug, Clone)]
-pub enum Decoded<'b> {
-    /// A small one, or one that stands in the encoded bytes as it stands in BSON.
-    Lent(RawBsonRef<'b>),
-    /// One that had to be put together. (Apart: few are, and the others are moved about much faster.)
-    Owned(Box<Bson>),
-}
-
-impl Decoded<'_> {
-    /// Hands the value on as it stands in a document.
-    pub fn with_raw<T>(&self, action: impl FnOnce(RawBsonRef<'_>) -> T) -> T {
-        match self {
-            Self::Lent(value) => action(*value),
-            Self::Owned(value) => with_raw(value, action),
-        }
-    }
-
-    /// Whether it is null.
-    pub fn is_null(&self) -> bool {
-        match self {
-            Self::Lent(value) => *value == RawBsonRef::Null,
-            Self::Owned(value) => **value == Bson::Null,
-        }
-    }
-
-    /// The value on its own.
-    ///
-    /// # Errors
-    /// [`KeyError::Corrupt`] when it is no value.
-    pub fn into_bson(self) -> Result<Bson, KeyError> {
-        match self {
-            Self::Lent(value) => Bson::try_from(value).map_err(|_| KeyError::Corrupt),
-            Self::Owned(value) => Ok(*value),
-        }
-    }
-}
-
 /// Reads the first encoded value, exactly as it was, and tells how many bytes it took.
 ///
 /// An S2 cell comes back as an int64.
 ///
 /// # Errors
 /// [`KeyError::Corrupt`] when the bytes, or `types`, are not what [`encode`] wrote.
-pub fn decode<'b>(
-    bytes: &'b [u8],
+pub fn decode(
+    bytes: &[u8],
     direction: Direction,
     types: &mut TypeBitsReader<'_>,
-) -> Result<(Decoded<'b>, usize), KeyError> {
+) -> Result<(Bson, usize), KeyError> {
     if direction == Direction::Ascending {
         let mut reader = Reader::<0>::new(bytes);
         let head = reader.byte()?;
@@ -175,82 +135,33 @@ pub fn decode<'b>(
     }
     let length = skip(bytes, direction).ok_or(KeyError::Corrupt)?;
     let ascending: Vec<u8> = bytes[..length].iter().map(|byte| !byte).collect();
-    let mut reader = Reader::<0>::new(&ascending);
-    let head = reader.byte()?;
-    let value = decode_rest(head, &mut reader, types, 0)?;
-    Ok((Decoded::Owned(Box::new(value.into_bson()?)), length))
+    decode(&ascending, Direction::Ascending, types)
 }
 
-/// A value that need not be put together; of others nothing is read.
-fn lend<'b>(
-    head: u8,
-    reader: &mut Reader<'b, 0>,
-    types: &mut TypeBitsReader<'_>,
-) -> KeyResult<Option<RawBsonRef<'b>>> {
-    Ok(Some(match head {
-        MIN_KEY => RawBsonRef::MinKey,
-        UNDEFINED => RawBsonRef::Undefined,
-        NULL => RawBsonRef::Null,
-        FALSE => RawBsonRef::Boolean(false),
-        TRUE => RawBsonRef::Boolean(true),
-        MAX_KEY => RawBsonRef::MaxKey,
-        number::NAN..=number::POSITIVE_LARGE => match number::decode(head, reader, types)? {
-            Bson::Int32(value) => RawBsonRef::Int32(value),
-            Bson::Int64(value) => RawBsonRef::Int64(value),
-            Bson::Double(value) => RawBsonRef::Double(value),
-            Bson::Decimal128(value) => RawBsonRef::Decimal128(value),
-            _ => return Err(KeyError::Corrupt),
-        },
-        DATE => {
-            let millis = (reader.unsigned(8)? ^ 1 << 63) as i64;
-            RawBsonRef::DateTime(DateTime::from_millis(millis))
-        }
-        TIMESTAMP => RawBsonRef::Timestamp(Timestamp {
-            time: reader.unsigned(4)? as u32,
-            increment: reader.unsigned(4)? as u32,
-        }),
-        CELL => RawBsonRef::Int64(reader.unsigned(8)? as i64),
-        OBJECT_ID => {
-            let bytes = reader.take(12)?.try_into().map_err(|_| KeyError::Corrupt)?;
-            RawBsonRef::ObjectId(ObjectId::from_bytes(bytes))
-        }
-        STRING => {
-            let mut ahead = *reader;
-            let text = ahead.until_zero()?;
-            if memchr::memchr(ESCAPE, text).is_some() {
-                return Ok(None);
-            }
-            *reader = ahead;
-            let text = std::str::from_utf8(text).map_err(|_| KeyError::Corrupt)?;
-            if types.read_one() {
-                RawBsonRef::Symbol(text)
-            } else {
-                RawBsonRef::String(text)
-            }
-        }
-        _ => return Ok(None),
-    }))
-}
-
-fn decode_rest<'b>(
-    head: u8,
-    reader: &mut Reader<'b, 0>,
-    types: &mut TypeBitsReader<'_>,
-    depth: u32,
-) -> KeyResult<Decoded<'b>> {
-    Ok(match lend(head, reader, types)? {
-        Some(value) => Decoded::Lent(value),
-        None => Decoded::Owned(Box::new(put_together(head, reader, types, depth)?)),
-    })
-}
-
-fn put_together(
+fn decode_rest(
     head: u8,
     reader: &mut Reader<'_, 0>,
     types: &mut TypeBitsReader<'_>,
     depth: u32,
 ) -> KeyResult<Bson> {
     Ok(match head {
+        MIN_KEY => Bson::MinKey,
+        UNDEFINED => Bson::Undefined,
+        NULL => Bson::Null,
+        FALSE => Bson::Boolean(false),
+        TRUE => Bson::Boolean(true),
+        MAX_KEY => Bson::MaxKey,
+        number::NAN..=number::POSITIVE_LARGE => number::decode(head, reader, types)?,
+        DATE => Bson::DateTime(DateTime::from_millis(read_date(reader)?)),
+        TIMESTAMP => Bson::Timestamp(Timestamp {
+            time: reader.unsigned(4)? as u32,
+            increment: reader.unsigned(4)? as u32,
+        }),
+        CELL => Bson::Int64(reader.unsigned(8)? as i64),
+        OBJECT_ID => {
+            let bytes = reader.take(12)?.try_into().map_err(|_| KeyError::Corrupt)?;
+            Bson::ObjectId(ObjectId::from_bytes(bytes))
+        }
         STRING => {
             let text = decode_text(reader)?;
             if types.read_one() {
@@ -292,7 +203,7 @@ fn put_together(
             loop {
                 match reader.byte()? {
                     END => break Bson::Array(values),
-                    head => values.push(decode_rest(head, reader, types, depth + 1)?.into_bson()?),
+                    head => values.push(decode_rest(head, reader, types, depth + 1)?),
                 }
             }
         }
@@ -314,9 +225,15 @@ fn decode_document(
         }
         let name = decode_name(reader)?.to_owned();
         let head = head_of_field(bracket, reader)?;
-        let value = decode_rest(head, reader, types, depth)?.into_bson()?;
+        let value = decode_rest(head, reader, types, depth)?;
         document.insert(name, value);
     }
+}
+
+/// Milliseconds since 1970.
+#[inline]
+pub(super) fn read_date<const MASK: u8>(reader: &mut Reader<'_, MASK>) -> KeyResult<i64> {
+    Ok((reader.unsigned(8)? ^ 1 << 63) as i64)
 }
 
 fn decode_name<'a>(reader: &mut Reader<'a, 0>) -> KeyResult<&'a str> {

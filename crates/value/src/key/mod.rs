@@ -72,9 +72,11 @@
 mod bytes;
 mod decode;
 mod number;
+mod transcode;
 mod type_bits;
 
-pub use decode::{Decoded, decode, skip};
+pub use decode::{decode, skip};
+pub use transcode::transcode;
 pub use type_bits::{TypeBits, TypeBitsReader};
 
 use crate::order::value_bytes;

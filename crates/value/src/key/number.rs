@@ -305,9 +305,9 @@ pub(super) fn skip<const MASK: u8>(
 }
 
 /// Reads a number whose class byte has been read.
-pub(super) fn decode(
+pub(super) fn decode<const MASK: u8>(
     class: u8,
-    reader: &mut Reader<'_, 0>,
+    reader: &mut Reader<'_, MASK>,
     types: &mut TypeBitsReader<'_>,
 ) -> Result<Bson, KeyError> {
     let plain = read_plain(class, reader)?;

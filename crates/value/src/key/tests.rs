@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{compare_bson, with_raw};
+use bson::raw::{RawDocumentBuf, cstr};
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
 use proptest::prelude::*;
@@ -259,7 +260,7 @@ fn edges() -> Vec<Bson> {
 /// The same value to the last bit, which `==` on doubles does not say.
 fn identical(a: &Bson, b: &Bson) -> bool {
     let bytes = |value: &Bson| {
-        let wrapped = bson::RawDocumentBuf::try_from(&doc! {"": value.clone()}).unwrap();
+        let wrapped = RawDocumentBuf::try_from(&doc! {"": value.clone()}).unwrap();
         wrapped.into_bytes()
     };
     bytes(a) == bytes(b)
@@ -295,12 +296,38 @@ fn check_round_trip(value: &Bson, tail: &[u8]) -> Result<(), TestCaseError> {
         let mut reader = TypeBitsReader::from_bytes(types.as_bytes());
         let (decoded, taken) = decode(&bytes, direction, &mut reader).unwrap();
         prop_assert_eq!(taken, length);
-        let decoded = decoded.into_bson().unwrap();
         prop_assert!(identical(&decoded, value), "{:?} {:?}", decoded, value);
+        check_transcode(value, &bytes, direction, &types)?;
         for cut in 0..length.min(40) {
             prop_assert_eq!(skip(&bytes[..cut], direction), None);
         }
     }
+    Ok(())
+}
+
+/// What [`transcode`] writes is what a document has.
+fn check_transcode(
+    value: &Bson,
+    bytes: &[u8],
+    direction: Direction,
+    types: &TypeBits,
+) -> Result<(), TestCaseError> {
+    let mut document = RawDocumentBuf::new();
+    with_raw(value, |raw| document.append(cstr!("f"), raw));
+    let expected = document.as_bytes();
+    let mut types = types.clone();
+    types.push_bit(true);
+    let mut reader = TypeBitsReader::from_bytes(types.as_bytes());
+    let mut out = b"before".to_vec();
+    let (kind, taken) = transcode(bytes, direction, &mut reader, &mut out).unwrap();
+    prop_assert_eq!(Some(taken), skip(bytes, direction));
+    prop_assert_eq!(kind as u8, expected[4], "{:?}", value);
+    prop_assert_eq!(&out[6..], &expected[7..expected.len() - 1], "{:?}", value);
+    prop_assert!(
+        reader.read_bit(),
+        "{:?}: other bits were read than written",
+        value
+    );
     Ok(())
 }
 
@@ -459,7 +486,7 @@ proptest! {
         let (mut at, mut reader) = (0, TypeBitsReader::from_bytes(types.as_bytes()));
         for (value, direction) in a.iter().zip(directions) {
             let (decoded, length) = decode(&bytes[at..], direction, &mut reader).unwrap();
-            prop_assert!(identical(&decoded.into_bson().unwrap(), value));
+            prop_assert!(identical(&decoded, value));
             at += length;
         }
         prop_assert_eq!(at, bytes.len());
@@ -471,9 +498,12 @@ proptest! {
             let length = skip(&bytes, direction);
             prop_assert!(length.unwrap_or(0) <= bytes.len());
             let mut reader = TypeBitsReader::from_bytes(&types);
-            if let Ok((_, taken)) = decode(&bytes, direction, &mut reader) {
-                prop_assert_eq!(Some(taken), length);
-            }
+            let decoded = decode(&bytes, direction, &mut reader).ok().map(|(_, taken)| taken);
+            prop_assert!(decoded.is_none() || decoded == length);
+            let mut reader = TypeBitsReader::from_bytes(&types);
+            let transcoded = transcode(&bytes, direction, &mut reader, &mut Vec::new());
+            // Texts are copied as they stand; only `decode` looks whether they are UTF-8.
+            prop_assert!(decoded.is_none() || transcoded.map(|(_, taken)| taken) == Ok(length.unwrap()));
         }
     }
 }

@@ -490,7 +490,7 @@ impl NearEntries {
 
     /// Reads the document of a shape that came first and puts it back at its exact distance.
     fn measure(&mut self, slot: Slot) -> Result<()> {
-        let id = self.entry_of(slot)?.id().to_vec();
+        let id = self.entry_of(slot).id()?.to_vec();
         if self.is_settled(&id) || self.measured.contains(&id) {
             self.held.give_back(slot);
             return Ok(());
@@ -539,7 +539,7 @@ impl NearEntries {
         if self.ready.len() > 1 {
             let mut by_id = Vec::with_capacity(self.ready.len());
             for slot in std::mem::take(&mut self.ready) {
-                by_id.push((self.entry_of(slot)?.id().to_vec(), slot));
+                by_id.push((self.entry_of(slot).id()?.to_vec(), slot));
             }
             by_id.sort_by(|a, b| b.0.cmp(&a.0));
             self.ready = by_id.into_iter().map(|(_, slot)| slot).collect();
@@ -547,18 +547,17 @@ impl NearEntries {
         Ok(())
     }
 
-    fn entry_of(&self, slot: Slot) -> Result<Entry<'_>> {
+    fn entry_of(&self, slot: Slot) -> Entry<'_> {
         let (key, value) = match (slot, &self.paged) {
             (Slot::Held(place), _) => self.held.get(place),
             (Slot::Paged { page, entry }, Some(paged)) => paged.entry(page, entry),
             _ => unreachable!("an entry is asked for after one was found"),
         };
-        let id_at = self
-            .index
-            .layout
-            .fields_length(key)
-            .ok_or_else(corrupt_entry)?;
-        Ok(Entry { key, id_at, value })
+        Entry {
+            key,
+            value,
+            layout: Some(&self.index.layout),
+        }
     }
 
     /// Whether the document of a result comes for the first time.
@@ -566,7 +565,7 @@ impl NearEntries {
         if self.settled.is_none() {
             return Ok(true);
         }
-        let id = self.entry_of(slot)?.id().to_vec();
+        let id = self.entry_of(slot).id()?.to_vec();
         Ok(self.settled.get_or_insert_default().insert(id))
     }
 }
@@ -597,7 +596,7 @@ impl Entries for NearEntries {
         }
     }
 
-    fn entry(&self) -> Result<Entry<'_>> {
+    fn entry(&self) -> Entry<'_> {
         self.entry_of(self.current)
     }
 }

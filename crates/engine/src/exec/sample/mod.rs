@@ -388,11 +388,11 @@ impl Entries for SampledEntries {
         self.next_found()
     }
 
-    fn entry(&self) -> Result<Entry<'_>> {
-        Ok(Entry {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
             key: self.found.id(self.next - 1),
-            id_at: 0,
             value: &[],
-        })
+            layout: None,
+        }
     }
 }

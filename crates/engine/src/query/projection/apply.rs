@@ -5,9 +5,8 @@ use crate::aggregate::Variables;
 use crate::error::{Error, Result};
 use crate::query::malformed;
 use bson::raw::RawBsonRef;
-use bson::spec::ElementType;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
-use meridian_value::field;
+use meridian_value::{DocumentBuilder, field};
 use std::sync::Arc;
 
 /// Room for what is left when most of a document is dropped.
@@ -55,8 +54,8 @@ impl Projection {
 }
 
 impl Tree {
-    fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<Builder> {
-        let mut out = Builder::new(match source.rest {
+    fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<DocumentBuilder> {
+        let mut out = DocumentBuilder::with_capacity(match source.rest {
             Rest::Keep => document.as_bytes().len(),
             Rest::Drop => document.as_bytes().len().min(DROPPED_BYTES),
         });
@@ -83,7 +82,7 @@ impl Tree {
         &self,
         document: &RawDocument,
         source: &Source<'_>,
-        out: &mut Builder,
+        out: &mut DocumentBuilder,
     ) -> Result<()> {
         for (name, action) in &self.fields {
             match action {
@@ -94,7 +93,7 @@ impl Tree {
                 Action::Compute(expression) => {
                     let value = expression.evaluate_raw(source.document, source.variables)?;
                     if let Some(value) = value {
-                        out.append(name, value);
+                        append(out, name, value);
                     }
                 }
                 Action::FirstMatch(predicate) if source.rest == Rest::Drop => {
@@ -102,14 +101,14 @@ impl Tree {
                     if let Some(value) = value.and_then(|entry| entry.value())
                         && let Some(found) = first_match(predicate, value)
                     {
-                        out.append(name, RawBson::Array(found));
+                        append(out, name, RawBson::Array(found));
                     }
                 }
                 Action::Below(below)
                     if below.has_computed() && field::find(document, name.as_bytes()).is_none() =>
                 {
                     let built = below.apply(&RawDocumentBuf::new(), source)?;
-                    out.nest(name.as_bytes(), built);
+                    out.document(name.as_bytes(), built);
                 }
                 _ => {}
             }
@@ -158,7 +157,7 @@ impl Action {
         &self,
         entry: &field::Field<'_>,
         source: &Source<'_>,
-        out: &mut Builder,
+        out: &mut DocumentBuilder,
     ) -> Result<()> {
         if let Self::Keep = self {
             out.copy(entry);
@@ -169,26 +168,26 @@ impl Action {
         };
         match (self, value) {
             (Self::Slice(slice), RawBsonRef::Array(array)) if source.slices => {
-                out.append(&name_of(entry), RawBson::Array(slice.of(array)));
+                append(out, &name_of(entry), RawBson::Array(slice.of(array)));
             }
             (Self::Keep | Self::Slice(_), _) => out.copy(entry),
             (Self::Below(below), RawBsonRef::Document(inner)) => {
-                out.nest(entry.name(), below.apply(inner, source)?);
+                out.document(entry.name(), below.apply(inner, source)?);
             }
             (Self::Below(below), value) => {
                 if let Some(value) = below.apply_value(value, source)? {
-                    out.append(&name_of(entry), value);
+                    append(out, &name_of(entry), value);
                 }
             }
             (Self::FirstMatch(predicate), value) if source.rest == Rest::Keep => {
                 if let Some(found) = first_match(predicate, value) {
-                    out.append(&name_of(entry), RawBson::Array(found));
+                    append(out, &name_of(entry), RawBson::Array(found));
                 }
             }
             (Self::Compute(expression), _) if source.rest == Rest::Keep => {
                 let value = expression.evaluate_raw(source.document, source.variables)?;
                 if let Some(value) = value {
-                    out.append(&name_of(entry), value);
+                    append(out, &name_of(entry), value);
                 }
             }
             (Self::Drop | Self::Compute(_) | Self::FirstMatch(_), _) => {}
@@ -201,48 +200,11 @@ fn name_of(entry: &field::Field<'_>) -> String {
     String::from_utf8_lossy(entry.name()).into_owned()
 }
 
-/// Builds a document's bytes; fields that are kept are copied as they stand.
-struct Builder {
-    bytes: Vec<u8>,
-}
-
-impl Builder {
-    fn new(capacity_bytes: usize) -> Self {
-        let mut bytes = Vec::with_capacity(capacity_bytes);
-        // The length, known at the end.
-        bytes.extend_from_slice(&[0; 4]);
-        Self { bytes }
-    }
-
-    fn start_field(&mut self, kind: u8, name: &[u8]) {
-        self.bytes.push(kind);
-        self.bytes.extend_from_slice(name);
-        self.bytes.push(0);
-    }
-
-    fn copy(&mut self, entry: &field::Field<'_>) {
-        self.start_field(entry.kind(), entry.name());
-        self.bytes.extend_from_slice(entry.bytes());
-    }
-
-    fn nest(&mut self, name: &[u8], document: Builder) {
-        self.start_field(ElementType::EmbeddedDocument as u8, name);
-        self.bytes.extend_from_slice(document.finish().as_bytes());
-    }
-
-    fn append(&mut self, name: &str, value: RawBson) {
-        let mut one = RawDocumentBuf::new();
-        crate::query::append(&mut one, name, value);
-        let bytes = one.as_bytes();
-        // Between the length and the terminator stands the one field.
-        self.bytes.extend_from_slice(&bytes[4..bytes.len() - 1]);
-    }
-
-    fn finish(mut self) -> RawDocumentBuf {
-        self.bytes.push(0);
-        let length = i32::try_from(self.bytes.len()).unwrap_or(i32::MAX);
-        self.bytes[..4].copy_from_slice(&length.to_le_bytes());
-        RawDocumentBuf::from_bytes(self.bytes).expect("the builder writes length and terminator")
+fn append(out: &mut DocumentBuilder, name: &str, value: RawBson) {
+    let mut one = RawDocumentBuf::new();
+    crate::query::append(&mut one, name, value);
+    for field in field::fields(&one) {
+        out.copy(&field);
     }
 }
 

@@ -76,6 +76,23 @@ impl Projection {
         self.rest == Rest::Drop
     }
 
+    /// The names of the fields that are kept, when nothing else is done and all are fields of the
+    /// document itself.
+    pub fn kept_fields(&self) -> Option<Vec<&str>> {
+        if !self.is_inclusion() || self.is_positional() || self.nearest.is_some() {
+            return None;
+        }
+        let mut kept = Vec::new();
+        for (name, action) in &self.tree.fields {
+            match action {
+                Action::Keep => kept.push(&**name),
+                Action::Drop => {}
+                _ => return None,
+            }
+        }
+        Some(kept)
+    }
+
     /// The fields the projection reads: what an index has to hold to cover it. A position in an array
     /// is found by the filter, so a positional projection reads the document.
     pub fn needs(&self) -> FieldSet {
