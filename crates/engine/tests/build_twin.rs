@@ -2,8 +2,11 @@
 //! twin, a walk over all documents: while others write, for every kind of index, and after restarts.
 #![allow(clippy::unwrap_used)]
 
+mod kill;
+
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
+use kill::killed;
 use meridian_engine::{
     BuildPhase, BuildProgress, Code, CountRequest, DeleteStatement, Durability, Engine,
     EngineOptions, InsertOptions, Namespace, UpdateStatement,
@@ -237,26 +240,6 @@ fn indexes_built_while_others_write_hold_what_the_documents_say() {
             &engine,
             &format!("seed {seed}, journal {journal}, opened again"),
         );
-    }
-}
-
-/// What a kill leaves is a copy of the directory: nothing of what is in memory is saved.
-fn killed(directory: &Path) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    copy_all(directory, copy.path());
-    copy
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_all(&entry.path(), &target);
-        } else if entry.file_name() != "LOCK" {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
     }
 }
 

@@ -2,7 +2,10 @@
 //! too, and take the room that their compression promises.
 #![allow(clippy::unwrap_used)]
 
+mod kill;
+
 use bson::rawdoc;
+use kill::killed;
 use meridian_engine::catalog::{Catalog, Tree};
 use meridian_engine::storage::{
     Algorithm, Compression, Family, Order, Snapshot, Store, StoreError, StoreOptions,
@@ -108,25 +111,6 @@ fn keys(snapshot: &Snapshot, (family, tree): (Family, Tree)) -> Vec<u32> {
         assert_eq!(there, forward.contains(&(position as u32)));
     }
     forward
-}
-
-/// A copy of the directory as it is now: what a kill leaves.
-fn killed(directory: &Path) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(directory).unwrap().flatten() {
-        let to = copy.path().join(file.file_name());
-        match std::fs::metadata(file.path()).map(|about| about.is_file()) {
-            Ok(true) => std::fs::copy(file.path(), to).map(|_| ()),
-            other => other.map(|_| ()),
-        }
-        // A log file that has just been put away: what it held is in other files.
-        .or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        })
-        .unwrap();
-    }
-    copy
 }
 
 #[test]

@@ -15,7 +15,7 @@ use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::index::{EntryLayout, IndexSpec};
 use meridian_engine::storage::{Family, Operation};
-use meridian_value::key::{Decoded, Direction, TypeBitsReader, decode};
+use meridian_value::key::{Direction, TypeBitsReader, decode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -162,13 +162,7 @@ impl Trees {
             let separator = if position == 0 { "" } else { ", " };
             let field = layout.decode_field(position, &fields[at..], &mut types);
             let (value, length) = field.unwrap();
-            let shown_value = |value: Decoded<'_>| {
-                value
-                    .into_bson()
-                    .unwrap()
-                    .into_relaxed_extjson()
-                    .to_string()
-            };
+            let shown_value = |value: Bson| value.into_relaxed_extjson().to_string();
             let value = value.map_or("missing".to_owned(), shown_value);
             write!(shown, "{separator}{value}").unwrap();
             at += length;
@@ -209,7 +203,6 @@ fn identifier(id: &[u8]) -> String {
     )
     .unwrap();
     assert_eq!(length, id.len(), "an _id and nothing behind it");
-    let value = value.into_bson().unwrap();
     let mut document = RawDocumentBuf::new();
     meridian_value::with_raw(&value, |raw| document.append(bson::cstr!("_id"), raw));
     match value {
