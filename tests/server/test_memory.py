@@ -1,4 +1,4 @@
-"""The process stays within its cache plus 400 MiB through a load with indexes and through queries."""
+"""The process stays within its cache plus 250 MiB through a load with indexes and through queries."""
 
 import datetime
 import random
@@ -7,7 +7,7 @@ import re
 from harness.servers import Meridian
 
 CACHE_MIB = 64
-ALLOWANCE_MIB = 400
+ALLOWANCE_MIB = 250
 DOCUMENTS = 300_000
 SEED = 20
 
