@@ -62,3 +62,25 @@ fn what_was_written_last_is_in_files_at_rest() {
         std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// Each file written while a load goes on is one that must be merged with all others.
+#[test]
+fn a_load_without_a_log_is_not_cut_into_small_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions {
+        journal: false,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(directory.path(), &options).unwrap();
+    // Several times as long as what a log holds waits for the disk; no pause is long enough for rest.
+    for number in 0_u32..40 {
+        let mut batch = store.batch();
+        let key = [[0, 0, 0, 1], number.to_be_bytes()].concat();
+        batch.put(Family::Documents, &key, b"document");
+        store.write(batch).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(level_zero_files(&store), 0, "all is in memory");
+    store.sync().unwrap();
+    assert_eq!(level_zero_files(&store), 1, "asked for, it is in a file");
+}

@@ -36,6 +36,9 @@ const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
 /// How often buffered writes reach the disk: at most this much is at risk in a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 const INTERVALS_A_SECOND: u64 = 10;
+/// Without a log all families are written to files so often, if they do not fill up before: as often as
+/// mongod makes checkpoints. Each time costs files that must be merged.
+const INTERVALS_WITHOUT_LOG: u64 = 60 * INTERVALS_A_SECOND;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.
@@ -233,7 +236,7 @@ impl RocksStore {
         })
     }
 
-    /// Makes buffered writes durable every 100 ms, notes how full level 0 is, and merges it at rest, until
+    /// Makes buffered writes durable every 100 ms (without a log: every minute), notes how full level 0 is, and merges it at rest, until
     /// the store is closed or dropped.
     pub(super) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
@@ -251,7 +254,9 @@ impl RocksStore {
                 {
                     store.rest(change);
                 }
-                if store.dirty.swap(false, Ordering::AcqRel)
+                let is_due = store.journal || interval.is_multiple_of(INTERVALS_WITHOUT_LOG);
+                if is_due
+                    && store.dirty.swap(false, Ordering::AcqRel)
                     && let Err(error) = store.sync()
                 {
                     tracing::error!(%error, "the journal could not be made durable; writes are refused from now on");

@@ -65,7 +65,7 @@ pub enum LogFormat {
 pub enum Journal {
     /// An acknowledged write survives the process being killed.
     On,
-    /// For bulk loads that can be started over: a crash loses the latest writes.
+    /// For bulk loads that can be started over: a crash loses the writes of the last minute.
     Off,
 }
 
