@@ -2,8 +2,8 @@
 //!
 //! What everything above needs: the comparison [`order`], [`field`]s and dotted [`path`]s
 //! of raw documents and a [`DocumentBuilder`] for new ones, [`number`] arithmetic with
-//! MongoDB's promotions, and the order-preserving [`key`] encoding of index entries. All of it works on raw BSON;
-//! nothing here knows of storage, queries or the wire.
+//! MongoDB's promotions, and the order-preserving [`key`] encoding of index entries. All of
+//! it works on raw BSON; nothing here knows of storage, queries or the wire.
 
 mod build;
 pub mod field;

@@ -173,7 +173,7 @@ impl Coverage {
     /// `InternalError` when the entry is corrupt.
     pub fn row<'a>(
         &self,
-        key: &'a [u8],
+        key: &[u8],
         value: &'a [u8],
         buffer: &'a mut RowBuffer,
     ) -> Result<Option<&'a RawDocument>> {
