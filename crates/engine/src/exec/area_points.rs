@@ -4,7 +4,7 @@
 //! the area are added up. Of a range that the area cuts through, all points are needed: they come from
 //! memory when an earlier count has read them and no write has changed the range since.
 
-use super::counted_area::{covering, keys};
+use super::counted_area::{CellKeys, covering};
 use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
@@ -72,16 +72,16 @@ impl Border {
             points_max: 0,
         };
         let mut whole = 0;
-        let mut hint = Hint::default();
+        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
         for part in covering(access, &[], summary) {
-            let (start, end) = keys(&[], part.first, part.last);
+            let (start, end) = keys.of(part.first, part.last);
             let mut look = |piece: Piece<'_>| border.push(&piece, part);
             whole += match part.relation {
                 CellRelation::Inside => {
-                    summary.count_from(&mut hint, &start, Some(&end), &mut look)?
+                    summary.count_from(&mut hint, start, Some(end), &mut look)?
                 }
                 CellRelation::Border => {
-                    summary.pieces_from(&mut hint, &start, &end, &mut look)?;
+                    summary.pieces_from(&mut hint, start, end, &mut look)?;
                     0
                 }
             };
@@ -196,7 +196,11 @@ fn count_in(points: &[Point], part: &CoveredRange, access: &GeoAccess) -> u64 {
         CellRelation::Inside => points.len(),
         CellRelation::Border => points
             .iter()
-            .filter(|point| access.region.matches_point(point.lon, point.lat))
+            .filter(|point| {
+                access
+                    .region
+                    .matches_entry(point.cell, point.lon, point.lat)
+            })
             .count(),
     };
     inside as u64

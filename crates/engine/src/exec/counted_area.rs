@@ -15,7 +15,7 @@ use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
 /// A border cell with about as many entries is not split: testing them costs as much as splitting.
-const BORDER_ENTRIES: f64 = 24.0;
+const BORDER_ENTRIES: f64 = 48.0;
 /// Cells of one area at most.
 const CELLS_MAX: usize = 1 << 16;
 
@@ -50,11 +50,11 @@ pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Stor
     let ranges = access.cover(limits);
     let mut entries = 0.0;
     for prefix in &access.prefixes {
-        let mut hint = Hint::default();
+        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
         for range in &ranges {
-            let (start, end) = keys(prefix, range.first, range.last);
+            let (start, end) = keys.of(range.first, range.last);
             let mut in_pieces = 0.0;
-            let whole = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
+            let whole = summary.count_from(&mut hint, start, Some(end), &mut |piece| {
                 in_pieces += piece.estimate();
             })?;
             let share = match range.relation {
@@ -87,16 +87,16 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
     let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();
     prefixes.sort_unstable();
     for prefix in prefixes {
-        let mut hint = Hint::default();
+        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
         for range in covering(access, prefix, summary) {
-            let (start, end) = keys(prefix, range.first, range.last);
+            let (start, end) = keys.of(range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
             if !inside {
-                pieces.push_span(&start, Some(&end), CellRelation::Border);
+                pieces.push_span(start, Some(end), CellRelation::Border);
                 continue;
             }
             let mut piece = |piece: Piece<'_>| pieces.push(&piece, range.relation);
-            runs.push(summary.run_from(&mut hint, &start, Some(&end), &mut piece)?);
+            runs.push(summary.run_from(&mut hint, start, Some(end), &mut piece)?);
         }
     }
     Some(TakenArea { runs, pieces })
@@ -104,11 +104,11 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
 
 /// The area's cells, the finer the more entries lie along its border.
 pub(super) fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
-    let mut hint = Hint::default();
+    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
     let mut holds_few = |first: u64, last: u64| {
-        let (start, end) = keys(prefix, first, last);
+        let (start, end) = keys.of(first, last);
         let mut in_pieces = 0.0;
-        let whole = summary.count_from(&mut hint, &start, Some(&end), &mut |piece| {
+        let whole = summary.count_from(&mut hint, start, Some(end), &mut |piece| {
             in_pieces += piece.estimate();
         });
         #[allow(clippy::cast_precision_loss)]
@@ -122,12 +122,29 @@ pub(super) fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> 
     access.cover(limits)
 }
 
-/// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
-pub(super) fn keys(prefix: &[u8], first: u64, last: u64) -> (Vec<u8>, Vec<u8>) {
-    let mut start = prefix.to_vec();
-    encode_cell(first, Direction::Ascending, &mut start);
-    let mut end = prefix.to_vec();
-    encode_cell(last, Direction::Ascending, &mut end);
-    end.push(ABOVE_ALL);
-    (start, end)
+/// The keys of cells under a prefix, each time in the same memory.
+pub(super) struct CellKeys {
+    start: Vec<u8>,
+    end: Vec<u8>,
+    prefix: usize,
+}
+
+impl CellKeys {
+    pub fn under(prefix: &[u8]) -> Self {
+        Self {
+            start: prefix.to_vec(),
+            end: prefix.to_vec(),
+            prefix: prefix.len(),
+        }
+    }
+
+    /// First key of the entries in cells `first` to `last`, and a key behind them.
+    pub fn of(&mut self, first: u64, last: u64) -> (&[u8], &[u8]) {
+        self.start.truncate(self.prefix);
+        encode_cell(first, Direction::Ascending, &mut self.start);
+        self.end.truncate(self.prefix);
+        encode_cell(last, Direction::Ascending, &mut self.end);
+        self.end.push(ABOVE_ALL);
+        (&self.start, &self.end)
+    }
 }

@@ -35,6 +35,8 @@ pub struct GeoEntries {
     prefix: Vec<u8>,
     scan: Option<Scan>,
     span: usize,
+    /// The candidate's cell.
+    cell: u64,
     certain: bool,
     seen: Option<AHashSet<Vec<u8>>>,
     pacer: Pacer,
@@ -54,6 +56,7 @@ impl GeoEntries {
             prefix: Vec::new(),
             scan: None,
             span: 0,
+            cell: 0,
             certain: true,
             seen: index.multikey().is_multikey().then(AHashSet::new),
             pacer: Pacer::new(context),
@@ -105,6 +108,7 @@ impl GeoEntries {
             }
             let span = self.spans[self.span];
             if cell >= span.first {
+                self.cell = cell;
                 return Ok(true);
             }
             let mut target = self.prefix.clone();
@@ -120,7 +124,7 @@ impl GeoEntries {
         self.certain = matches!(located, Some(Located::Point { .. }));
         match located {
             Some(Located::Point { lon, lat, .. }) => {
-                self.spans[self.span].inside || self.region.matches_point(lon, lat)
+                self.spans[self.span].inside || self.region.matches_entry(self.cell, lon, lat)
             }
             Some(Located::Nowhere) => false,
             _ => true,

@@ -11,7 +11,7 @@ use super::grid::{FlatEdge, flatten};
 use super::lookup::PointIndex;
 use super::predicates::{Crossing, cell_contains, counts_as_crossing, crossing, origin};
 use super::relate::{line_meets_corners, polygon_intersects, ring_intersects};
-use super::vector::corners;
+use super::vector::{corners, unit};
 use s2rst::r3::Vector;
 use s2rst::s1::Angle;
 use s2rst::s2::{Cell, CellId, Point, Rect};
@@ -174,17 +174,53 @@ impl Boundary {
             if let Some(inside) = self.convex.then(|| self.convex_test(point)).flatten() {
                 return inside;
             }
-            let whole = Locality {
-                reference: origin(),
-                inside: self.origin_inside,
-                edges: EdgeList::All,
-            };
-            return self.matches_near(point, CellId::from_point(&point), &whole, rule);
+            return self.matches_near(point, CellId::from_point(&point), &self.whole(), rule);
         }
         let leaf = CellId::from_point(&point);
         match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
             None => false,
             Some(locality) => self.matches_near(point, leaf, &locality, rule),
+        }
+    }
+
+    /// Whether the leaf cell meets the shape, where its middle is far enough from every edge to tell.
+    pub(super) fn matches_leaf(&self, leaf: CellId) -> Option<bool> {
+        // Not of unit length, but of a known one: a division less for every point.
+        let toward = leaf.to_point_raw();
+        if self.convex {
+            return self.convex_leaf_test(toward.0);
+        }
+        let middle = Point(unit(toward.0));
+        if self.edges.len() <= FEW_EDGES {
+            return self.plain_test(middle, &self.whole());
+        }
+        match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
+            None => Some(false),
+            Some(locality) => self.plain_test(middle, &locality),
+        }
+    }
+
+    /// [`Self::convex_test`] for the direction of a leaf cell's middle, which is at most the root of 3 long.
+    fn convex_leaf_test(&self, toward: Vector) -> Option<bool> {
+        const LENGTH_MAX: f64 = 1.7321;
+        let mut decided = true;
+        for edge in &self.edges {
+            let height = edge.normal.dot(toward);
+            let near = LENGTH_MAX * edge.near;
+            if height < -near {
+                return Some(false);
+            }
+            decided &= height > near;
+        }
+        decided.then_some(true)
+    }
+
+    /// All edges, from the origin.
+    fn whole(&self) -> Locality<'_> {
+        Locality {
+            reference: origin(),
+            inside: self.origin_inside,
+            edges: EdgeList::All,
         }
     }
 
@@ -296,12 +332,7 @@ impl Boundary {
         if !self.has_interior() || self.frame.excludes_point(point) {
             return false;
         }
-        let whole = Locality {
-            reference: origin(),
-            inside: self.origin_inside,
-            edges: EdgeList::All,
-        };
-        self.exact_side(point, &whole)
+        self.exact_side(point, &self.whole())
     }
 }
 

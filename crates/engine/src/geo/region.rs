@@ -82,6 +82,20 @@ impl Prepared {
         }
     }
 
+    /// Whether points in a leaf cell match; `None` where the shape's border is near.
+    fn matches_leaf(&self, operator: GeoOperator, leaf: CellId) -> Option<bool> {
+        match (self, operator) {
+            (Prepared::Point(_) | Prepared::Line(..), GeoOperator::Within) => Some(false),
+            (Prepared::Point(own), GeoOperator::Intersects) => Some(leaf == *own),
+            (
+                Prepared::Line(_, boundary)
+                | Prepared::Polygon(_, boundary)
+                | Prepared::Big(_, boundary),
+                _,
+            ) => boundary.matches_leaf(leaf),
+        }
+    }
+
     fn contains(&self, part: Part<'_>) -> bool {
         match (self, part) {
             (_, Part::Point(position)) => self.contains_point(position, PointRule::PointOrLeaf),
@@ -202,7 +216,30 @@ impl Region {
         self.operator == GeoOperator::Within && is_legacy
     }
 
-    /// Whether an indexed point matches by the region's own operator. The hot path.
+    /// Whether the point of an entry matches, which a 2dsphere index has under `leaf`. The hot path: nearly
+    /// always the cell alone tells, without the sines of the coordinates.
+    pub fn matches_entry(&self, leaf: u64, lon: f64, lat: f64) -> bool {
+        self.matches_leaf(CellId(leaf))
+            .unwrap_or_else(|| self.matches_point(lon, lat))
+    }
+
+    /// Whether points in a leaf cell match; `None` when the cell does not tell.
+    fn matches_leaf(&self, leaf: CellId) -> Option<bool> {
+        let Shape::Parts(parts) = &self.shape else {
+            return None;
+        };
+        let mut matches = Some(false);
+        for part in parts {
+            match part.matches_leaf(self.operator, leaf) {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => matches = None,
+            }
+        }
+        matches
+    }
+
+    /// Whether an indexed point matches by the region's own operator.
     ///
     /// An index knows a point by its leaf cell, so the leaf cell decides, as in mongod. That
     /// differs from [`Region::contains_point`] only for points that rounding puts outside

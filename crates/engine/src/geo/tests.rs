@@ -491,6 +491,11 @@ fn the_fast_path_agrees_with_the_plain_twin() {
                 exact,
                 "shape {shape}: {lon}, {lat}"
             );
+            assert_eq!(
+                region.matches_entry(position.leaf().id(), lon, lat),
+                region.matches_point(lon, lat),
+                "shape {shape}: {lon}, {lat} by its cell"
+            );
             if border_distance(polygon, position) > 1e-8 {
                 assert_eq!(
                     exact,
@@ -516,8 +521,13 @@ fn check_cover(region: &Region, limits: CoverLimits<'_>, points: impl Iterator<I
     assert!(ranges.iter().all(|range| range.first <= range.last));
     assert!(ranges.windows(2).all(|pair| pair[0].last < pair[1].first));
     for (lon, lat) in points {
-        let matches = region.matches_point(lon, lat);
-        match covered(&ranges, point_cell(lon, lat)) {
+        let (matches, leaf) = (region.matches_point(lon, lat), point_cell(lon, lat));
+        assert_eq!(
+            region.matches_entry(leaf, lon, lat),
+            matches,
+            "{lon}, {lat} by its cell"
+        );
+        match covered(&ranges, leaf) {
             Some(CellRelation::Inside) => assert!(matches, "{lon}, {lat} is in an inside range"),
             Some(CellRelation::Border) => {}
             None => assert!(!matches, "{lon}, {lat} is in no range"),

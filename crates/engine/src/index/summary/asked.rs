@@ -1,6 +1,7 @@
 //! What a summary is asked: how many entries lie in a range, and where the one of a rank is.
 
-use super::{Place, Points, Summary, head};
+use super::block::word;
+use super::{Place, Points, Summary};
 use crate::index::pages::PageContents;
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,25 +56,36 @@ impl Piece<'_> {
         f64::from(self.entries_max) * self.share().unwrap_or(0.5)
     }
 
-    /// Which part of its range the piece is, told from the bytes behind those that the range's ends
+    /// Which part of its range the piece is, told from the eight bytes behind those that the range's ends
     /// have in common.
     fn share(&self) -> Option<f64> {
         let (low, high) = (self.range_start, self.range_end?);
-        let behind = |shared: usize, key: &[u8]| head(key.get(shared..).unwrap_or_default());
-        let mut shared = 0;
-        // Sixteen bytes at a time: nearly always the first of them tell.
-        while behind(shared, low) == behind(shared, high) {
-            shared += 16;
-            if shared >= low.len().max(high.len()) {
-                return None;
-            }
+        let shared = shared_bytes(low, high);
+        let behind = |key: &[u8]| word(key.get(shared..).unwrap_or_default());
+        let (first, last) = (behind(low), behind(high));
+        if first == last {
+            return None;
         }
         #[allow(clippy::cast_precision_loss)]
-        let between =
-            |from: &[u8], to: &[u8]| behind(shared, to).saturating_sub(behind(shared, from)) as f64;
-        let share = between(self.start, self.end?) / between(low, high);
+        let between = |from: u64, to: u64| to.saturating_sub(from) as f64;
+        let share = between(behind(self.start), behind(self.end?)) / between(first, last);
         Some(share.clamp(0.0, 1.0))
     }
+}
+
+/// How many bytes two keys begin with in common.
+fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let mut shared = 0;
+    while let (Some(one), Some(other)) = (a[shared..].first_chunk::<8>(), b[shared..].first_chunk())
+    {
+        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return shared + differ.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let rest = a[shared..].iter().zip(&b[shared..]);
+    shared + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Where the entry of some rank is: that many entries behind the first of a range.

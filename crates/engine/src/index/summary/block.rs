@@ -203,7 +203,7 @@ impl Block {
 
 /// The first 8 bytes of a key as a number: of two keys the lesser never has the greater one. Cheaper than
 /// comparing keys, of which it tells nearly all apart.
-fn word(key: &[u8]) -> u64 {
+pub(super) fn word(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
         None => {
