@@ -20,6 +20,8 @@ const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
 /// A batch holds about this many bytes of documents at most.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Room is made at once for so many; who wants more may find fewer.
+const BATCH_EXPECTED: usize = 65_536;
 /// So much where every document is wanted: the more are read at once, the more are neighbours.
 const WANTED_BATCH_BYTES: usize = 64 * 1024 * 1024;
 /// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
@@ -51,22 +53,38 @@ pub struct FetchRows {
     keys: Vec<u8>,
     /// Its documents.
     documents: Stacked,
-    fetched: Vec<Fetched>,
+    requests: Vec<Request>,
+    /// Where the documents of the requests are.
+    places: Vec<Option<Place>>,
+    /// Behind the current one.
     position: usize,
 }
 
-struct Fetched {
-    /// Where it is in the batch's keys.
-    id: Range<usize>,
-    document: Place,
+/// A document of the batch.
+struct Request {
+    /// Where its key is in the batch's keys.
+    key: Range<usize>,
+    /// Whether its entry proves that it matches.
     certain: bool,
 }
 
-/// Where a document is: which of the batch it is, in which part, and there.
+/// Where a document is: in which part, and there in the stack of its number.
+#[derive(Clone, Copy)]
 struct Place {
-    number: usize,
-    part: usize,
-    range: Range<usize>,
+    part: u32,
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    fn new(part: usize, range: Range<usize>) -> Self {
+        let narrow = |number| u32::try_from(number).expect("a batch has far fewer bytes than 2^32");
+        Self {
+            part: narrow(part),
+            start: narrow(range.start),
+            end: narrow(range.end),
+        }
+    }
 }
 
 /// A document to be read, and which of the batch it is.
@@ -105,33 +123,43 @@ impl FetchRows {
             exhausted: false,
             keys: Vec::new(),
             documents: Stacked::default(),
-            fetched: Vec::new(),
+            requests: Vec::new(),
+            places: Vec::new(),
             position: 0,
         }
     }
 
     /// Reads the next batch of documents; false when there are no entries left.
     fn fill(&mut self) -> Result<bool> {
+        self.position = 0;
+        self.requests.clear();
+        self.keys.clear();
         if self.exhausted {
             return Ok(false);
         }
         let size = self.next_batch_size();
-        let mut keys = Vec::new();
-        let mut requests: Vec<(Range<usize>, bool)> = Vec::with_capacity(size.min(LARGEST_BATCH));
-        while requests.len() < size {
+        while self.requests.len() < size {
             if !self.entries.advance()? {
                 self.exhausted = true;
                 break;
             }
-            let start = keys.len();
-            keys.extend_from_slice(&self.tree.prefix());
-            keys.extend_from_slice(self.entries.entry().id()?);
-            requests.push((start..keys.len(), self.entries.is_certain()));
+            let start = self.keys.len();
+            self.keys.extend_from_slice(&self.tree.prefix());
+            self.keys.extend_from_slice(self.entries.entry().id()?);
+            if start == 0 {
+                let expected = size.min(BATCH_EXPECTED);
+                self.keys.reserve(expected * self.keys.len());
+                self.requests.reserve(expected);
+            }
+            self.requests.push(Request {
+                key: start..self.keys.len(),
+                certain: self.entries.is_certain(),
+            });
         }
-        if requests.is_empty() {
+        if self.requests.is_empty() {
             return Ok(false);
         }
-        self.read(keys, &requests)?;
+        self.read()?;
         Ok(true)
     }
 
@@ -148,83 +176,99 @@ impl FetchRows {
         size.min(self.batch_max)
     }
 
-    fn read(&mut self, keys: Vec<u8>, requests: &[(Range<usize>, bool)]) -> Result<()> {
-        let order = key_order(&keys, requests);
+    /// Reads the documents of the requests.
+    fn read(&mut self) -> Result<()> {
+        let order = key_order(&self.keys, &self.requests);
         let wanted = |number: &usize| Wanted {
-            key: &keys[requests[*number].0.clone()],
+            key: &self.keys[self.requests[*number].key.clone()],
             number: *number,
         };
         let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
-        let mut places: Vec<Option<Place>> = Vec::new();
-        places.resize_with(requests.len(), || None);
-        let stacking = Stacking::of(requests.len(), self.mean_bytes);
+        self.places.clear();
+        self.places.resize(self.requests.len(), None);
+        let stacking = Stacking::of(self.requests.len(), self.mean_bytes);
         self.documents = Stacked::new(stacking);
         for (read, positions) in read_parts(&self.snapshot, &sorted, stacking)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
-                let number = *number;
-                places[number] = range.map(|range| Place {
-                    number,
-                    part,
-                    range,
-                });
+                self.places[*number] = range.map(|range| Place::new(part, range));
             }
             self.documents.add(read.documents);
         }
-        self.keys = keys;
-        self.context.counters.add_documents(requests.len() as u64);
-        self.position = 0;
-        self.fetched.clear();
-        for ((key, certain), place) in requests.iter().zip(places) {
-            // An entry without its document would be corruption; `check` finds it, a query skips it.
-            if let Some(document) = place {
-                self.fetched.push(Fetched {
-                    id: key.start + 4..key.end,
-                    document,
-                    certain: *certain,
-                });
-            }
-        }
+        let read = self.requests.len() as u64;
+        self.context.counters.add_documents(read);
         Ok(())
     }
 
-    fn is_match(&self, fetched: &Fetched) -> Result<bool> {
+    /// The current document, if there is one: an entry without its document would be corruption; `check`
+    /// finds it, a query skips it.
+    fn document(&self) -> Option<&RawDocument> {
+        let number = self.position - 1;
+        let place = self.places[number]?;
+        let range = place.start as usize..place.end as usize;
+        let bytes = self.documents.get(place.part as usize, number, range);
+        Some(RawDocument::from_bytes(bytes).expect("documents are checked when they are read"))
+    }
+
+    fn is_match(&self) -> Result<bool> {
+        let Some(document) = self.document() else {
+            return Ok(false);
+        };
         match &self.recheck {
-            Some(filter) if !fetched.certain => filter.matches(self.document(fetched)),
+            Some(filter) if !self.requests[self.position - 1].certain => filter.matches(document),
             _ => Ok(true),
         }
     }
-
-    fn document(&self, fetched: &Fetched) -> &RawDocument {
-        let place = &fetched.document;
-        let range = place.range.clone();
-        RawDocument::from_bytes(self.documents.get(place.part, place.number, range))
-            .expect("documents are checked when they are read")
-    }
 }
 
+/// Positions in keys by which they are sorted first.
+const SORTED_BYTES: usize = 8;
+
 /// The numbers of the requests in the order of their keys.
-fn key_order(keys: &[u8], requests: &[(Range<usize>, bool)]) -> Vec<usize> {
-    let key = |number: usize| &keys[requests[number].0.clone()];
-    // Identifiers have much in common: behind that, eight bytes beside the number nearly always tell
-    // them apart, where comparing whole keys would be a cache miss each.
-    let first = key(0);
-    let shared = (1..requests.len()).fold(first.len(), |shared, number| {
-        let pairs = first[..shared].iter().zip(key(number));
-        pairs.take_while(|(a, b)| a == b).count()
-    });
+fn key_order(keys: &[u8], requests: &[Request]) -> Vec<usize> {
+    let key = |number: usize| &keys[requests[number].key.clone()];
+    // Identifiers have much in common. The first eight bytes in which they differ, as one number, nearly
+    // always tell them apart, where comparing whole keys would be a cache miss each.
+    let positions = telling_bytes(requests.len(), key);
     let word = |number: usize| {
-        let rest = &key(number)[shared..];
-        let mut word = [0; 8];
-        let length = rest.len().min(8);
-        word[..length].copy_from_slice(&rest[..length]);
-        u64::from_be_bytes(word)
+        let key = key(number);
+        let byte = |position: &usize| key.get(*position).copied().unwrap_or_default();
+        let bytes = positions.iter().map(byte);
+        bytes.fold(0, |word: u64, byte| word << 8 | u64::from(byte))
     };
     let mut order: Vec<(u64, usize)> = (0..requests.len())
         .map(|number| (word(number), number))
         .collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1))));
+    order.sort_unstable_by_key(|(word, _)| *word);
+    for same in order.chunk_by_mut(|a, b| a.0 == b.0) {
+        if same.len() > 1 {
+            same.sort_unstable_by(|a, b| key(a.1).cmp(key(b.1)));
+        }
+    }
     order.into_iter().map(|(_, number)| number).collect()
+}
+
+/// Positions whose bytes tell so many keys apart, none of which they put before a lesser one: the first at
+/// which any differ; where their lengths do too, those that follow what all have in common.
+fn telling_bytes<'k>(count: usize, key: impl Fn(usize) -> &'k [u8]) -> Vec<usize> {
+    let first = key(0);
+    let (mut shortest, mut longest) = (first.len(), first.len());
+    let mut differences = vec![0; first.len()];
+    for number in 1..count {
+        let key = key(number);
+        shortest = shortest.min(key.len());
+        longest = longest.max(key.len());
+        let pairs = first.iter().zip(key);
+        for (difference, (a, b)) in differences.iter_mut().zip(pairs) {
+            *difference |= a ^ b;
+        }
+    }
+    let mut differing = (0..shortest).filter(|at| differences[*at] != 0);
+    if shortest == longest {
+        return differing.take(SORTED_BYTES).collect();
+    }
+    let shared = differing.next().unwrap_or(shortest);
+    (shared..shared + SORTED_BYTES).collect()
 }
 
 /// Some documents of a batch.
@@ -337,18 +381,15 @@ fn walk_neighbours(
 impl Rows for FetchRows {
     fn advance(&mut self) -> Result<bool> {
         loop {
-            if self.position == self.fetched.len() {
-                self.fetched.clear();
-                self.position = 0;
+            if self.position == self.requests.len() {
                 if !self.fill()? {
                     return Ok(false);
                 }
                 continue;
             }
-            self.documents
-                .fetch(self.fetched[self.position].document.number);
+            self.documents.fetch(self.position);
             self.position += 1;
-            if self.is_match(&self.fetched[self.position - 1])? {
+            if self.is_match()? {
                 if let Some(wanted) = &mut self.wanted {
                     *wanted = wanted.saturating_sub(1);
                 }
@@ -358,10 +399,10 @@ impl Rows for FetchRows {
     }
 
     fn row(&self) -> Row<'_> {
-        let fetched = &self.fetched[self.position - 1];
+        let request = &self.requests[self.position - 1];
         Row {
-            id: &self.keys[fetched.id.clone()],
-            document: self.document(fetched),
+            id: &self.keys[request.key.clone()][4..],
+            document: self.document().expect("advance stopped at a document"),
         }
     }
 }
@@ -443,21 +484,41 @@ mod tests {
             ],
         ];
         for case in cases {
-            let mut keys = Vec::new();
-            let requests: Vec<(Range<usize>, bool)> = case
-                .iter()
-                .map(|key| {
-                    let start = keys.len();
-                    keys.extend_from_slice(key);
-                    (start..keys.len(), true)
-                })
-                .collect();
-            let order = key_order(&keys, &requests);
-            let ordered: Vec<&[u8]> = order.into_iter().map(|number| case[number]).collect();
-            let mut expected = case.to_vec();
-            expected.sort_unstable();
-            assert_eq!(ordered, expected);
+            assert_eq!(sorted(case), expected(case));
         }
+        // As many differing bytes as are looked at first, and one more.
+        for length in [SORTED_BYTES, SORTED_BYTES + 1] {
+            let key = |number: usize| {
+                let tail = number.to_be_bytes();
+                let byte = |at: usize| [b'x', (number * (at + 3) % 5) as u8];
+                [(0..length).flat_map(byte).collect(), tail.to_vec()].concat()
+            };
+            let keys: Vec<Vec<u8>> = (0..500).rev().map(key).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            assert_eq!(sorted(&keys), expected(&keys));
+        }
+    }
+
+    fn expected<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
+        let mut expected = keys.to_vec();
+        expected.sort_unstable();
+        expected
+    }
+
+    /// In the order that [`key_order`] gives.
+    fn sorted<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
+        let mut bytes = Vec::new();
+        let request = |key: &&[u8]| {
+            let start = bytes.len();
+            bytes.extend_from_slice(key);
+            Request {
+                key: start..bytes.len(),
+                certain: true,
+            }
+        };
+        let requests: Vec<Request> = keys.iter().map(request).collect();
+        let order = key_order(&bytes, &requests);
+        order.into_iter().map(|number| keys[number]).collect()
     }
 
     #[test]

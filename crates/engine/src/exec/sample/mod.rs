@@ -238,7 +238,8 @@ impl SampledEntries {
                 None => listed.push((number as usize, slot)),
             }
         }
-        ranks.sort_unstable();
+        // No two are the same.
+        ranks.sort_unstable_by_key(|(rank, _)| *rank);
         self.drawn = end;
         Located {
             size,
