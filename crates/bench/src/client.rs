@@ -70,6 +70,14 @@ impl Client {
         Ok(())
     }
 
+    /// Has memory for replies of so many bytes, as a connection that has seen such replies has.
+    pub fn make_room(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            // Written to, so that the pages are there before a reply comes.
+            self.buffer.resize(bytes, 0);
+        }
+    }
+
     /// Sends one encoded message and does not wait.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ use crate::targets::postgres::PostgresServer;
 
 /// How long a server may take until its sizes stand still.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Sizes stand still when they have not changed for so long: a server may begin to tidy up some seconds after
+/// its last write, Meridian after five.
+const STILL_SECONDS: u32 = 10;
 
 /// Flushes a document server, waits until the collection's sizes stand still, and adds the rows.
 ///
@@ -49,7 +52,7 @@ pub fn settle(
     let started = Instant::now();
     let mut last = sizes(&statistics()?);
     let mut still = 0;
-    while still < 3 && started.elapsed() < SETTLE_TIMEOUT {
+    while still < STILL_SECONDS && started.elapsed() < SETTLE_TIMEOUT {
         std::thread::sleep(Duration::from_secs(1));
         let now = sizes(&statistics()?);
         still = if now == last { still + 1 } else { 0 };

@@ -4,6 +4,10 @@
 //! in it. Cells wholly inside are counted as whole ranges of the summary; what they cut off at the ends
 //! of ranges is walked without a test, and the entries of border cells are tested on their exact
 //! coordinates.
+//!
+//! The time grows with the square root of the number of entries: so many cells lie along a border. Half-planes
+//! cannot be counted in less with an index whose size is linear (B. Chazelle, Lower Bounds on the Complexity of
+//! Polytope Range Searching, J. AMS 2(4), 1989).
 
 use super::counted::Pieces;
 use crate::catalog::{Collection, Moment};

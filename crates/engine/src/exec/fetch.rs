@@ -200,24 +200,25 @@ impl FetchRows {
         Ok(())
     }
 
-    /// The current document, if there is one: an entry without its document would be corruption; `check`
-    /// finds it, a query skips it.
-    fn document(&self) -> Option<&RawDocument> {
+    /// Whether the current request's document is there and matches. An entry without its document would be
+    /// corruption; `check` finds it, a query skips it.
+    fn is_match(&self) -> Result<bool> {
         let number = self.position - 1;
-        let place = self.places[number]?;
-        let range = place.start as usize..place.end as usize;
-        let bytes = self.documents.get(place.part as usize, number, range);
-        Some(RawDocument::from_bytes(bytes).expect("documents are checked when they are read"))
+        match (self.places[number], &self.recheck) {
+            (None, _) => Ok(false),
+            (Some(place), Some(filter)) if !self.requests[number].certain => {
+                filter.matches(self.document(place))
+            }
+            (Some(_), _) => Ok(true),
+        }
     }
 
-    fn is_match(&self) -> Result<bool> {
-        let Some(document) = self.document() else {
-            return Ok(false);
-        };
-        match &self.recheck {
-            Some(filter) if !self.requests[self.position - 1].certain => filter.matches(document),
-            _ => Ok(true),
-        }
+    /// The current document, which is there.
+    fn document(&self, place: Place) -> &RawDocument {
+        let range = place.start as usize..place.end as usize;
+        let number = self.position - 1;
+        let bytes = self.documents.get(place.part as usize, number, range);
+        RawDocument::from_bytes(bytes).expect("documents are checked when they are read")
     }
 }
 
@@ -399,10 +400,11 @@ impl Rows for FetchRows {
     }
 
     fn row(&self) -> Row<'_> {
-        let request = &self.requests[self.position - 1];
+        let number = self.position - 1;
+        let place = self.places[number].expect("advance stops at documents");
         Row {
-            id: &self.keys[request.key.clone()][4..],
-            document: self.document().expect("advance stopped at a document"),
+            id: &self.keys[self.requests[number].key.clone()][4..],
+            document: self.document(place),
         }
     }
 }

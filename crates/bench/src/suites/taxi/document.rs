@@ -17,6 +17,8 @@ use crate::targets::document::DocumentServer;
 
 const DATABASE: &str = "meridian_bench_taxi";
 const COLLECTION: &str = "trips";
+/// More than a reply has: a batch holds 16 MiB of documents at most.
+const REPLY_BYTES: usize = 17 << 20;
 
 impl Store for DocumentServer {
     /// The first command of a cursor.
@@ -88,6 +90,7 @@ impl Store for DocumentServer {
 
     fn fetch(&mut self, way: &Self::Way) -> anyhow::Result<Duration> {
         let mut client = self.plain_client()?;
+        client.make_room(REPLY_BYTES);
         let started = Instant::now();
         for_each_batch(&mut client, way, |batch| {
             std::hint::black_box(batch.as_bytes());
