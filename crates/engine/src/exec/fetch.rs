@@ -13,6 +13,7 @@ use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot};
 use bson::raw::RawDocument;
 use std::cmp::Ordering;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -71,19 +72,22 @@ struct Request {
 /// Where a document is: in which part, and there in the stack of its number.
 #[derive(Clone, Copy)]
 struct Place {
+    start: usize,
+    length: NonZeroU32,
     part: u32,
-    start: u32,
-    end: u32,
 }
 
 impl Place {
-    fn new(part: usize, range: Range<usize>) -> Self {
-        let narrow = |number| u32::try_from(number).expect("a batch has far fewer bytes than 2^32");
-        Self {
-            part: narrow(part),
-            start: narrow(range.start),
-            end: narrow(range.end),
-        }
+    fn new(part: usize, range: &Range<usize>) -> Option<Self> {
+        Some(Self {
+            start: range.start,
+            length: NonZeroU32::new(u32::try_from(range.len()).ok()?)?,
+            part: u32::try_from(part).ok()?,
+        })
+    }
+
+    fn range(self) -> Range<usize> {
+        self.start..self.start + self.length.get() as usize
     }
 }
 
@@ -191,7 +195,7 @@ impl FetchRows {
         for (read, positions) in read_parts(&self.snapshot, &sorted, stacking)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
-                self.places[*number] = range.map(|range| Place::new(part, range));
+                self.places[*number] = range.and_then(|range| Place::new(part, &range));
             }
             self.documents.add(read.documents);
         }
@@ -215,9 +219,8 @@ impl FetchRows {
 
     /// The current document, which is there.
     fn document(&self, place: Place) -> &RawDocument {
-        let range = place.start as usize..place.end as usize;
-        let number = self.position - 1;
-        let bytes = self.documents.get(place.part as usize, number, range);
+        let (part, number) = (place.part as usize, self.position - 1);
+        let bytes = self.documents.get(part, number, place.range());
         RawDocument::from_bytes(bytes).expect("documents are checked when they are read")
     }
 }
