@@ -192,16 +192,13 @@ fn count_in(points: &[Point], part: &CoveredRange, access: &GeoAccess) -> u64 {
     let from = points.partition_point(|point| point.cell < part.first);
     let to = points.partition_point(|point| point.cell <= part.last);
     let points = &points[from..to];
+    let matches = |point: &&Point| {
+        let Point { cell, lon, lat } = **point;
+        access.region.matches_entry(cell, lon, lat)
+    };
     let inside = match part.relation {
         CellRelation::Inside => points.len(),
-        CellRelation::Border => points
-            .iter()
-            .filter(|point| {
-                access
-                    .region
-                    .matches_entry(point.cell, point.lon, point.lat)
-            })
-            .count(),
+        CellRelation::Border => points.iter().filter(matches).count(),
     };
     inside as u64
 }

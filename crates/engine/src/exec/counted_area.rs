@@ -2,8 +2,7 @@
 //!
 //! The area is covered as finely as its entries lie: a border cell is split until few entries are left
 //! in it. Cells wholly inside are counted as whole ranges of the summary; what they cut off at the ends
-//! of ranges is walked without a test, and the entries of border cells are tested on their exact
-//! coordinates.
+//! of ranges is walked without a test, and the entries of border cells are tested.
 //!
 //! The time grows with the square root of the number of entries: so many cells lie along a border. Half-planes
 //! cannot be counted in less with an index whose size is linear (B. Chazelle, Lower Bounds on the Complexity of

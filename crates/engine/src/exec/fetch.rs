@@ -78,12 +78,13 @@ struct Place {
 }
 
 impl Place {
-    fn new(part: usize, range: &Range<usize>) -> Option<Self> {
-        Some(Self {
+    fn new(part: usize, range: &Range<usize>) -> Self {
+        let length = u32::try_from(range.len()).ok().and_then(NonZeroU32::new);
+        Self {
             start: range.start,
-            length: NonZeroU32::new(u32::try_from(range.len()).ok()?)?,
-            part: u32::try_from(part).ok()?,
-        })
+            length: length.expect("a document has 5 bytes at least and 16 MiB at most"),
+            part: u32::try_from(part).expect("a batch has few parts"),
+        }
     }
 
     fn range(self) -> Range<usize> {
@@ -195,7 +196,7 @@ impl FetchRows {
         for (read, positions) in read_parts(&self.snapshot, &sorted, stacking)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
-                self.places[*number] = range.and_then(|range| Place::new(part, &range));
+                self.places[*number] = range.map(|range| Place::new(part, &range));
             }
             self.documents.add(read.documents);
         }

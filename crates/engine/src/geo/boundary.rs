@@ -170,49 +170,38 @@ impl Boundary {
             return false;
         }
         let point = position.point();
-        if self.edges.len() <= FEW_EDGES {
-            if let Some(inside) = self.convex.then(|| self.convex_test(point)).flatten() {
-                return inside;
-            }
-            return self.matches_near(point, CellId::from_point(&point), &self.whole(), rule);
+        if let Some(inside) = self
+            .convex
+            .then(|| self.convex_test(point.0, 1.0))
+            .flatten()
+        {
+            return inside;
         }
         let leaf = CellId::from_point(&point);
-        match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
-            None => false,
-            Some(locality) => self.matches_near(point, leaf, &locality, rule),
-        }
+        self.locality(leaf)
+            .is_some_and(|locality| self.matches_near(point, leaf, &locality, rule))
     }
 
     /// Whether the leaf cell meets the shape, where its middle is far enough from every edge to tell.
     pub(super) fn matches_leaf(&self, leaf: CellId) -> Option<bool> {
-        // Not of unit length, but of a known one: a division less for every point.
-        let toward = leaf.to_point_raw();
+        /// On the surface of the cube a point is at most the root of 3 away from its middle.
+        const LENGTH_MAX: f64 = 1.7321;
+        let toward = leaf.to_point_raw().0;
         if self.convex {
-            return self.convex_leaf_test(toward.0);
+            return self.convex_test(toward, LENGTH_MAX);
         }
-        let middle = Point(unit(toward.0));
-        if self.edges.len() <= FEW_EDGES {
-            return self.plain_test(middle, &self.whole());
-        }
-        match self.index.get_or_init(|| PointIndex::new(self)).find(leaf) {
+        match self.locality(leaf) {
             None => Some(false),
-            Some(locality) => self.plain_test(middle, &locality),
+            Some(locality) => self.plain_test(Point(unit(toward)), &locality),
         }
     }
 
-    /// [`Self::convex_test`] for the direction of a leaf cell's middle, which is at most the root of 3 long.
-    fn convex_leaf_test(&self, toward: Vector) -> Option<bool> {
-        const LENGTH_MAX: f64 = 1.7321;
-        let mut decided = true;
-        for edge in &self.edges {
-            let height = edge.normal.dot(toward);
-            let near = LENGTH_MAX * edge.near;
-            if height < -near {
-                return Some(false);
-            }
-            decided &= height > near;
+    /// What decides about points in a leaf cell; `None` when it is outside.
+    fn locality(&self, leaf: CellId) -> Option<Locality<'_>> {
+        if self.edges.len() <= FEW_EDGES {
+            return Some(self.whole());
         }
-        decided.then_some(true)
+        self.index.get_or_init(|| PointIndex::new(self)).find(leaf)
     }
 
     /// All edges, from the origin.
@@ -224,15 +213,17 @@ impl Boundary {
         }
     }
 
-    /// Inside when left of every edge, outside when clearly right of one.
-    fn convex_test(&self, point: Point) -> Option<bool> {
+    /// Inside when left of every edge, outside when clearly right of one; for the direction of a point, a
+    /// vector not longer than `length_max`.
+    fn convex_test(&self, toward: Vector, length_max: f64) -> Option<bool> {
         let mut decided = true;
         for edge in &self.edges {
-            let height = edge.normal.dot(point.0);
-            if height < -edge.near {
+            let height = edge.normal.dot(toward);
+            let near = length_max * edge.near;
+            if height < -near {
                 return Some(false);
             }
-            decided &= height > edge.near;
+            decided &= height > near;
         }
         decided.then_some(true)
     }

@@ -236,8 +236,8 @@ impl RocksStore {
         })
     }
 
-    /// Makes buffered writes durable every 100 ms (without a log: every minute), notes how full level 0 is, and merges it at rest, until
-    /// the store is closed or dropped.
+    /// Makes buffered writes durable every 100 ms (without a log: every minute), notes how full level 0 is, and
+    /// merges it at rest, until the store is closed or dropped.
     pub(super) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
         let work = move || {

@@ -1,7 +1,7 @@
 //! What a summary is asked: how many entries lie in a range, and where the one of a rank is.
 
 use super::block::word;
-use super::{Place, Points, Summary};
+use super::{Place, Points, Summary, shared_bytes};
 use crate::index::pages::PageContents;
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,21 +71,6 @@ impl Piece<'_> {
         let share = between(behind(self.start), behind(self.end?)) / between(first, last);
         Some(share.clamp(0.0, 1.0))
     }
-}
-
-/// How many bytes two keys begin with in common.
-fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
-    let mut shared = 0;
-    while let (Some(one), Some(other)) = (a[shared..].first_chunk::<8>(), b[shared..].first_chunk())
-    {
-        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
-        if differ != 0 {
-            return shared + differ.trailing_zeros() as usize / 8;
-        }
-        shared += 8;
-    }
-    let rest = a[shared..].iter().zip(&b[shared..]);
-    shared + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Where the entry of some rank is: that many entries behind the first of a range.

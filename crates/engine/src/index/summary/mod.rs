@@ -442,8 +442,22 @@ fn last_where(from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
+/// How many bytes two keys begin with in common.
+fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let mut shared = 0;
+    while let (Some(one), Some(other)) = (a[shared..].first_chunk::<8>(), b[shared..].first_chunk())
+    {
+        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return shared + differ.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let rest = a[shared..].iter().zip(&b[shared..]);
+    shared + rest.take_while(|(a, b)| a == b).count()
+}
+
 /// The shortest key that is greater than `before` and not greater than `key`, which is greater.
 fn separator<'k>(before: &[u8], key: &'k [u8]) -> &'k [u8] {
-    let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
-    &key[..(shared + 1).min(key.len())]
+    &key[..(shared_bytes(before, key) + 1).min(key.len())]
 }
