@@ -46,7 +46,8 @@ pub(super) struct ColumnFamily {
     pub options: Options,
     /// Its number in the log.
     pub id: u32,
-    family: Family,
+    /// What lies in it.
+    pub family: Family,
 }
 
 impl Families {
@@ -120,6 +121,12 @@ impl Families {
         self.opened[family as usize][class]
             .get()
             .expect("a column family is added before the first tree that lies in it")
+    }
+
+    /// The open column family of that name.
+    pub(super) fn by_name(&self, name: &str) -> Option<&ColumnFamily> {
+        let (family, compression) = parse_name(name)?;
+        self.cell(family, compression).get()
     }
 
     /// What families the numbers in the log stand for.

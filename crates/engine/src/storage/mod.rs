@@ -20,6 +20,7 @@ mod rest;
 mod rocks;
 mod room;
 mod scratch;
+mod warm;
 
 use crate::error::{Code, Error};
 use std::path::Path;
@@ -105,6 +106,7 @@ impl Store {
     pub fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let store = Arc::new(rocks::RocksStore::open(directory, options)?);
         store.sync_in_background();
+        store.warm_in_background();
         Ok(Store(Backend::Rocks(store)))
     }
 

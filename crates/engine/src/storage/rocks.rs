@@ -16,7 +16,9 @@ use super::load::Finished;
 use super::pressure::Pressure;
 use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use super::room::CacheRoom;
+use super::warm::{FILLED_SHARE, Warming};
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
+use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{
     Cache, DBPinnableSlice, DBRawIteratorWithThreadMode, Env, FlushOptions,
@@ -44,6 +46,16 @@ const INTERVALS_WITHOUT_LOG: u64 = 60 * INTERVALS_A_SECOND;
 /// plays no part.
 const LOG_KEPT_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
+/// Of the thread that fills the cache (the greatest `nice` value there is).
+const LEAST_PRIORITY: i32 = 19;
+
+/// Loaded files wait so often, ...
+const MERGE_WAITS_MAX: u32 = 100;
+/// ... and so long each time, for a merge to end.
+const MERGE_WAIT: Duration = Duration::from_millis(50);
+/// What the library says then.
+const NUMBER_NEEDED: &str = "Global seqno is required";
+
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
@@ -67,6 +79,7 @@ pub(super) struct RocksStore {
     families: Families,
     database: Database,
     cache: Cache,
+    cache_bytes: usize,
     room: Arc<CacheRoom>,
     /// For reads of the present state.
     read_options: ReadOptions,
@@ -77,6 +90,12 @@ pub(super) struct RocksStore {
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
     pressure: Pressure,
+    /// Whether writes rest.
+    rests: AtomicBool,
+    /// Whether files were loaded that [`Warming`] has not been told of.
+    loaded: AtomicBool,
+    /// Held while files are read into the cache.
+    warming: Mutex<()>,
     directory: PathBuf,
 }
 
@@ -102,6 +121,7 @@ impl RocksStore {
             database,
             room: CacheRoom::new(cache_bytes, Some(cache.clone())),
             cache,
+            cache_bytes,
             read_options: ReadOptions::default(),
             write_options,
             journal: options.journal,
@@ -110,6 +130,9 @@ impl RocksStore {
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
             pressure: Pressure::default(),
+            rests: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            warming: Mutex::default(),
             directory: directory.to_owned(),
         };
         Scratch::remove_leftovers(directory)?;
@@ -155,17 +178,36 @@ impl RocksStore {
     /// Makes finished files, which do not overlap, part of their column families; they are moved away.
     pub(super) fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
         self.group.check()?;
+        for (family, paths) in files.paths {
+            self.take_over_of(family, &paths)?;
+        }
+        self.loaded.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The library gives files a sequence number while a merge runs whose keys they lie among. The log would
+    /// lack it, and summaries could not be brought up to date from there (see `catalog::saved`): so the end of
+    /// the merge is waited for, unless it takes long.
+    fn take_over_of(&self, family: &ColumnFamily, paths: &[PathBuf]) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
-        // The keys are new, so older snapshots need no protection. Without it the files mostly get along
-        // without a sequence number of their own, which the log would lack (see `catalog::saved`).
+        // The keys are new, so older snapshots need no protection, which would take a number too.
         options.set_snapshot_consistency(false);
-        for (family, paths) in files.paths {
-            self.database
-                .ingest_external_file_cf_opts(&family.handle, &options, paths)
-                .map_err(failed)?;
+        for waits in 0..=MERGE_WAITS_MAX {
+            let is_last = waits == MERGE_WAITS_MAX;
+            options.set_allow_global_seqno(is_last);
+            let (handle, paths) = (&family.handle, paths.iter().collect());
+            let taken = self
+                .database
+                .ingest_external_file_cf_opts(handle, &options, paths);
+            match taken {
+                Err(error) if !is_last && error.to_string().contains(NUMBER_NEEDED) => {
+                    std::thread::sleep(MERGE_WAIT);
+                }
+                taken => return taken.map_err(failed),
+            }
         }
-        Ok(())
+        unreachable!("the last try returns")
     }
 
     pub(super) fn latest_sequence(&self) -> u64 {
@@ -285,6 +327,8 @@ impl RocksStore {
 
     /// At rest reads shall find few places to look in.
     fn rest(&self, change: Change) {
+        self.rests
+            .store(change == Change::Begins, Ordering::Relaxed);
         match change {
             Change::Ends => self.merge_from(BUSY_FILES),
             Change::Begins => {
@@ -295,6 +339,66 @@ impl RocksStore {
                 }
             }
         }
+    }
+
+    /// Reads what is new in the files into the cache's free room, whenever writes rest, until the store is
+    /// closed or dropped.
+    pub(super) fn warm_in_background(self: &Arc<Self>) {
+        let (store, closed) = (Arc::downgrade(self), self.closed.clone());
+        let work = move || {
+            // For this thread alone; without it requests would share the processors evenly with it.
+            if let Err(error) = rustix::process::nice(LEAST_PRIORITY) {
+                tracing::debug!(%error, "the thread that fills the cache has the usual priority");
+            }
+            let mut warming = Warming::default();
+            while !closed.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_secs(1));
+                let Some(store) = store.upgrade() else { return };
+                let grows = store.loaded.swap(false, Ordering::Relaxed) || store.makes_files();
+                if warming.second(store.rests.load(Ordering::Relaxed), grows) {
+                    store.warm(&mut warming);
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("cache-warming".into())
+            .spawn(work)
+            .expect("a thread can be started when the store is opened");
+    }
+
+    /// Whether flushes or merges run or are about to.
+    fn makes_files(&self) -> bool {
+        let running = [
+            "rocksdb.num-running-flushes",
+            "rocksdb.num-running-compactions",
+            "rocksdb.compaction-pending",
+            "rocksdb.mem-table-flush-pending",
+        ];
+        let runs = |family| running.iter().any(|name| self.number_of(family, name) > 0);
+        self.families.all().any(runs)
+    }
+
+    fn warm(self: &Arc<Self>, warming: &mut Warming) {
+        let _held = self.warming.lock();
+        let before = self.cache.get_usage();
+        let may_go_on = || self.may_warm();
+        match warming.read_new(&self.database, &self.families, &may_go_on) {
+            Ok(files) => {
+                let bytes = self.cache.get_usage().saturating_sub(before);
+                tracing::debug!(files, bytes, "files were read into the cache");
+            }
+            Err(error) => tracing::warn!(%error, "the cache could not be filled"),
+        }
+    }
+
+    /// Whether the cache has room, nobody waits for the store to be closed, and writes rest.
+    fn may_warm(self: &Arc<Self>) -> bool {
+        let (part, whole) = FILLED_SHARE;
+        let room = self.cache_bytes - self.room.lent();
+        let is_ending = self.closed.load(Ordering::Acquire) || Arc::strong_count(self) == 1;
+        self.cache.get_usage() < room / whole * part
+            && self.rests.load(Ordering::Relaxed)
+            && !is_ending
     }
 
     /// From now on so many files of level 0 start a merge.
@@ -374,6 +478,8 @@ impl RocksStore {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // Whoever reads files sees it and ends.
+        drop(self.warming.lock());
         self.sync()?;
         self.flush()?;
         let mut options = WaitForCompactOptions::default();
@@ -683,5 +789,114 @@ impl RocksScan {
         self.iterator
             .key()
             .expect("the key is read after advance returned true")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Files;
+    use super::*;
+    use rand::{RngCore, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn store_in(directory: &Path) -> Arc<RocksStore> {
+        let options = StoreOptions {
+            cache_bytes: 64 * MEBIBYTE as u64,
+            journal: true,
+        };
+        let store = RocksStore::open(directory, &options).expect("a new store");
+        Arc::new(store)
+    }
+
+    /// As summaries are saved: loaded files take no sequence numbers, though merges, which begin with two
+    /// files of level 0, run among their keys.
+    #[test]
+    fn the_log_has_all_that_has_a_number() {
+        const TREES: u32 = 6;
+        const KEYS: u32 = 20_000;
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store_in(directory.path());
+        store.rest(Change::Begins);
+        let key = |tree: u32, round: u32, number: u32| -> Vec<u8> {
+            [tree, round, number].map(u32::to_be_bytes).concat()
+        };
+        // A file of the lowest level that spans all keys, so that others must stay above it.
+        for _ in 0..2 {
+            let mut batch = RocksBatch::new(store.clone());
+            batch.put(Family::Catalog, &key(0, 0, 0), b"first");
+            batch.put(Family::Catalog, &key(TREES, 0, 0), b"last");
+            store.write(batch).expect("there is room on the disk");
+            store.flush().expect("there is room on the disk");
+        }
+        let merged = store
+            .database
+            .wait_for_compact(&WaitForCompactOptions::default());
+        merged.expect("there is room on the disk");
+        let mut operations = store.latest_sequence();
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for round in 1..5 {
+            for tree in 0..TREES {
+                let scratch = Scratch::create(directory.path()).expect("a directory");
+                let mut files = Files::new(&store, Family::Catalog, scratch);
+                for number in 0..KEYS {
+                    let mut value = [0; 100];
+                    random.fill_bytes(&mut value);
+                    let added = files.add(&key(tree, round, number), &value);
+                    added.expect("keys ascend");
+                }
+                let files = files.finish().expect("there is room on the disk");
+                store.take_over(files).expect("there is room on the disk");
+                let mut batch = RocksBatch::new(store.clone());
+                batch.delete_range(Family::Catalog, &key(tree, 0, 0), &key(tree, round, 0));
+                batch.put(Family::Catalog, &key(tree, round, KEYS), b"head");
+                store.write(batch).expect("there is room on the disk");
+                operations += 2;
+                assert_eq!(store.latest_sequence(), operations, "round {round}");
+            }
+        }
+        let live = store.database.iterator_cf(
+            &store.family(Family::Catalog, b"").handle,
+            rocksdb::IteratorMode::Start,
+        );
+        assert_eq!(live.count() as u32, TREES * (KEYS + 1) + 1);
+    }
+
+    #[test]
+    fn new_files_are_read_into_the_cache_while_writes_rest() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store_in(directory.path());
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut add = |first: u32, documents: u32| {
+            let mut batch = RocksBatch::new(store.clone());
+            for number in first..first + documents {
+                let mut value = [0; 4 * 1024];
+                random.fill_bytes(&mut value);
+                let key = [1, number].map(u32::to_be_bytes).concat();
+                batch.put(Family::Documents, &key, &value);
+            }
+            store.write(batch).expect("there is room on the disk");
+            store.flush().expect("there is room on the disk");
+        };
+        // The thread that reads holds the store too; were it the only one, it would end.
+        let _other = store.clone();
+        let mut warming = Warming::default();
+        let mut grows_by = |what: &str| {
+            let before = store.cache.get_usage();
+            store.warm(&mut warming);
+            let grown = store.cache.get_usage() - before;
+            println!("{what}: {grown} bytes more than {before}");
+            grown / MEBIBYTE
+        };
+        add(0, 2_048);
+        assert_eq!(grows_by("under load"), 0);
+        store.rests.store(true, Ordering::Relaxed);
+        assert_eq!(grows_by("at rest"), 8);
+        assert_eq!(grows_by("nothing new"), 0);
+        add(2_048, 1_024);
+        assert_eq!(grows_by("one file more"), 4);
+        add(4_096, 16_384);
+        grows_by("more than there is room for");
+        let filled = store.cache.get_usage() / MEBIBYTE;
+        assert!((40..=52).contains(&filled), "{filled} MiB of 64");
     }
 }
