@@ -106,6 +106,10 @@ impl Sizes for SnapshotSizes<'_> {
         exec::entries_by_summary(access, self.collection, self.store)
     }
 
+    fn between(&self, access: &plan::Access) -> Option<(u64, u64)> {
+        exec::entries_between(access, self.collection)
+    }
+
     fn counted(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
         exec::entries_up_to(access, self.collection, self.snapshot, at_most)
     }

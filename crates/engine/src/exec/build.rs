@@ -37,6 +37,7 @@ pub fn rows(
         snapshot,
         context,
         shape,
+        residual: scanned_residual(plan),
     };
     let window = query.limit.map(|limit| limit.saturating_add(query.skip));
     let wanted = window.filter(|_| plan.sort.is_none() && plan.residual.is_none());
@@ -56,6 +57,12 @@ pub fn rows(
         ));
     }
     Ok(rows)
+}
+
+/// What is left of the filter where the plan is nothing but a scan of documents.
+fn scanned_residual(plan: &Plan) -> Option<&Filter> {
+    let is_scan = matches!(plan.access, Access::Collection(_) | Access::Primary(_));
+    plan.residual.as_deref().filter(|_| is_scan)
 }
 
 /// Whether rows of entries need no projection: they hold just the fields that it keeps, and whatever
@@ -94,6 +101,7 @@ pub fn count(
         snapshot,
         context,
         shape: None,
+        residual: scanned_residual(plan),
     };
     if plan.counts_by_entries() {
         match &plan.access {
@@ -165,6 +173,7 @@ pub fn entries_up_to(
         snapshot,
         context: &context,
         shape: None,
+        residual: None,
     };
     let mut found = 0;
     match access {
@@ -214,6 +223,15 @@ pub fn entries_by_summary(
     }
 }
 
+/// At least and at most how many entries an access path on an index walks, by the index's summary as it is
+/// now; `None` when that cannot tell.
+pub fn entries_between(access: &Access, collection: &Collection) -> Option<(u64, u64)> {
+    match access {
+        Access::Index(access) => TreeRanges::walked(access).between(collection),
+        _ => None,
+    }
+}
+
 /// Rows of a collection that does not exist.
 pub fn nothing() -> Box<dyn Rows> {
     Box::new(NoRows)
@@ -244,18 +262,19 @@ struct Builder<'a> {
     context: &'a Context,
     /// The projection, where rows of entries are as it makes them.
     shape: Option<&'a Arc<Projection>>,
+    /// What documents that are scanned will be tested for.
+    residual: Option<&'a Filter>,
 }
 
 impl Builder<'_> {
     fn access(&self, access: &Access, wanted: Option<u64>) -> Box<dyn Rows> {
         match access {
             Access::Nothing => nothing(),
-            Access::Collection(order) => Box::new(CollectionRows::all(
-                self.collection,
-                self.snapshot,
-                *order,
-                self.context.clone(),
-            )),
+            Access::Collection(order) => {
+                let (collection, context) = (self.collection, self.context.clone());
+                let rows = CollectionRows::all(collection, self.snapshot, *order, context);
+                Box::new(rows.prefiltered(self.residual))
+            }
             Access::Primary(access) => self.primary(access),
             Access::Index(access) => {
                 let entries = IndexEntries::new(self.snapshot, access, self.context.clone());
@@ -398,12 +417,9 @@ impl Builder<'_> {
             .into_iter()
             .map(|range| (tree.key(&range.start), tree.key(&range.end)))
             .collect();
-        Box::new(CollectionRows::new(
-            self.snapshot,
-            ranges,
-            access.order,
-            self.context.clone(),
-        ))
+        let context = self.context.clone();
+        let rows = CollectionRows::new(self.snapshot, ranges, access.order, context);
+        Box::new(rows.prefiltered(self.residual))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
+use super::prefilter::Prefilter;
 use super::{Context, Pacer, Row, Rows, corrupt_document};
 use crate::catalog::{Collection, CollectionState, Tree};
 use crate::error::Result;
+use crate::query::Filter;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ pub struct CollectionRows {
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
     scan: Option<Scan>,
+    /// Leaves out what whoever tests the rows would.
+    prefilter: Option<Prefilter>,
     pacer: Pacer,
 }
 
@@ -39,6 +43,7 @@ impl CollectionRows {
             order,
             ranges,
             scan: None,
+            prefilter: None,
             pacer: Pacer::new(context),
         }
     }
@@ -55,6 +60,12 @@ impl CollectionRows {
         let mut rows = Self::new(snapshot, all, order, context);
         rows.whole = Some((collection.state.clone(), collection.documents));
         rows
+    }
+
+    /// The same without some of the documents that do not match `filter`.
+    pub fn prefiltered(mut self, filter: Option<&Filter>) -> Self {
+        self.prefilter = filter.and_then(Prefilter::new);
+        self
     }
 }
 
@@ -75,11 +86,19 @@ fn middle(state: &CollectionState, tree: Tree) -> Option<Vec<u8>> {
 
 impl Rows for CollectionRows {
     fn advance(&mut self) -> Result<bool> {
-        self.pacer.step()?;
         loop {
+            self.pacer.step()?;
             if let Some(scan) = &mut self.scan {
                 if scan.advance()? {
                     self.pacer.context.counters.add_documents(1);
+                    let id = || &scan.key()[4..];
+                    if self
+                        .prefilter
+                        .as_ref()
+                        .is_some_and(|one| one.excludes(id()))
+                    {
+                        continue;
+                    }
                     RawDocument::from_bytes(scan.entry().1).map_err(corrupt_document)?;
                     return Ok(true);
                 }
@@ -102,12 +121,14 @@ impl Rows for CollectionRows {
         };
         let middle = middle(&state, tree).filter(|middle| *middle > range.0)?;
         let end = std::mem::replace(&mut range.1, middle.clone());
-        Some(Box::new(Self::new(
+        let mut other = Self::new(
             &self.snapshot,
             vec![(middle, end)],
             self.order,
             self.pacer.context.clone(),
-        )))
+        );
+        other.prefilter = self.prefilter.clone();
+        Some(Box::new(other))
     }
 
     fn row(&self) -> Row<'_> {

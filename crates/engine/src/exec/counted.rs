@@ -123,6 +123,21 @@ impl TreeRanges {
         total.count(&snapshot, context).map(Some)
     }
 
+    /// At least and at most how many entries there are, as the summary has it now; `None` when it does not
+    /// know.
+    pub fn between(&self, collection: &Collection) -> Option<(u64, u64)> {
+        collection.state.counted().peek(self.tree, |summary| {
+            let (mut whole, mut in_pieces) = (0, 0);
+            let mut hint = Hint::default();
+            let mut piece = |piece: Piece<'_>| in_pieces += u64::from(piece.entries_max);
+            for range in &self.ranges {
+                whole +=
+                    summary.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
+            }
+            Some((whole, whole + in_pieces))
+        })
+    }
+
     /// The runs of whole ranges of the summary, and the pieces that are left.
     pub fn runs(&self, moment: &Moment<'_>) -> Option<(Vec<Run>, Pieces)> {
         let summary = moment.summary(self.tree)?;

@@ -1,5 +1,6 @@
 //! Conditions tested on index entries, before any document is read for them.
 
+use super::prefilter::Prefilter;
 use super::{Entries, Entry};
 use crate::error::Result;
 use crate::index::RowBuffer;
@@ -10,6 +11,7 @@ use crate::plan::EntryFilter;
 pub struct FilterEntries {
     input: Box<dyn Entries>,
     tested: EntryFilter,
+    prefilter: Option<Prefilter>,
     told: bool,
     buffer: RowBuffer,
 }
@@ -19,6 +21,7 @@ impl FilterEntries {
     pub fn new(input: Box<dyn Entries>, tested: EntryFilter) -> Self {
         Self {
             input,
+            prefilter: Prefilter::new(&tested.filter),
             tested,
             told: true,
             buffer: RowBuffer::default(),
@@ -30,6 +33,9 @@ impl Entries for FilterEntries {
     fn advance(&mut self) -> Result<bool> {
         while self.input.advance()? {
             let Entry { key, value, .. } = self.input.entry();
+            if self.prefilter.as_ref().is_some_and(|one| one.excludes(key)) {
+                continue;
+            }
             let row = self.tested.coverage.row(key, value, &mut self.buffer)?;
             self.told = row.is_some();
             let passes = match row {

@@ -20,6 +20,7 @@ mod index;
 mod limit;
 mod near;
 pub(crate) mod parallel;
+mod prefilter;
 mod project;
 mod ranked;
 mod sample;
@@ -29,7 +30,9 @@ mod stretches;
 mod top;
 mod union;
 
-pub use build::{count, count_by_summary, entries_by_summary, entries_up_to, nothing, rows};
+pub use build::{
+    count, count_by_summary, entries_between, entries_by_summary, entries_up_to, nothing, rows,
+};
 pub use collection::{CollectionRows, IdRows};
 pub use counted::Total;
 pub use counted_groups::{CountedGroups, GroupEntries};

@@ -1,7 +1,7 @@
 //! Picks the cheapest candidate.
 //!
 //! One selective candidate is taken as it is. Several are compared by the number of their entries, which
-//! the summaries know. Where one is still being learnt, entries are counted up to a bound that grows
+//! the summaries know: roughly without reading any, which mostly settles it, and else exactly. Where one is still being learnt, entries are counted up to a bound that grows
 //! until one candidate is seen to be smaller. No histograms, no trial runs, no cache.
 
 use super::access::Access;
@@ -23,6 +23,10 @@ pub trait Sizes {
     /// # Errors
     /// Storage failures.
     fn known(&self, access: &Access) -> Result<Option<u64>>;
+
+    /// At least and at most how many entries an access path has, by its index's summary and without
+    /// reading any; `None` when that cannot tell.
+    fn between(&self, access: &Access) -> Option<(u64, u64)>;
 
     /// Entries of an access path, counted up to `at_most`.
     ///
@@ -186,6 +190,9 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
     {
         return Ok(Some(*only));
     }
+    if let Some(clear) = clearly_cheapest(found, query, sizes) {
+        return Ok(Some(clear));
+    }
     let counts = entries(found, &selective, sizes)?;
     let cost = |at: &usize| cost(&found[*at], counts[*at], query);
     let order = |a: &usize, b: &usize| {
@@ -194,6 +201,23 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
             .then_with(|| proven(&found[*b]).cmp(&proven(&found[*a])))
     };
     Ok((0..found.len()).min_by(order))
+}
+
+/// The candidate that is cheaper than all others whatever the exact numbers of entries are, which take a
+/// search in the index each.
+fn clearly_cheapest(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Option<usize> {
+    let documents = sizes.documents();
+    let costs = |candidate: &Candidate| {
+        let (least, most) = match candidate.is_selective {
+            true => sizes.between(&candidate.access)?,
+            false => (documents, documents),
+        };
+        Some((cost(candidate, least, query), cost(candidate, most, query)))
+    };
+    let costs: Vec<(f64, f64)> = found.iter().map(costs).collect::<Option<_>>()?;
+    let best = (0..costs.len()).min_by(|a, b| costs[*a].1.total_cmp(&costs[*b].1))?;
+    let is_cheaper = |other: usize| other == best || costs[best].1 < costs[other].0;
+    (0..costs.len()).all(is_cheaper).then_some(best)
 }
 
 /// The number of entries of the selective candidates; of the others, that of all documents.
