@@ -17,6 +17,7 @@ use rocksdb::{
     Options,
 };
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The library's database, which families can be added to while it is used.
@@ -29,11 +30,22 @@ const CURRENT: &str = "CURRENT";
 /// reads a few cache lines, where every key it looked at was a miss. (Set by name: the binding has no
 /// method for it.)
 const KEYS_APART: &str = "block_based_table_factory={separate_key_value_in_data_block=true}";
+/// Flushes and merges put what they write into the cache, or not. ([`super::warm`] says when.)
+const FILLS: [&str; 2] = [
+    "{prepopulate_block_cache=kDisable}",
+    "{prepopulate_block_cache=kFlushAndCompaction}",
+];
+/// Blocks of a file that is gone leave the cache with it, as long as one in twenty that is looked for is
+/// there: they would take the place of others until they are old. (The library's documentation names about
+/// so much as its future default; also set by name.)
+const GONE_FILES_LEAVE: &str = "uncache_aggressiveness=300";
 
 /// The open column families by family and class. Must be dropped before their database.
 pub(super) struct Families {
     opened: [[OnceLock<ColumnFamily>; CLASSES]; 3],
     adding: Mutex<()>,
+    /// Whether flushes and merges fill the cache.
+    fills: AtomicBool,
     cache: Cache,
     cache_bytes: usize,
 }
@@ -55,6 +67,7 @@ impl Families {
         Self {
             opened: Default::default(),
             adding: Mutex::default(),
+            fills: AtomicBool::new(true),
             cache: cache.clone(),
             cache_bytes,
         }
@@ -139,6 +152,20 @@ impl Families {
         self.opened.iter().flatten().filter_map(OnceLock::get)
     }
 
+    /// From now on flushes and merges put what they write into the cache, or not.
+    pub(super) fn fill_cache(
+        &self,
+        database: &Database,
+        fills: bool,
+    ) -> Result<(), rocksdb::Error> {
+        // A family that is made meanwhile follows.
+        let _held = self.hold();
+        self.fills.store(fills, Ordering::Relaxed);
+        let settings = [("block_based_table_factory", FILLS[usize::from(fills)])];
+        let mut families = self.all();
+        families.try_for_each(|one| database.set_options_cf(&one.handle, &settings))
+    }
+
     /// Keeps the families as they are until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
         self.adding.lock()
@@ -212,9 +239,14 @@ impl Families {
             }
         }
         settings.set_block_based_table_factory(&table);
+        let fills = FILLS[usize::from(self.fills.load(Ordering::Relaxed))];
+        let fills = format!("block_based_table_factory={fills}");
+        for named in [KEYS_APART, GONE_FILES_LEAVE, &fills] {
+            settings = settings
+                .get_options_from_string(named)
+                .expect("the library knows the option");
+        }
         settings
-            .get_options_from_string(KEYS_APART)
-            .expect("the library knows the option")
     }
 }
 

@@ -16,7 +16,7 @@ use super::load::Finished;
 use super::pressure::Pressure;
 use super::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use super::room::CacheRoom;
-use super::warm::{FILLED_SHARE, Warming};
+use super::warm::{FILLED_PERCENT, Warming, fills};
 use super::{Compression, Family, Logged, Order, Scratch, StoreError};
 use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
@@ -351,9 +351,14 @@ impl RocksStore {
                 tracing::debug!(%error, "the thread that fills the cache has the usual priority");
             }
             let mut warming = Warming::default();
+            let mut did_fill = true;
             while !closed.load(Ordering::Acquire) {
                 std::thread::sleep(Duration::from_secs(1));
                 let Some(store) = store.upgrade() else { return };
+                let fills = fills(did_fill, store.percent_filled());
+                if std::mem::replace(&mut did_fill, fills) != fills {
+                    store.fill_cache(fills);
+                }
                 let grows = store.loaded.swap(false, Ordering::Relaxed) || store.makes_files();
                 if warming.second(store.rests.load(Ordering::Relaxed), grows) {
                     store.warm(&mut warming);
@@ -393,12 +398,20 @@ impl RocksStore {
 
     /// Whether the cache has room, nobody waits for the store to be closed, and writes rest.
     fn may_warm(self: &Arc<Self>) -> bool {
-        let (part, whole) = FILLED_SHARE;
-        let room = self.cache_bytes - self.room.lent();
         let is_ending = self.closed.load(Ordering::Acquire) || Arc::strong_count(self) == 1;
-        self.cache.get_usage() < room / whole * part
-            && self.rests.load(Ordering::Relaxed)
-            && !is_ending
+        self.percent_filled() < FILLED_PERCENT && self.rests.load(Ordering::Relaxed) && !is_ending
+    }
+
+    /// How full the cache is.
+    fn percent_filled(&self) -> usize {
+        let room = self.cache_bytes - self.room.lent();
+        self.cache.get_usage() / (room / 100)
+    }
+
+    fn fill_cache(&self, fills: bool) {
+        if let Err(error) = self.families.fill_cache(&self.database, fills) {
+            tracing::warn!(%error, fills, "the store's settings could not be changed");
+        }
     }
 
     /// From now on so many files of level 0 start a merge.
@@ -866,6 +879,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let store = store_in(directory.path());
         let mut random = ChaCha8Rng::seed_from_u64(1);
+        store.fill_cache(false);
         let mut add = |first: u32, documents: u32| {
             let mut batch = RocksBatch::new(store.clone());
             for number in first..first + documents {
@@ -896,7 +910,27 @@ mod tests {
         assert_eq!(grows_by("one file more"), 4);
         add(4_096, 16_384);
         grows_by("more than there is room for");
-        let filled = store.cache.get_usage() / MEBIBYTE;
-        assert!((40..=52).contains(&filled), "{filled} MiB of 64");
+        let percent = store.percent_filled();
+        assert!((65..=80).contains(&percent), "{percent} percent");
+    }
+
+    #[test]
+    fn what_is_flushed_is_in_the_cache_as_long_as_that_is_wanted() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = store_in(directory.path());
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for (number, fills) in (0_u32..).zip([true, false, true]) {
+            store.fill_cache(fills);
+            let before = store.cache.get_usage();
+            let mut value = vec![0; 4 * MEBIBYTE];
+            random.fill_bytes(&mut value);
+            let mut batch = RocksBatch::new(store.clone());
+            let key = [1, number].map(u32::to_be_bytes).concat();
+            batch.put(Family::Documents, &key, &value);
+            store.write(batch).expect("there is room on the disk");
+            store.flush().expect("there is room on the disk");
+            let grown = store.cache.get_usage().saturating_sub(before) / MEBIBYTE;
+            assert_eq!(grown, if fills { 4 } else { 0 }, "document {number}");
+        }
     }
 }

@@ -1,25 +1,35 @@
-//! While writes rest, what the cache has room for is read into it: indexes first, then documents.
+//! Fills the cache's free room, so that not every block's first reader waits for it to be read and
+//! decompressed.
 //!
-//! Merges and loads write files whose blocks no cache holds, and a restart begins with an empty one. Without
-//! this, every block's first reader would wait for it to be read and decompressed. Files are read one after
-//! the other, each once, at low priority, until the cache is nearly full or writes begin again.
+//! As long as there is much room, flushes and merges put what they write into the cache. Other files have
+//! blocks that no cache holds: after a restart, a load, or from when there was no room. They are read while
+//! writes rest, indexes first, then documents, one after the other, each once, at low priority, until the
+//! cache is nearly full or writes begin again.
 //!
-//! In: once a second, whether writes rest, and whether files are still being made. Out: when to read; then,
-//! from the database, all that is new.
+//! In: once a second, how full the cache is, whether writes rest, and whether files are still being made.
+//! Out: whether flushes and merges fill the cache, and when files are to be read; then, from the database,
+//! all that are new.
 
 use super::Family;
 use super::families::{ColumnFamily, Database, Families};
 use rocksdb::{LiveFile, ReadOptions};
 use std::collections::HashSet;
 
-/// The cache is filled up to this share; the rest is for what is asked for.
-pub(super) const FILLED_SHARE: (usize, usize) = (3, 4);
+/// The cache is filled up to so many percent; the rest is for what is asked for.
+pub(super) const FILLED_PERCENT: usize = 75;
+/// Below so many percent, flushes and merges fill it again.
+const ROOMY_PERCENT: usize = 50;
 /// Files are taken as they are once none was made for so many seconds.
 const CALM_SECONDS: u32 = 2;
 /// Bytes that are read from a file at once.
 const READAHEAD_BYTES: usize = 1 << 20;
 /// Entries between two looks whether to stop.
 const STEPS_BETWEEN_LOOKS: usize = 64;
+
+/// Whether flushes and merges fill the cache, where they did and it is so full.
+pub(super) fn fills(did: bool, percent: usize) -> bool {
+    percent < if did { FILLED_PERCENT } else { ROOMY_PERCENT }
+}
 
 /// What is known of the files.
 #[derive(Debug, Default)]
@@ -110,6 +120,17 @@ fn read_through(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cache_is_filled_again_when_there_is_much_room() {
+        let percents = [0, 60, 74, 75, 60, 50, 49, 60];
+        let steps = percents.iter().scan(true, |did, percent| {
+            *did = fills(*did, *percent);
+            Some(*did)
+        });
+        let expected = [true, true, true, false, false, false, true, true];
+        assert_eq!(steps.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn new_files_are_read_once_when_all_is_calm() {
