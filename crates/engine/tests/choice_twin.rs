@@ -1,0 +1,118 @@
+//! The index that the planner takes against its plain twin: the one with the fewest entries of all that
+//! were considered, each counted exactly, whatever the planner asked to find out. Seeds are printed.
+#![allow(clippy::unwrap_used)]
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, rawdoc};
+use meridian_engine::{Engine, ExplainRequest, FindRequest, InsertOptions, Namespace, Verbosity};
+use rand::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
+const DOCUMENTS: i32 = 6_000;
+const FILTERS: usize = 400;
+const FIELDS: [&str; 4] = ["few", "some", "many", "skewed"];
+
+fn namespace() -> Namespace {
+    Namespace::new("test", "choice").unwrap()
+}
+
+fn value(field: &str, random: &mut ChaCha8Rng) -> i32 {
+    match field {
+        "few" => random.random_range(0..3),
+        "some" => random.random_range(0..100),
+        "many" => random.random_range(0..DOCUMENTS),
+        // Half of them are 0, a quarter 1, ...
+        _ => random.random::<u32>().trailing_zeros() as i32,
+    }
+}
+
+fn engine(random: &mut ChaCha8Rng) -> Arc<Engine> {
+    let engine = Engine::in_memory().unwrap();
+    let document = |id: i32| {
+        let mut document = rawdoc! { "_id": id };
+        for field in FIELDS {
+            document.append(
+                bson::raw::CString::try_from(field).unwrap(),
+                value(field, random),
+            );
+        }
+        document
+    };
+    let documents: Vec<RawDocumentBuf> = (0..DOCUMENTS).map(document).collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    let spec = |field: &str| {
+        let mut key = RawDocumentBuf::new();
+        key.append(bson::raw::CString::try_from(field).unwrap(), 1);
+        rawdoc! { "key": key, "name": field }
+    };
+    let specs = FIELDS.map(spec);
+    let specs: Vec<&RawDocument> = specs.iter().map(|one| &**one).collect();
+    engine
+        .create_indexes(&namespace(), &specs, &mut |_| ())
+        .unwrap();
+    engine
+}
+
+fn filter(random: &mut ChaCha8Rng) -> RawDocumentBuf {
+    let mut filter = RawDocumentBuf::new();
+    let number = random.random_range(2..=FIELDS.len());
+    for field in FIELDS.choose_multiple(random, number) {
+        let name = bson::raw::CString::try_from(*field).unwrap();
+        let from = value(field, random);
+        match random.random_range(0..3) {
+            0 => filter.append(name, from),
+            1 => filter.append(name, rawdoc! { "$gte": from }),
+            _ => {
+                let to = from + random.random_range(1..50);
+                filter.append(name, rawdoc! { "$gte": from, "$lt": to });
+            }
+        }
+    }
+    filter
+}
+
+/// The entries of the index at the end of a plan, and its name.
+fn entries(plan: &Document) -> (i64, String) {
+    let mut stage = plan;
+    while let Ok(input) = stage.get_document("inputStage") {
+        stage = input;
+    }
+    let entries = stage.get("exactEntries").unwrap();
+    let entries = entries.as_i64().or(entries.as_i32().map(i64::from));
+    (
+        entries.unwrap(),
+        stage.get_str("indexName").unwrap().to_owned(),
+    )
+}
+
+#[test]
+fn the_index_with_the_fewest_entries_is_taken() {
+    let seed = 23;
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let engine = engine(&mut random);
+    let mut taken = std::collections::BTreeMap::<String, u32>::new();
+    for _ in 0..FILTERS {
+        let filter = filter(&mut random);
+        let request = ExplainRequest::Find(FindRequest::new(&filter));
+        let shown = engine
+            .explain(&namespace(), &request, Verbosity::QueryPlanner)
+            .unwrap();
+        let shown = Document::try_from(&*shown).unwrap();
+        let planner = shown.get_document("queryPlanner").unwrap();
+        let (won, name) = entries(planner.get_document("winningPlan").unwrap());
+        let rejected = planner.get_array("rejectedPlans").unwrap();
+        assert!(!rejected.is_empty(), "{filter:?}");
+        for plan in rejected {
+            let (lost, other) = entries(plan.as_document().unwrap());
+            assert!(won <= lost, "{name} has {won}, {other} {lost}: {filter:?}");
+        }
+        *taken.entry(name).or_default() += 1;
+    }
+    // Each is the best one for some.
+    assert_eq!(taken.len(), FIELDS.len(), "{taken:?}");
+}
