@@ -1,0 +1,415 @@
+//! The store on disk: one RocksDB, its column families in [`super::families`].
+//!
+//! Settings follow from the job: many small index entries written in random order and read in
+//! ranges. Memtables are charged to the block cache, so that one number (`cache_bytes`) bounds the
+//! process.
+//!
+//! What is read from it is in [`snapshot`] and [`log`], what it does by itself in [`background`]. The engine's
+//! only unsafe code is in [`snapshot`] and, for the same reason, in [`super::families`].
+
+mod background;
+mod log;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub(super) use snapshot::{RocksScan, RocksSnapshot};
+
+use super::families::{ColumnFamily, Database, Families};
+use super::group_sync::GroupSync;
+use super::load::Finished;
+use super::pressure::Pressure;
+use super::room::CacheRoom;
+use super::{Compression, Family, Scratch, StoreError};
+use parking_lot::Mutex;
+use rocksdb::perf::{PerfContext, PerfMetric};
+use rocksdb::{
+    Cache, Env, FlushOptions, IngestExternalFileOptions, Options, Range, ReadOptions,
+    WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MEBIBYTE: usize = 1 << 20;
+
+/// The library's name of the number of files in level 0.
+const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
+
+/// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
+/// plays no part.
+const LOG_KEPT_SECONDS: u64 = 100 * 365 * 24 * 3600;
+
+/// Loaded files wait so often, ...
+const MERGE_WAITS_MAX: u32 = 100;
+/// ... and so long each time, for a merge to end.
+const MERGE_WAIT: Duration = Duration::from_millis(50);
+/// What the library says then.
+const NUMBER_NEEDED: &str = "Global seqno is required";
+
+/// Settings of the store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Bytes for cached blocks, memtables and what [`CacheRoom`] lends together.
+    pub cache_bytes: u64,
+    /// Whether writes go to the log first. Off is for bulk loads: a kill then loses what was not flushed.
+    pub journal: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 1 << 30,
+            journal: true,
+        }
+    }
+}
+
+pub(super) struct RocksStore {
+    // Dropped before `database`: its handles are the database's.
+    families: Families,
+    database: Database,
+    cache: Cache,
+    cache_bytes: usize,
+    room: Arc<CacheRoom>,
+    /// For reads of the present state.
+    read_options: ReadOptions,
+    write_options: WriteOptions,
+    journal: bool,
+    group: GroupSync,
+    dirty: AtomicBool,
+    closed: Arc<AtomicBool>,
+    written_bytes: AtomicU64,
+    pressure: Pressure,
+    /// Whether writes rest.
+    rests: AtomicBool,
+    /// Whether files were loaded that [`Warming`] has not been told of.
+    loaded: AtomicBool,
+    /// Held while files are read into the cache.
+    warming: Mutex<()>,
+    directory: PathBuf,
+}
+
+impl RocksStore {
+    pub(super) fn open(directory: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            StoreError::Failed(format!("cannot create {}: {error}", directory.display()))
+        })?;
+        let cache_bytes = usize::try_from(options.cache_bytes)
+            .unwrap_or(usize::MAX)
+            .max(64 * MEBIBYTE);
+        let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
+        let families = Families::new(&cache, cache_bytes);
+        let settings = database_options(options, &cache, cache_bytes);
+        let database = families
+            .open(&settings, directory)
+            .map_err(|error| open_error(directory, &error))?;
+        let mut write_options = WriteOptions::default();
+        write_options.disable_wal(!options.journal);
+        write_options.set_memtable_insert_hint_per_batch(true);
+        let store = Self {
+            families,
+            database,
+            room: CacheRoom::new(cache_bytes, Some(cache.clone())),
+            cache,
+            cache_bytes,
+            read_options: ReadOptions::default(),
+            write_options,
+            journal: options.journal,
+            group: GroupSync::default(),
+            dirty: AtomicBool::new(false),
+            closed: Arc::default(),
+            written_bytes: AtomicU64::new(0),
+            pressure: Pressure::default(),
+            rests: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            warming: Mutex::default(),
+            directory: directory.to_owned(),
+        };
+        Scratch::remove_leftovers(directory)?;
+        Ok(store)
+    }
+
+    pub(super) fn room(&self) -> Arc<CacheRoom> {
+        self.room.clone()
+    }
+
+    /// The column family in which the tree lies that `key` begins with.
+    pub(super) fn family(&self, family: Family, key: &[u8]) -> &ColumnFamily {
+        self.families.of_key(family, key)
+    }
+
+    pub(super) fn add_compression(
+        &self,
+        family: Family,
+        compression: Compression,
+    ) -> Result<(), StoreError> {
+        self.families
+            .add(&self.database, family, compression)
+            .map_err(failed)
+    }
+
+    pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
+        self.group.check()?;
+        let bytes = batch.operations.size_in_bytes() as u64;
+        self.database
+            .write_opt(batch.operations, &self.write_options)
+            .map_err(failed)?;
+        self.dirty.store(true, Ordering::Release);
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.pressure.charge(bytes as usize);
+        Ok(())
+    }
+
+    /// Where the store is.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes finished files, which do not overlap, part of their column families; they are moved away.
+    pub(super) fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
+        self.group.check()?;
+        for (family, paths) in files.paths {
+            self.take_over_of(family, &paths)?;
+        }
+        self.loaded.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The library gives files a sequence number while a merge runs whose keys they lie among. The log would
+    /// lack it, and summaries could not be brought up to date from there (see `catalog::saved`): so the end of
+    /// the merge is waited for, unless it takes long.
+    fn take_over_of(&self, family: &ColumnFamily, paths: &[PathBuf]) -> Result<(), StoreError> {
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        // The keys are new, so older snapshots need no protection, which would take a number too.
+        options.set_snapshot_consistency(false);
+        for waits in 0..=MERGE_WAITS_MAX {
+            let is_last = waits == MERGE_WAITS_MAX;
+            options.set_allow_global_seqno(is_last);
+            let (handle, paths) = (&family.handle, paths.iter().collect());
+            let taken = self
+                .database
+                .ingest_external_file_cf_opts(handle, &options, paths);
+            match taken {
+                Err(error) if !is_last && error.to_string().contains(NUMBER_NEEDED) => {
+                    std::thread::sleep(MERGE_WAIT);
+                }
+                taken => return taken.map_err(failed),
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    pub(super) fn latest_sequence(&self) -> u64 {
+        self.database.latest_sequence_number()
+    }
+
+    pub(super) fn wait_for_merges(&self) -> Option<Duration> {
+        self.pressure.wait()
+    }
+
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        if !self.journal {
+            return self.flush();
+        }
+        self.group.wait(|| {
+            self.database
+                .flush_wal(true)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    fn number_of(&self, family: &ColumnFamily, property: &str) -> u64 {
+        let value = self
+            .database
+            .property_int_value_cf(&family.handle, property);
+        value.ok().flatten().unwrap_or(0)
+    }
+
+    pub(super) fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let handle = &self.family(family, key).handle;
+        let value = self
+            .database
+            .get_pinned_cf_opt(handle, key, &self.read_options)
+            .map_err(failed)?;
+        Ok(value.map(|value| read(&value)))
+    }
+
+    pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let sizes = self.database.get_approximate_sizes_cf(
+            &self.family(family, start).handle,
+            &[Range::new(start, end)],
+        );
+        sizes.first().copied().unwrap_or(0)
+    }
+
+    pub(super) fn flush(&self) -> Result<(), StoreError> {
+        self.flush_memtables(true)
+    }
+
+    fn flush_memtables(&self, waits: bool) -> Result<(), StoreError> {
+        // Held while files are written: without a log all families must reach the disk together, so none
+        // may be added that this flush does not know of.
+        let _held = self.families.hold();
+        let families: Vec<_> = self.families.all().map(|one| &one.handle).collect();
+        let mut options = FlushOptions::default();
+        options.set_wait(waits);
+        self.database
+            .flush_cfs_opt(&families, &options)
+            .map_err(failed)
+    }
+
+    pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
+        let total = |property: &str| {
+            let families = self.families.all();
+            families
+                .map(|one| self.number_of(one, property))
+                .sum::<u64>()
+        };
+        vec![
+            ("cacheBytesUsed", self.cache.get_usage() as u64),
+            ("cacheBytesPinned", self.cache.get_pinned_usage() as u64),
+            ("memtableBytes", total("rocksdb.cur-size-all-mem-tables")),
+            (
+                "pendingCompactionBytes",
+                total("rocksdb.estimate-pending-compaction-bytes"),
+            ),
+            ("liveFileBytes", total("rocksdb.live-sst-files-size")),
+            ("levelZeroFiles", total(LEVEL_ZERO_FILES)),
+            (
+                "runningCompactions",
+                total("rocksdb.num-running-compactions"),
+            ),
+            ("runningFlushes", total("rocksdb.num-running-flushes")),
+        ]
+    }
+
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // Whoever reads files sees it and ends.
+        drop(self.warming.lock());
+        self.sync()?;
+        self.flush()?;
+        let mut options = WaitForCompactOptions::default();
+        options.set_abort_on_pause(true);
+        options.set_timeout(1);
+        // Running compactions are abandoned: their inputs stay, nothing is lost.
+        let _ = self.database.wait_for_compact(&options);
+        self.database.cancel_all_background_work(true);
+        Ok(())
+    }
+}
+
+impl Drop for RocksStore {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
+    let mut settings = Options::default();
+    if let Ok(mut environment) = Env::new() {
+        // Merges take what requests leave: they catch up before anybody must wait for them.
+        environment.lower_thread_pool_cpu_priority();
+        settings.set_env(&environment);
+    }
+    settings.create_if_missing(true);
+    settings.create_missing_column_families(true);
+    let memtables = (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE);
+    settings.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
+        memtables,
+        false,
+        cache.clone(),
+    ));
+    settings.set_max_open_files(open_files_max());
+    settings.set_max_background_jobs(3);
+    settings.set_max_subcompactions(2);
+    settings.set_bytes_per_sync(MEBIBYTE as u64);
+    settings.set_wal_bytes_per_sync(MEBIBYTE as u64);
+    settings.set_max_total_wal_size(1 << 30);
+    settings.set_wal_ttl_seconds(LOG_KEPT_SECONDS);
+    settings.set_keep_log_file_num(4);
+    settings.set_max_log_file_size(16 * MEBIBYTE);
+    settings.set_enable_pipelined_write(options.journal);
+    // Without a log the families must reach the disk together, or a kill could leave entries without documents.
+    settings.set_atomic_flush(!options.journal);
+    settings
+}
+
+/// How many files are kept open: all of them, unless the process may have so few that connections, which
+/// take four fifths at most, and files could use them up. Out of descriptors, compactions would fail.
+fn open_files_max() -> i32 {
+    const FEW: u64 = 32 * 1024;
+    match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        Some(limit) if limit < FEW => i32::try_from(limit / 8).unwrap_or(i32::MAX).max(16),
+        _ => -1,
+    }
+}
+
+fn failed(error: rocksdb::Error) -> StoreError {
+    StoreError::Failed(error.into_string())
+}
+
+fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
+    let message = error.to_string();
+    let place = directory.display().to_string();
+    if message.contains("lock") && (message.contains("LOCK") || message.contains("temporarily")) {
+        return StoreError::Locked(place);
+    }
+    StoreError::Failed(format!("cannot open {place}: {message}"))
+}
+
+pub(super) struct RocksBatch {
+    store: Arc<RocksStore>,
+    operations: WriteBatch,
+}
+
+impl RocksBatch {
+    pub(super) fn new(store: Arc<RocksStore>) -> Self {
+        Self {
+            store,
+            operations: WriteBatch::default(),
+        }
+    }
+
+    pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.operations
+            .put_cf(&self.store.family(family, key).handle, key, value);
+    }
+
+    pub(super) fn delete(&mut self, family: Family, key: &[u8]) {
+        self.operations
+            .delete_cf(&self.store.family(family, key).handle, key);
+    }
+
+    pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        self.operations
+            .delete_range_cf(&self.store.family(family, start).handle, start, end);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
+
+/// Counted by the library for each thread, whatever store it is.
+pub(super) fn blocks_read() -> u64 {
+    PerfContext::default().metric(PerfMetric::BlockReadCount)
+}

@@ -1,0 +1,156 @@
+//! Consistent views and the scans over them.
+//!
+//! The library's snapshots and iterators borrow the database. Cursors outlive the request that made them, so
+//! here each holds the database by reference count and the borrow is widened to `'static`; the fields' order
+//! makes the borrower drop first.
+#![allow(unsafe_code)]
+
+use super::{RocksStore, failed};
+use crate::storage::families::Database;
+use crate::storage::{Family, Order, StoreError};
+use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub(in crate::storage) struct RocksSnapshot(Arc<SnapshotInner>);
+
+struct SnapshotInner {
+    // Dropped before `store`: it borrows the database inside.
+    view: SnapshotWithThreadMode<'static, Database>,
+    store: Arc<RocksStore>,
+}
+
+impl RocksSnapshot {
+    pub(in crate::storage) fn new(store: Arc<RocksStore>) -> Self {
+        // SAFETY: `store` is kept beside the view and dropped after it, and an `Arc`'s content
+        // does not move, so the borrow stays valid for as long as the view exists.
+        let database: &'static Database = unsafe { &*std::ptr::from_ref(&store.database) };
+        Self(Arc::new(SnapshotInner {
+            view: database.snapshot(),
+            store,
+        }))
+    }
+
+    fn read_options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.0.view);
+        options
+    }
+
+    pub(in crate::storage) fn get<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let store = &self.0.store;
+        let value = store
+            .database
+            .get_pinned_cf_opt(&store.family(family, key).handle, key, &self.read_options())
+            .map_err(failed)?;
+        Ok(value.map(|value| read(&value)))
+    }
+
+    pub(in crate::storage) fn multi_get(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        let store = &self.0.store;
+        let Some(first) = keys.first() else {
+            return Ok(());
+        };
+        let values = store.database.batched_multi_get_cf_opt(
+            &store.family(family, first).handle,
+            keys.iter().copied(),
+            true,
+            &self.read_options(),
+        );
+        for (position, value) in values.into_iter().enumerate() {
+            let value: Option<DBPinnableSlice<'_>> = value.map_err(failed)?;
+            read(position, value.as_deref());
+        }
+        Ok(())
+    }
+}
+
+pub(in crate::storage) struct RocksScan {
+    // Dropped before `snapshot`: it borrows the database inside.
+    iterator: DBRawIteratorWithThreadMode<'static, Database>,
+    order: Order,
+    state: ScanState,
+    _snapshot: RocksSnapshot,
+}
+
+enum ScanState {
+    Unpositioned,
+    Positioned,
+    OnEntry,
+}
+
+impl RocksScan {
+    pub(in crate::storage) fn new(
+        snapshot: RocksSnapshot,
+        family: Family,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+    ) -> Self {
+        let mut options = snapshot.read_options();
+        options.set_iterate_lower_bound(start);
+        options.set_iterate_upper_bound(end);
+        options.set_auto_readahead_size(true);
+        // SAFETY: the snapshot, and through it the store, is kept beside the iterator and dropped after it.
+        let store: &'static RocksStore = unsafe { &*Arc::as_ptr(&snapshot.0.store) };
+        let iterator = store
+            .database
+            .raw_iterator_cf_opt(&store.family(family, start).handle, options);
+        Self {
+            iterator,
+            order,
+            state: ScanState::Unpositioned,
+            _snapshot: snapshot,
+        }
+    }
+
+    pub(in crate::storage) fn seek(&mut self, key: &[u8]) {
+        match self.order {
+            Order::Forward => self.iterator.seek(key),
+            Order::Backward => self.iterator.seek_for_prev(key),
+        }
+        self.state = ScanState::Positioned;
+    }
+
+    #[inline]
+    pub(in crate::storage) fn advance(&mut self) -> Result<bool, StoreError> {
+        match (&self.state, self.order) {
+            (ScanState::OnEntry, Order::Forward) => self.iterator.next(),
+            (ScanState::OnEntry, Order::Backward) => self.iterator.prev(),
+            (ScanState::Unpositioned, Order::Forward) => self.iterator.seek_to_first(),
+            (ScanState::Unpositioned, Order::Backward) => self.iterator.seek_to_last(),
+            (ScanState::Positioned, _) => {}
+        }
+        if self.iterator.valid() {
+            self.state = ScanState::OnEntry;
+            return Ok(true);
+        }
+        self.state = ScanState::Positioned;
+        self.iterator.status().map_err(failed)?;
+        Ok(false)
+    }
+
+    #[inline]
+    pub(in crate::storage) fn entry(&self) -> (&[u8], &[u8]) {
+        self.iterator
+            .item()
+            .expect("entry is read after advance returned true")
+    }
+
+    #[inline]
+    pub(in crate::storage) fn key(&self) -> &[u8] {
+        self.iterator
+            .key()
+            .expect("the key is read after advance returned true")
+    }
+}

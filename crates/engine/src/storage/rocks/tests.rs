@@ -1,0 +1,130 @@
+use super::*;
+use crate::storage::load::Files;
+use crate::storage::rest::Change;
+use crate::storage::warm::Warming;
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn store_in(directory: &Path) -> Arc<RocksStore> {
+    let options = StoreOptions {
+        cache_bytes: 64 * MEBIBYTE as u64,
+        journal: true,
+    };
+    let store = RocksStore::open(directory, &options).expect("a new store");
+    Arc::new(store)
+}
+
+/// As summaries are saved: loaded files take no sequence numbers, though merges, which begin with two
+/// files of level 0, run among their keys.
+#[test]
+fn the_log_has_all_that_has_a_number() {
+    const TREES: u32 = 6;
+    const KEYS: u32 = 20_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(directory.path());
+    store.rest(Change::Begins);
+    let key = |tree: u32, round: u32, number: u32| -> Vec<u8> {
+        [tree, round, number].map(u32::to_be_bytes).concat()
+    };
+    // A file of the lowest level that spans all keys, so that others must stay above it.
+    for _ in 0..2 {
+        let mut batch = RocksBatch::new(store.clone());
+        batch.put(Family::Catalog, &key(0, 0, 0), b"first");
+        batch.put(Family::Catalog, &key(TREES, 0, 0), b"last");
+        store.write(batch).expect("there is room on the disk");
+        store.flush().expect("there is room on the disk");
+    }
+    let merged = store
+        .database
+        .wait_for_compact(&WaitForCompactOptions::default());
+    merged.expect("there is room on the disk");
+    let mut operations = store.latest_sequence();
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for round in 1..5 {
+        for tree in 0..TREES {
+            let scratch = Scratch::create(directory.path()).expect("a directory");
+            let mut files = Files::new(&store, Family::Catalog, scratch);
+            for number in 0..KEYS {
+                let mut value = [0; 100];
+                random.fill_bytes(&mut value);
+                let added = files.add(&key(tree, round, number), &value);
+                added.expect("keys ascend");
+            }
+            let files = files.finish().expect("there is room on the disk");
+            store.take_over(files).expect("there is room on the disk");
+            let mut batch = RocksBatch::new(store.clone());
+            batch.delete_range(Family::Catalog, &key(tree, 0, 0), &key(tree, round, 0));
+            batch.put(Family::Catalog, &key(tree, round, KEYS), b"head");
+            store.write(batch).expect("there is room on the disk");
+            operations += 2;
+            assert_eq!(store.latest_sequence(), operations, "round {round}");
+        }
+    }
+    let live = store.database.iterator_cf(
+        &store.family(Family::Catalog, b"").handle,
+        rocksdb::IteratorMode::Start,
+    );
+    assert_eq!(live.count() as u32, TREES * (KEYS + 1) + 1);
+}
+
+#[test]
+fn new_files_are_read_into_the_cache_while_writes_rest() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(directory.path());
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    store.fill_cache(false);
+    let mut add = |first: u32, documents: u32| {
+        let mut batch = RocksBatch::new(store.clone());
+        for number in first..first + documents {
+            let mut value = [0; 4 * 1024];
+            random.fill_bytes(&mut value);
+            let key = [1, number].map(u32::to_be_bytes).concat();
+            batch.put(Family::Documents, &key, &value);
+        }
+        store.write(batch).expect("there is room on the disk");
+        store.flush().expect("there is room on the disk");
+    };
+    // The thread that reads holds the store too; were it the only one, it would end.
+    let _other = store.clone();
+    let mut warming = Warming::default();
+    let mut grows_by = |what: &str| {
+        let before = store.cache.get_usage();
+        store.warm(&mut warming);
+        let grown = store.cache.get_usage() - before;
+        println!("{what}: {grown} bytes more than {before}");
+        grown / MEBIBYTE
+    };
+    add(0, 2_048);
+    assert_eq!(grows_by("under load"), 0);
+    store.rests.store(true, Ordering::Relaxed);
+    assert_eq!(grows_by("at rest"), 8);
+    assert_eq!(grows_by("nothing new"), 0);
+    add(2_048, 1_024);
+    assert_eq!(grows_by("one file more"), 4);
+    for file in 2..8 {
+        add(file * 2_048, 2_048);
+        grows_by("more than there is room for");
+    }
+    let percent = store.percent_filled();
+    assert!((65..=80).contains(&percent), "{percent} percent");
+}
+
+#[test]
+fn what_is_flushed_is_in_the_cache_as_long_as_that_is_wanted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(directory.path());
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for (number, fills) in (0_u32..).zip([true, false, true]) {
+        store.fill_cache(fills);
+        let before = store.cache.get_usage();
+        let mut value = vec![0; 4 * MEBIBYTE];
+        random.fill_bytes(&mut value);
+        let mut batch = RocksBatch::new(store.clone());
+        let key = [1, number].map(u32::to_be_bytes).concat();
+        batch.put(Family::Documents, &key, &value);
+        store.write(batch).expect("there is room on the disk");
+        store.flush().expect("there is room on the disk");
+        let grown = store.cache.get_usage().saturating_sub(before) / MEBIBYTE;
+        assert_eq!(grown, if fills { 4 } else { 0 }, "document {number}");
+    }
+}
