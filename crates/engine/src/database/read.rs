@@ -11,7 +11,7 @@ use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
-use crate::storage::{Family, Snapshot, Store};
+use crate::storage::{Snapshot, Store};
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_value::key::{self, Direction, TypeBits};
@@ -140,7 +140,7 @@ impl Engine {
         let mut key = collection.documents.prefix().to_vec();
         key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
         let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
-        match self.store.get(Family::Documents, &key, read)? {
+        match self.store.get_document(&key, read)? {
             Some(document) => Ok(Query::from_document(
                 document.map_err(exec::corrupt_document)?,
             )),

@@ -19,6 +19,7 @@ mod pressure;
 mod rest;
 mod rocks;
 mod room;
+mod row_cache;
 mod scratch;
 mod warm;
 
@@ -290,6 +291,21 @@ impl Store {
         }
     }
 
+    /// The newest value of a key of the documents, as [`Self::get`] has it, sooner where it is asked for often.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure or corruption.
+    pub fn get_document<T>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        match &self.0 {
+            Backend::Rocks(store) => store.get_document(key, read),
+            Backend::Memory(store) => Ok(store.snapshot().get(Family::Documents, key).map(read)),
+        }
+    }
+
     /// Bytes on disk of the keys in `[start, end)`, approximately, without what is still in memory.
     pub fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
         match &self.0 {
@@ -360,6 +376,15 @@ enum BatchBackend {
 }
 
 impl Batch {
+    /// Sets `key`, which is not there, to `value`. As [`Self::put`], but that nobody need be told that an
+    /// older value is out of date.
+    pub fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        match &mut self.0 {
+            BatchBackend::Rocks(batch) => batch.add(family, key, value),
+            BatchBackend::Memory(_) => self.put(family, key, value),
+        }
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
         match &mut self.0 {

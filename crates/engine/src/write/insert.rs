@@ -154,7 +154,7 @@ impl Writer {
         for (number, document) in prepared.documents.iter().enumerate() {
             if !refused.contains(number) {
                 let stored = document.stored.as_bytes();
-                batch.put(
+                batch.add(
                     Family::Documents,
                     &prepared.ids[document.key.clone()],
                     stored,

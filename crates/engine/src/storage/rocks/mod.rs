@@ -20,6 +20,7 @@ use super::group_sync::GroupSync;
 use super::load::Finished;
 use super::pressure::Pressure;
 use super::room::CacheRoom;
+use super::row_cache::{Changed, Found, PRESENT, RowCache};
 use super::{Compression, Family, Scratch, StoreError};
 use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
@@ -73,6 +74,8 @@ pub(super) struct RocksStore {
     cache: Cache,
     cache_bytes: usize,
     room: Arc<CacheRoom>,
+    /// Documents that are asked for often.
+    rows: RowCache,
     /// For reads of the present state.
     read_options: ReadOptions,
     write_options: WriteOptions,
@@ -108,10 +111,12 @@ impl RocksStore {
         let mut write_options = WriteOptions::default();
         write_options.disable_wal(!options.journal);
         write_options.set_memtable_insert_hint_per_batch(true);
+        let room = CacheRoom::new(cache_bytes, Some(cache.clone()));
         let store = Self {
             families,
             database,
-            room: CacheRoom::new(cache_bytes, Some(cache.clone())),
+            rows: RowCache::new(cache_bytes, &room),
+            room,
             cache,
             cache_bytes,
             read_options: ReadOptions::default(),
@@ -153,9 +158,12 @@ impl RocksStore {
     pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
         self.group.check()?;
         let bytes = batch.operations.size_in_bytes() as u64;
-        self.database
-            .write_opt(batch.operations, &self.write_options)
-            .map_err(failed)?;
+        self.rows.enter(&batch.changed);
+        let written = self
+            .database
+            .write_opt(batch.operations, &self.write_options);
+        self.rows.leave(&batch.changed, self.latest_sequence());
+        written.map_err(failed)?;
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.pressure.charge(bytes as usize);
@@ -246,6 +254,25 @@ impl RocksStore {
         Ok(value.map(|value| read(&value)))
     }
 
+    /// As [`Self::get`], of a document, from its row where there is one.
+    pub(super) fn get_document<T>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let is_wanted = match self.rows.find(key, PRESENT) {
+            Found::Row(row) => return Ok(Some(read(row.value()))),
+            Found::Missing { is_wanted } => is_wanted,
+        };
+        let begun = self.latest_sequence();
+        self.get(Family::Documents, key, |value| {
+            if is_wanted {
+                self.rows.keep(key, value, begun, self.latest_sequence());
+            }
+            read(value)
+        })
+    }
+
     pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
         let sizes = self.database.get_approximate_sizes_cf(
             &self.family(family, start).handle,
@@ -280,6 +307,8 @@ impl RocksStore {
         vec![
             ("cacheBytesUsed", self.cache.get_usage() as u64),
             ("cacheBytesPinned", self.cache.get_pinned_usage() as u64),
+            ("rowCacheBytes", self.rows.bytes()),
+            ("rowCacheRows", self.rows.rows() as u64),
             ("memtableBytes", total("rocksdb.cur-size-all-mem-tables")),
             (
                 "pendingCompactionBytes",
@@ -375,6 +404,8 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
 pub(super) struct RocksBatch {
     store: Arc<RocksStore>,
     operations: WriteBatch,
+    /// Which rows are out of date then.
+    changed: Changed,
 }
 
 impl RocksBatch {
@@ -382,20 +413,36 @@ impl RocksBatch {
         Self {
             store,
             operations: WriteBatch::default(),
+            changed: Changed::default(),
         }
     }
 
-    pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+    pub(super) fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
         self.operations
             .put_cf(&self.store.family(family, key).handle, key, value);
     }
 
+    pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.note_change(family, key);
+        self.add(family, key, value);
+    }
+
+    fn note_change(&mut self, family: Family, key: &[u8]) {
+        if family == Family::Documents {
+            self.store.rows.note_change(key, &mut self.changed);
+        }
+    }
+
     pub(super) fn delete(&mut self, family: Family, key: &[u8]) {
+        self.note_change(family, key);
         self.operations
             .delete_cf(&self.store.family(family, key).handle, key);
     }
 
     pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        if family == Family::Documents {
+            self.changed = Changed::Everything;
+        }
         self.operations
             .delete_range_cf(&self.store.family(family, start).handle, start, end);
     }

@@ -7,9 +7,14 @@
 
 use super::{RocksStore, failed};
 use crate::storage::families::Database;
+use crate::storage::row_cache::{Found, Row};
 use crate::storage::{Family, Order, StoreError};
 use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// More keys are not looked for among the rows: whoever asks for so many is not asking again for the same.
+const ROWS_AT_ONCE: usize = 128;
 
 #[derive(Clone)]
 pub(in crate::storage) struct RocksSnapshot(Arc<SnapshotInner>);
@@ -43,6 +48,26 @@ impl RocksSnapshot {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>, StoreError> {
+        if family != Family::Documents {
+            return self.get_stored(family, key, read);
+        }
+        let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
+        match rows.find(key, sequence) {
+            Found::Row(row) => Ok(Some(read(row.value()))),
+            Found::Missing { is_wanted: false } => self.get_stored(family, key, read),
+            Found::Missing { is_wanted: true } => self.get_stored(family, key, |value| {
+                rows.keep(key, value, sequence, sequence);
+                read(value)
+            }),
+        }
+    }
+
+    fn get_stored<T>(
+        &self,
+        family: Family,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
         let store = &self.0.store;
         let value = store
             .database
@@ -52,6 +77,47 @@ impl RocksSnapshot {
     }
 
     pub(in crate::storage) fn multi_get(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        if family != Family::Documents || keys.len() > ROWS_AT_ONCE {
+            return self.multi_get_stored(family, keys, read);
+        }
+        let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
+        let mut found = SmallVec::<[Option<Arc<Row>>; 16]>::new();
+        let mut missing = SmallVec::<[(usize, bool); 16]>::new();
+        for (position, key) in keys.iter().enumerate() {
+            found.push(match rows.find(key, sequence) {
+                Found::Row(row) => Some(row),
+                Found::Missing { is_wanted } => {
+                    missing.push((position, is_wanted));
+                    None
+                }
+            });
+        }
+        let mut next = 0;
+        let mut lend_until = |end: usize, read: &mut dyn FnMut(usize, Option<&[u8]>)| {
+            for position in next..end {
+                read(position, found[position].as_ref().map(|row| row.value()));
+            }
+            next = end + 1;
+        };
+        let others: SmallVec<[&[u8]; 16]> = missing.iter().map(|(at, _)| keys[*at]).collect();
+        self.multi_get_stored(family, &others, &mut |number, value| {
+            let (position, is_wanted) = missing[number];
+            lend_until(position, read);
+            if let (Some(value), true) = (value, is_wanted) {
+                rows.keep(keys[position], value, sequence, sequence);
+            }
+            read(position, value);
+        })?;
+        lend_until(keys.len(), read);
+        Ok(())
+    }
+
+    fn multi_get_stored(
         &self,
         family: Family,
         keys: &[&[u8]],
