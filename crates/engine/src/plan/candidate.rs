@@ -36,8 +36,8 @@ impl Candidate {
 /// All candidates but the collection scan.
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
-    found.extend(primary(query, &query.filter));
     let conditions = conditions(&query.filter);
+    found.extend(primary(query, &query.filter, &conditions));
     for index in collection.ready_indexes() {
         // Without a condition on its first field an index only gives an order.
         let (first, _) = &index.spec.key[0];
@@ -45,7 +45,7 @@ pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Cand
             && index.spec.key.iter().all(|(_, field)| field.is_by_value())
             && !conditions.iter().any(|condition| condition.path == *first);
         if !is_idle {
-            found.extend(for_index(index, query));
+            found.extend(for_index(index, query, &conditions));
         }
     }
     if !found.iter().any(|candidate| candidate.is_selective) {
@@ -54,16 +54,20 @@ pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Cand
     found
 }
 
-/// The candidates that one index offers.
-pub(super) fn for_index(index: &Arc<Index>, query: &QuerySpec) -> Vec<Candidate> {
+/// The candidate that one index offers; `conditions` are those of the query's filter.
+pub(super) fn for_index(
+    index: &Arc<Index>,
+    query: &QuerySpec,
+    conditions: &[Condition<'_>],
+) -> Option<Candidate> {
     if index.spec.hidden || !covers_query(index, &query.filter) {
-        return Vec::new();
+        return None;
     }
     if index.spec.key.iter().any(|(_, field)| field.is_located()) {
         // Documents without the location have no entry, so only a condition on it may use the index.
-        return geo(index, query).into_iter().collect();
+        return geo(index, query, conditions);
     }
-    by_bounds(index, query).into_iter().collect()
+    by_bounds(index, query, conditions)
 }
 
 /// Whether every document that the query matches has an entry in the index.
@@ -77,14 +81,14 @@ pub(super) fn covers_query(index: &Index, filter: &Filter) -> bool {
 
 /// Conditions on a path that an index can use, with the number of the conjunct they come from.
 /// `within` tells that the condition stands inside an `$elemMatch`, which bounds alone do not prove.
-struct Condition<'f> {
+pub(super) struct Condition<'f> {
     conjunct: usize,
     path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
 }
 
-fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
+pub(super) fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
     let mut found = Vec::new();
     for (conjunct, part) in filter.conjuncts().iter().enumerate() {
         if let Filter::Field { path, predicate } = part {
@@ -123,10 +127,10 @@ fn collect<'f>(
 }
 
 /// Documents by `_id`.
-fn primary(query: &QuerySpec, filter: &Filter) -> Option<Candidate> {
+fn primary(query: &QuerySpec, filter: &Filter, conditions: &[Condition<'_>]) -> Option<Candidate> {
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];
-    for condition in conditions(filter)
+    for condition in conditions
         .iter()
         .filter(|condition| condition.path == "_id" && !condition.within)
     {
@@ -167,10 +171,14 @@ fn order_of(ascending: bool) -> Order {
     }
 }
 
-fn by_bounds(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
+fn by_bounds(
+    index: &Arc<Index>,
+    query: &QuerySpec,
+    conditions: &[Condition<'_>],
+) -> Option<Candidate> {
     let filter = &query.filter;
     let mut proven = vec![false; filter.conjuncts().len()];
-    let bounds = field_bounds(index, filter, &mut proven);
+    let bounds = field_bounds(index, conditions, &mut proven);
     let is_selective = bounds.first().is_some_and(|first| !first.is_all());
     if !is_selective && !bounds.iter().all(FieldBounds::is_all) {
         // Bounds on later fields alone do not narrow the walk, but the walk can still give an order.
@@ -221,11 +229,10 @@ fn matches_missing(bounds: &[FieldBounds]) -> bool {
 /// The bounds of each field of the key. `proven` is set for conjuncts that they answer completely.
 pub(super) fn field_bounds(
     index: &Index,
-    filter: &Filter,
+    conditions: &[Condition<'_>],
     proven: &mut [bool],
 ) -> Vec<FieldBounds> {
     let multikey = index.multikey();
-    let conditions = conditions(filter);
     let mut bounds: Vec<FieldBounds> = Vec::with_capacity(index.spec.key.len());
     let mut arrays_bounded: Vec<&str> = Vec::new();
     for (position, (path, field)) in index.spec.key.iter().enumerate() {
@@ -233,12 +240,13 @@ pub(super) fn field_bounds(
         // Under one array, two conditions may hold for different elements, while an entry holds
         // values of one element: only the first may be a bound.
         let shared = multikey.field(position) && arrays_bounded.contains(&root);
-        let mut own = FieldBounds::all();
+        let mut own: Option<FieldBounds> = None;
         for condition in conditions
             .iter()
             .filter(|condition| condition.path == *path)
         {
-            let usable = !shared && (!multikey.field(position) || own.is_all());
+            let is_first = own.as_ref().is_none_or(FieldBounds::is_all);
+            let usable = !shared && (!multikey.field(position) || is_first);
             let context = FieldContext {
                 field: *field,
                 multikey: multikey.field(position),
@@ -251,9 +259,13 @@ pub(super) fn field_bounds(
                 let certain =
                     found.is_exact() && !condition.within && !(negated && multikey.field(position));
                 proven[condition.conjunct] |= certain;
-                own = own.intersect(&found);
+                own = Some(match own {
+                    Some(own) => own.intersect(&found),
+                    None => found,
+                });
             }
         }
+        let own = own.unwrap_or_else(FieldBounds::all);
         if multikey.field(position) && !own.is_all() {
             arrays_bounded.push(root);
         }
@@ -304,7 +316,7 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
 }
 
 /// A scan of the area that a geo condition asks for.
-fn geo(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
+fn geo(index: &Arc<Index>, query: &QuerySpec, conditions: &[Condition<'_>]) -> Option<Candidate> {
     let filter = &query.filter;
     let position = index
         .spec
@@ -313,7 +325,7 @@ fn geo(index: &Arc<Index>, query: &QuerySpec) -> Option<Candidate> {
         .position(|(_, field)| field.is_located())?;
     let (conjunct, region, condition) = geo_condition(filter, &index.spec.key[position])?;
     let mut proven = vec![false; filter.conjuncts().len()];
-    let bounds: Vec<FieldBounds> = field_bounds(index, filter, &mut proven)
+    let bounds: Vec<FieldBounds> = field_bounds(index, conditions, &mut proven)
         .into_iter()
         .take(position)
         .collect();

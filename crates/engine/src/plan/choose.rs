@@ -5,7 +5,7 @@
 //! until one candidate is seen to be smaller. No histograms, no trial runs, no cache.
 
 use super::access::Access;
-use super::candidate::{Candidate, candidates, for_index, primary_order};
+use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::{Hint, Plan, QuerySpec, Reading, near};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
@@ -162,7 +162,7 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
         let found = candidates(collection, query).into_iter().find(own);
         return Ok(found.unwrap_or_else(|| collection_scan(query, scan_order(query))));
     };
-    let found = for_index(index, query).into_iter().next();
+    let found = for_index(index, query, &conditions(&query.filter));
     Ok(found.unwrap_or_else(|| super::candidate::whole_index(index, query)))
 }
 

@@ -4,7 +4,9 @@
 //! documents are sorted by their distance. As in MongoDB, a geo index that fits must exist.
 
 use super::access::{Access, Branch, IndexAccess, NearAccess, RankedAccess};
-use super::candidate::{Candidate, candidates, covers_query, field_bounds, prefixes, residual};
+use super::candidate::{
+    Candidate, candidates, conditions, covers_query, field_bounds, prefixes, residual,
+};
 use super::choose::{FETCH_COST, SORT_COST, Sizes};
 use super::entry_use::{EntryUse, Reading, entry_use};
 use super::{Hint, QuerySpec};
@@ -137,7 +139,7 @@ fn through(
     }
     let filter = &rest.filter;
     let mut proven = vec![false; filter.conjuncts().len()];
-    let mut bounds = field_bounds(index, filter, &mut proven);
+    let mut bounds = field_bounds(index, &conditions(filter), &mut proven);
     let leading: Vec<FieldBounds> = bounds.drain(..position).collect();
     let Some(prefixes) = prefixes(index, &leading) else {
         return leading.first().filter(|first| !first.is_all()).map(|_| {

@@ -31,7 +31,13 @@ impl FieldBounds {
     /// The union of intervals in any order.
     pub fn new(mut intervals: Vec<Interval>, tightness: Tightness) -> Self {
         intervals.retain(|interval| !interval.is_empty());
-        intervals.sort_by_cached_key(Interval::start);
+        if intervals.len() < 2 {
+            return FieldBounds {
+                intervals,
+                tightness,
+            };
+        }
+        intervals.sort_by(Interval::compare_starts);
         let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
         for interval in intervals {
             match merged
@@ -87,10 +93,14 @@ impl FieldBounds {
         matches!(self.intervals.as_slice(), [only] if only.is_point())
     }
 
+    /// True for single values only.
+    pub(super) fn is_points(&self) -> bool {
+        self.intervals.iter().all(Interval::is_point)
+    }
+
     /// The values, when the bounds are single values only.
     pub fn points(&self) -> Option<Vec<&Bson>> {
-        let value = |interval: &'_ Interval| interval.is_point();
-        self.intervals.iter().all(value).then(|| {
+        self.is_points().then(|| {
             self.intervals
                 .iter()
                 .map(|interval| interval.low().value())
@@ -142,15 +152,23 @@ impl FieldBounds {
 
     /// The byte ranges of a field that is kept in this direction, ascending.
     pub fn ranges(&self, direction: Direction) -> Vec<ByteRange> {
-        let mut ranges: Vec<ByteRange> = self
-            .intervals
-            .iter()
+        let intervals = self.intervals_in(direction);
+        intervals
             .map(|interval| interval.range(direction))
-            .collect();
-        if direction == Direction::Descending {
-            ranges.reverse();
-        }
-        ranges
+            .collect()
+    }
+
+    /// The intervals in the order in which a field that is kept in this direction has them.
+    pub(super) fn intervals_in(
+        &self,
+        direction: Direction,
+    ) -> impl Iterator<Item = &Interval> + Clone {
+        let count = self.intervals.len();
+        let at = move |number: usize| match direction {
+            Direction::Ascending => number,
+            Direction::Descending => count - 1 - number,
+        };
+        (0..count).map(move |number| &self.intervals[at(number)])
     }
 
     /// The intervals as `explain` shows them, in the order of the walk.

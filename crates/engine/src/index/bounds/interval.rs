@@ -6,7 +6,11 @@ use bson::{Bson, RawBsonRef};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 use std::sync::LazyLock;
+
+/// Room for most encodings.
+const KEY_BYTES: usize = 32;
 
 /// One end of an interval: a value, and whether the interval includes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +24,7 @@ pub struct End {
 impl End {
     /// An end at this value.
     pub fn new(value: Bson, inclusive: bool) -> Self {
-        let mut key = Vec::new();
+        let mut key = Vec::with_capacity(KEY_BYTES);
         with_raw(&value, |raw| {
             encode(raw, Direction::Ascending, &mut key, &mut TypeBits::new())
         });
@@ -54,29 +58,29 @@ impl End {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     low: End,
-    high: End,
+    /// `None` when it is the lower one.
+    high: Option<End>,
 }
 
 impl Interval {
     /// The values between two ends.
     pub fn new(low: End, high: End) -> Self {
+        let high = (high != low).then_some(high);
         Interval { low, high }
     }
 
     /// One value, and those that compare equal to it.
     pub fn point(value: Bson) -> Self {
-        let end = End::new(value, true);
         Interval {
-            low: end.clone(),
-            high: end,
+            low: End::new(value, true),
+            high: None,
         }
     }
 
     /// From MinKey to MaxKey.
     pub fn all() -> Self {
-        static ALL: LazyLock<Interval> = LazyLock::new(|| Interval {
-            low: End::new(Bson::MinKey, true),
-            high: End::new(Bson::MaxKey, true),
+        static ALL: LazyLock<Interval> = LazyLock::new(|| {
+            Interval::new(End::new(Bson::MinKey, true), End::new(Bson::MaxKey, true))
         });
         ALL.clone()
     }
@@ -88,85 +92,82 @@ impl Interval {
 
     /// The upper end.
     pub fn high(&self) -> &End {
-        &self.high
+        self.high.as_ref().unwrap_or(&self.low)
     }
 
     /// True for exactly one value.
     pub fn is_point(&self) -> bool {
-        self.low.inclusive && self.high.inclusive && self.low.key == self.high.key
+        let (low, high) = (&self.low, self.high());
+        low.inclusive && high.inclusive && low.key == high.key
     }
 
     /// True for every value.
     pub fn is_all(&self) -> bool {
-        let ends = (&self.low.value, &self.high.value);
-        let includes_both = self.low.inclusive && self.high.inclusive;
-        includes_both && matches!(ends, (Bson::MinKey, Bson::MaxKey))
+        let (low, high) = (&self.low, self.high());
+        let includes_both = low.inclusive && high.inclusive;
+        includes_both && matches!((&low.value, &high.value), (Bson::MinKey, Bson::MaxKey))
     }
 
     /// The first ascending bytes within.
-    pub(super) fn start(&self) -> Vec<u8> {
-        extended(self.low.key.to_vec(), !self.low.inclusive)
+    fn start(&self) -> Edge<'_> {
+        Edge(&self.low.key, !self.low.inclusive)
     }
 
     /// The first ascending bytes behind.
-    pub(super) fn end(&self) -> Vec<u8> {
-        extended(self.high.key.to_vec(), self.high.inclusive)
+    fn end(&self) -> Edge<'_> {
+        let high = self.high();
+        Edge(&high.key, high.inclusive)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.start() >= self.end()
     }
 
+    /// Which begins first.
+    pub(super) fn compare_starts(&self, other: &Self) -> Ordering {
+        self.start().cmp(&other.start())
+    }
+
     /// True when this value is within.
     pub fn contains(&self, value: RawBsonRef<'_>) -> bool {
-        let mut key = Vec::new();
+        let mut key = Vec::with_capacity(KEY_BYTES);
         encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
+        let key = Edge(&key, false);
         self.start() <= key && key < self.end()
     }
 
     /// The bytes of a field that is kept in this direction.
     pub fn range(&self, direction: Direction) -> ByteRange {
-        match direction {
-            Direction::Ascending => ByteRange {
-                start: self.start(),
-                end: self.end(),
-            },
-            Direction::Descending => ByteRange {
-                start: extended(complement(&self.high.key), !self.high.inclusive),
-                end: extended(complement(&self.low.key), self.low.inclusive),
-            },
-        }
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        self.push_start(direction, &mut start);
+        let (last, is_included) = match direction {
+            Direction::Ascending => (self.high(), self.high().inclusive),
+            Direction::Descending => (&self.low, self.low.inclusive),
+        };
+        push(last, direction, is_included, &mut end);
+        ByteRange { start, end }
+    }
+
+    /// Adds the first bytes of the field within.
+    pub(super) fn push_start(&self, direction: Direction, bytes: &mut Vec<u8>) {
+        let first = match direction {
+            Direction::Ascending => &self.low,
+            Direction::Descending => self.high(),
+        };
+        push(first, direction, !first.inclusive, bytes);
     }
 
     pub(super) fn intersect(&self, other: &Self) -> Self {
-        let low = if self.start() >= other.start() {
-            &self.low
-        } else {
-            &other.low
-        };
-        let high = if self.end() <= other.end() {
-            &self.high
-        } else {
-            &other.high
-        };
-        Interval {
-            low: low.clone(),
-            high: high.clone(),
-        }
+        let low = std::cmp::max_by_key(other, self, |interval| interval.start());
+        let high = std::cmp::min_by_key(self, other, |interval| interval.end());
+        Interval::new(low.low.clone(), high.high().clone())
     }
 
     /// Joins an interval that begins within this one or where it ends; `None` if it begins later.
     pub(super) fn join(&self, later: &Self) -> Option<Self> {
         (later.start() <= self.end()).then(|| {
-            let high = if later.end() > self.end() {
-                &later.high
-            } else {
-                &self.high
-            };
-            Interval {
-                low: self.low.clone(),
-                high: high.clone(),
-            }
+            let high = std::cmp::max_by_key(later, self, |interval| interval.end());
+            Interval::new(self.low.clone(), high.high().clone())
         })
     }
 
@@ -174,18 +175,18 @@ impl Interval {
     /// MaxKey where there is none.
     pub(super) fn gap(before: Option<&Self>, after: Option<&Self>) -> Self {
         let whole = Self::all();
-        Interval {
-            low: before.map_or(whole.low, |interval| interval.high.opposite()),
-            high: after.map_or(whole.high, |interval| interval.low.opposite()),
-        }
+        let low = before.map_or(whole.low(), |interval| interval.high());
+        let high = after.map_or(whole.high(), |interval| interval.low());
+        let end = |given: bool, end: &End| if given { end.opposite() } else { end.clone() };
+        Interval::new(end(before.is_some(), low), end(after.is_some(), high))
     }
 
     /// The interval as `explain` shows it, `[1, 5)`; walked from above, `(5, 1]`.
     pub fn text(&self, reversed: bool) -> String {
         let (first, last) = if reversed {
-            (&self.high, &self.low)
+            (self.high(), &self.low)
         } else {
-            (&self.low, &self.high)
+            (&self.low, self.high())
         };
         let open = if first.inclusive { '[' } else { '(' };
         let close = if last.inclusive { ']' } else { ')' };
@@ -205,13 +206,48 @@ fn value_text(value: &Bson) -> String {
     }
 }
 
-fn extended(mut bytes: Vec<u8>, above: bool) -> Vec<u8> {
+/// Adds the bytes of a field at this end; or those above all that begin with them.
+fn push(end: &End, direction: Direction, above: bool, bytes: &mut Vec<u8>) {
+    bytes.reserve(end.key.len() + 1);
+    match direction {
+        Direction::Ascending => bytes.extend_from_slice(&end.key),
+        Direction::Descending => bytes.extend(end.key.iter().map(|byte| !byte)),
+    }
     if above {
         bytes.push(ABOVE_ALL);
     }
-    bytes
 }
 
-fn complement(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().map(|byte| !byte).collect()
+/// An encoding, or what lies above all that begins with it; compares as the bytes do.
+#[derive(Clone, Copy)]
+struct Edge<'k>(&'k [u8], bool);
+
+impl Edge<'_> {
+    /// The bytes from here on.
+    fn rest(self, from: usize) -> impl Iterator<Item = u8> {
+        let above = self.1.then_some(ABOVE_ALL);
+        self.0[from..].iter().copied().chain(above)
+    }
 }
+
+impl Ord for Edge<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let common = self.0.len().min(other.0.len());
+        let first = self.0[..common].cmp(&other.0[..common]);
+        first.then_with(|| self.rest(common).cmp(other.rest(common)))
+    }
+}
+
+impl PartialOrd for Edge<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Edge<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Edge<'_> {}

@@ -52,6 +52,9 @@ impl FieldBounds {
 
 fn by_value(predicate: &Predicate, context: FieldContext) -> Option<FieldBounds> {
     let bounds = match predicate {
+        Predicate::Compare(Comparison::Eq, operand) => {
+            equal(owned(operand.as_raw_bson_ref())?, context)
+        }
         Predicate::Compare(comparison, operand) => {
             compare(*comparison, &owned(operand.as_raw_bson_ref())?, context)
         }
@@ -64,13 +67,15 @@ fn by_value(predicate: &Predicate, context: FieldContext) -> Option<FieldBounds>
         Predicate::ElemMatchValue(parts) => parts
             .iter()
             .map(|part| of_element(part, context))
-            .fold(FieldBounds::all(), |all, next| all.intersect(&next))
+            .reduce(|all, next| all.intersect(&next))
+            .unwrap_or_else(FieldBounds::all)
             .at_most(Fetch),
         Predicate::Not(inner) => not(inner, context),
         Predicate::And(parts) if !context.multikey => parts
             .iter()
             .map(|part| by_value(part, context).unwrap_or_else(unhelpful))
-            .fold(FieldBounds::all(), |all, next| all.intersect(&next)),
+            .reduce(|all, next| all.intersect(&next))
+            .unwrap_or_else(FieldBounds::all),
         Predicate::Exists(_) | Predicate::Size(_) | Predicate::Bits(_) | Predicate::And(_) => {
             unhelpful()
         }
@@ -112,8 +117,8 @@ fn compare(comparison: Comparison, operand: &Bson, context: FieldContext) -> Fie
     let inclusive = matches!(comparison, Comparison::Gte | Comparison::Lte);
     let upwards = matches!(comparison, Comparison::Gt | Comparison::Gte);
     match (comparison, operand) {
-        (Comparison::Eq, _) => equal(operand, context),
-        (_, Bson::Null | Bson::Undefined) if inclusive => equal(operand, context),
+        (Comparison::Eq, _) => equal(operand.clone(), context),
+        (_, Bson::Null | Bson::Undefined) if inclusive => equal(operand.clone(), context),
         (_, Bson::Null | Bson::Undefined) => FieldBounds::none(),
         (_, Bson::Array(elements)) => beyond_array(upwards, operand, elements),
         (_, Bson::MinKey | Bson::MaxKey) => beyond_extreme(upwards, inclusive, operand, context),
@@ -187,7 +192,7 @@ fn beyond_array(upwards: bool, operand: &Bson, elements: &[Bson]) -> FieldBounds
     bounds.at_most(Fetch)
 }
 
-fn equal(operand: &Bson, context: FieldContext) -> FieldBounds {
+fn equal(operand: Bson, context: FieldContext) -> FieldBounds {
     match operand {
         Bson::Null | Bson::Undefined if context.sparse => unhelpful(),
         Bson::Null => point(Bson::Undefined)
@@ -197,9 +202,10 @@ fn equal(operand: &Bson, context: FieldContext) -> FieldBounds {
         // Within another array, the array itself is an element.
         Bson::Array(elements) => {
             let first = elements.first().cloned().unwrap_or(Bson::Undefined);
-            point(first).union(point(operand.clone())).at_most(Fetch)
+            let whole = point(Bson::Array(elements));
+            point(first).union(whole).at_most(Fetch)
         }
-        _ => point(operand.clone()),
+        value => point(value),
     }
 }
 
@@ -212,7 +218,7 @@ fn within(list: &InList, context: FieldContext) -> Option<FieldBounds> {
         intervals.extend_from_slice(bounds.intervals());
     };
     for value in list.values() {
-        add(equal(&owned(value.as_raw_bson_ref())?, context));
+        add(equal(owned(value.as_raw_bson_ref())?, context));
     }
     patterns.for_each(&mut add);
     Some(FieldBounds::new(intervals, tightness))

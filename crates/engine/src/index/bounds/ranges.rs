@@ -45,24 +45,31 @@ pub struct ByteRanges {
 pub fn byte_ranges(directions: &[Direction], bounds: &[FieldBounds], limit: usize) -> ByteRanges {
     let mut prefixes = vec![Vec::new()];
     for (position, (field, direction)) in bounds.iter().zip(directions).enumerate() {
-        let ranges = field.ranges(*direction);
-        if field.is_all() || prefixes.len() * ranges.len() > limit {
+        if field.is_all() || prefixes.len() * field.intervals().len() > limit {
             return prefixed(prefixes, position);
         }
-        let combined = prefixes.iter().flat_map(|prefix| {
-            ranges.iter().map(move |range| ByteRange {
-                start: [prefix.as_slice(), &range.start].concat(),
-                end: [prefix.as_slice(), &range.end].concat(),
-            })
-        });
-        let combined: Vec<ByteRange> = combined.collect();
-        if field.points().is_none() {
+        if !field.is_points() {
+            let ranges = field.ranges(*direction);
+            let combined = prefixes.iter().flat_map(|prefix| {
+                ranges.iter().map(move |range| ByteRange {
+                    start: [prefix.as_slice(), &range.start].concat(),
+                    end: [prefix.as_slice(), &range.end].concat(),
+                })
+            });
             return ByteRanges {
-                ranges: combined,
+                ranges: combined.collect(),
                 settled: position + 1,
             };
         }
-        prefixes = combined.into_iter().map(|range| range.start).collect();
+        let intervals = field.intervals_in(*direction);
+        let extended = prefixes.iter().flat_map(|prefix| {
+            intervals.clone().map(move |interval| {
+                let mut extended = prefix.clone();
+                interval.push_start(*direction, &mut extended);
+                extended
+            })
+        });
+        prefixes = extended.collect();
     }
     prefixed(prefixes, bounds.len())
 }
