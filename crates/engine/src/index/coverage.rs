@@ -1,6 +1,6 @@
 //! Rows from index entries alone.
 //!
-//! In: an index and the fields that a query reads. Out: a [`Coverage`], if every such field can be had
+//! In: an index ([`HeldFields`]) and the fields that a query reads. Out: a [`Coverage`], if every such field can be had
 //! from an entry; then, entry by entry, a document that holds at least those fields exactly as the
 //! stored document does. `_id` comes first unless it is in the key, then the key's fields in the order
 //! of the key (as in mongod's covered queries), then what the entry carries.
@@ -66,6 +66,13 @@ enum From {
     Below(Vec<Member>),
 }
 
+/// The fields that the entries of one index hold, as far as rows can be made of them.
+pub struct HeldFields<'s> {
+    layout: &'s Arc<EntryLayout>,
+    /// Without, entries carry whole documents.
+    fields: Option<Vec<Held<'s>>>,
+}
+
 /// A field that entries hold.
 struct Held<'s> {
     path: &'s str,
@@ -113,27 +120,36 @@ struct Parts<'e> {
     carried: Option<&'e RawDocument>,
 }
 
-impl Coverage {
-    /// How the entries of an index give rows with the `needed` fields; `None` when they do not.
-    pub fn new(
-        spec: &IndexSpec,
-        layout: &Arc<EntryLayout>,
-        multikey: Multikey,
-        needed: &FieldSet,
-    ) -> Option<Coverage> {
-        let rows = if spec.clustering {
-            Rows::Carried
-        } else {
-            // Asked first: where all fields are needed, what is held does not matter.
-            needed.paths()?;
-            Rows::Rebuilt(Recipe::new(&held(spec, multikey), needed)?)
+impl<'s> HeldFields<'s> {
+    /// Of the entries of an index.
+    pub fn new(spec: &'s IndexSpec, layout: &'s Arc<EntryLayout>, multikey: Multikey) -> Self {
+        let fields = (!spec.clustering).then(|| held(spec, multikey));
+        Self { layout, fields }
+    }
+
+    /// Whether rows with the `needed` fields can be made of entries: whether there is a [`Self::coverage`].
+    pub fn hold(&self, needed: &FieldSet) -> bool {
+        match (&self.fields, needed.paths()) {
+            (None, _) => true,
+            (Some(held), Some(paths)) => paths.iter().all(|path| holder(held, path).is_some()),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// How entries give rows with the `needed` fields; `None` when they do not.
+    pub fn coverage(&self, needed: &FieldSet) -> Option<Coverage> {
+        let rows = match &self.fields {
+            None => Rows::Carried,
+            Some(held) => Rows::Rebuilt(Recipe::new(held, needed)?),
         };
         Some(Coverage {
-            layout: layout.clone(),
+            layout: self.layout.clone(),
             rows,
         })
     }
+}
 
+impl Coverage {
     /// Whether rows are whole documents.
     pub fn is_whole(&self) -> bool {
         matches!(self.rows, Rows::Carried)
@@ -244,16 +260,19 @@ fn lies_within(path: &str, other: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
+/// The number of the field that `path` leads to or into: the shortest, so that no field is used beside one
+/// within it.
+fn holder(held: &[Held<'_>], path: &str) -> Option<usize> {
+    (0..held.len())
+        .filter(|number| lies_within(path, held[*number].path))
+        .min_by_key(|number| held[*number].path.len())
+}
+
 impl Recipe {
     fn new(held: &[Held<'_>], needed: &FieldSet) -> Option<Self> {
         let mut used = vec![false; held.len()];
         for path in needed.paths()? {
-            let holds = |number: &usize| lies_within(path, held[*number].path);
-            // The shortest, so that no field is used beside one within it.
-            let best = (0..held.len())
-                .filter(holds)
-                .min_by_key(|number| held[*number].path.len())?;
-            used[best] = true;
+            used[holder(held, path)?] = true;
         }
         let mut recipe = Recipe::default();
         for (Held { path, from }, _) in held.iter().zip(used).filter(|(_, used)| *used) {

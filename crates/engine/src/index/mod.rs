@@ -23,7 +23,7 @@ pub mod storage_engine;
 pub mod summary;
 
 pub use collection::CollectionKeys;
-pub use coverage::{Coverage, RowBuffer};
+pub use coverage::{Coverage, HeldFields, RowBuffer};
 pub use entry::EntryLayout;
 pub use generator::KeyGenerator;
 pub use hash::hash_value;

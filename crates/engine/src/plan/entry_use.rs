@@ -7,7 +7,7 @@
 use super::QuerySpec;
 use crate::aggregate::FieldSet;
 use crate::catalog::Index;
-use crate::index::Coverage;
+use crate::index::{Coverage, HeldFields};
 use crate::query::Filter;
 use std::sync::Arc;
 
@@ -57,14 +57,12 @@ pub(super) fn entry_use(
     query: &QuerySpec,
     residual: Option<Arc<Filter>>,
 ) -> (EntryUse, Option<Arc<Filter>>) {
-    let multikey = index.multikey();
-    let coverage = |needed: &FieldSet| {
-        Coverage::new(&index.spec, &index.layout, multikey, needed).map(Arc::new)
-    };
-    let (on_entries, rest) = split(residual, |part| coverage(&part.needs()).is_some());
-    let filter = on_entries.and_then(|filter| {
-        let coverage = coverage(&filter.needs())?;
-        Some(EntryFilter { filter, coverage })
+    let held = HeldFields::new(&index.spec, &index.layout, index.multikey());
+    let coverage = |needed: &FieldSet| held.coverage(needed).map(Arc::new);
+    let (on_entries, rest) = split(residual, |part| held.hold(&part.needs()));
+    let filter = on_entries.map(|filter| EntryFilter {
+        coverage: coverage(&filter.needs()).expect("each condition's fields are held"),
+        filter,
     });
     let rows = match rest {
         None => coverage(&needed(query)).filter(|rows| !rows.reorders()),
