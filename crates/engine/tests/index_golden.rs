@@ -11,7 +11,7 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use meridian_engine::index::bounds::{FieldBounds, FieldContext, Tightness};
 use meridian_engine::index::{
-    CollectionKeys, EntryLayout, Existing, IndexField, IndexSpec, KeyGenerator, KeySink,
+    CollectionKeys, EntryLayout, Existing, IndexField, IndexSet, IndexSpec, KeyGenerator, KeySink,
 };
 use meridian_engine::query::Filter;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn keys(spec: &IndexSpec, document: &Document) -> Result<(Vec<String>, bool), (i
     let multikey = generated.map_err(|error| (error.code.number(), error.message))?;
     let collection = CollectionKeys::new([Arc::new(generator)]);
     collection
-        .generate(&document, &mut together, &mut |_, met| {
+        .generate(&document, IndexSet::ALL, &mut together, &mut |_, met| {
             assert_eq!(met, multikey)
         })
         .unwrap();
@@ -273,7 +273,11 @@ fn time_of_a_weather_event() {
         });
     };
     let compiled = CollectionKeys::new(generators.iter().cloned());
-    let together = |sink: &mut KeySink| compiled.generate(&event, sink, &mut |_, _| {}).unwrap();
+    let together = |sink: &mut KeySink| {
+        compiled
+            .generate(&event, IndexSet::ALL, sink, &mut |_, _| {})
+            .unwrap()
+    };
     let mut sink = KeySink::new();
     for (name, generate) in [
         ("one by one", &one_by_one as &dyn Fn(&mut KeySink)),

@@ -40,6 +40,18 @@ impl Carried {
         }
     }
 
+    /// The top-level fields of which something is carried; `None` for all.
+    pub(super) fn names(&self) -> Option<Vec<Box<[u8]>>> {
+        match self {
+            Carried::Nothing => Some(Vec::new()),
+            Carried::Fields(shape) => {
+                let names = shape.fields.iter().map(|(name, _)| name.clone());
+                Some(names.collect())
+            }
+            Carried::Document => None,
+        }
+    }
+
     /// Makes `out` what an entry of this document carries.
     #[inline]
     pub(super) fn write(&self, document: &RawDocument, out: &mut Vec<u8>) {

@@ -22,7 +22,7 @@ mod sphere;
 pub mod storage_engine;
 pub mod summary;
 
-pub use collection::CollectionKeys;
+pub use collection::{CollectionKeys, IndexSet};
 pub use coverage::{Coverage, HeldFields, RowBuffer};
 pub use entry::EntryLayout;
 pub use generator::KeyGenerator;

@@ -5,7 +5,7 @@
 
 use crate::catalog::{Collection, Tree};
 use crate::error::{Code, Error, Result};
-use crate::index::{KeySink, Multikey};
+use crate::index::{IndexSet, KeySink, Multikey};
 use bson::raw::RawDocument;
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ impl EntrySet {
         self.multikey.resize(indexes, Multikey::NONE);
     }
 
-    /// Adds all entries of `document`; none when one of its indexes refuses it.
+    /// Adds all entries of `document` in these indexes; none when one of them refuses it.
     ///
     /// # Errors
     /// What the key generators refuse: parallel arrays, impossible geometry, ...
@@ -53,12 +53,13 @@ impl EntrySet {
         number: u32,
         document: &RawDocument,
         id: &[u8],
+        indexes: IndexSet,
     ) -> Result<()> {
         self.sink.clear();
         let all = &mut self.multikey;
         collection
             .keys()
-            .generate(document, &mut self.sink, &mut |position, met| {
+            .generate(document, indexes, &mut self.sink, &mut |position, met| {
                 all[position] = all[position].union(met);
             })?;
         check_room(&self.buffer, &self.sink, id)?;

@@ -8,6 +8,7 @@ use crate::catalog::{
     Collection, DocumentPuts, Summaries, ValidationAction, ValidationLevel, WriteState,
 };
 use crate::error::{Code, Error, Result};
+use crate::index::IndexSet;
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::query::validation_failure;
@@ -332,8 +333,13 @@ impl<'a> Prepared<'a> {
             if !bypass_validation {
                 validate(collection, &stored, None)?;
             }
-            self.entries
-                .add(collection, number, &stored, &self.ids[start + 4..])
+            self.entries.add(
+                collection,
+                number,
+                &stored,
+                &self.ids[start + 4..],
+                IndexSet::ALL,
+            )
         });
         if let Err(error) = result {
             self.ids.truncate(start);

@@ -9,6 +9,7 @@ use super::unique::UniqueChecker;
 use super::{Totals, Writer};
 use crate::catalog::{Collection, DocumentPuts, Summaries};
 use crate::error::Result;
+use crate::index::IndexSet;
 use crate::namespace::Namespace;
 use crate::storage::{Batch, Family};
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -47,7 +48,7 @@ pub struct Applied {
     pub change: Change,
 }
 
-/// A change with its index entries.
+/// A change with the index entries that it may add or take away.
 struct Work {
     id_key: Vec<u8>,
     before: RawDocumentBuf,
@@ -237,13 +238,15 @@ impl Work {
         let id = &id_key[4..];
         match &change {
             Change::Keep => {}
-            Change::Remove => old.add(collection, 0, &before, id)?,
+            Change::Remove => old.add(collection, 0, &before, id, IndexSet::ALL)?,
             Change::Replace(after) => {
                 if !bypass_validation {
                     validate(collection, after, Some(&before))?;
                 }
-                old.add(collection, 0, &before, id)?;
-                new.add(collection, 0, after, id)?;
+                // Entries that stay are not even made.
+                let changed = collection.keys().changed(&before, after);
+                old.add(collection, 0, &before, id, changed)?;
+                new.add(collection, 0, after, id, changed)?;
             }
         }
         old.sort();

@@ -4,7 +4,7 @@ use super::sorter::{Sorted, Sorter};
 use super::{Build, BuildPhase, BuildProgress, Report};
 use crate::error::{Error, Result};
 use crate::index::entry::corrupt;
-use crate::index::{KeySink, Multikey};
+use crate::index::{IndexSet, KeySink, Multikey};
 use crate::storage::{AddEntry, Family, Order};
 use crate::write::unique::duplicate_in_index;
 use bson::raw::RawDocument;
@@ -76,7 +76,7 @@ impl Build<'_> {
         met: &mut [Multikey],
     ) -> Result<()> {
         let mut note = |position: usize, own| met[position] = met[position].union(own);
-        let generated = self.keys.generate(document, sink, &mut note);
+        let generated = self.keys.generate(document, IndexSet::ALL, sink, &mut note);
         generated.map_err(|error| self.refused_now(error))
     }
 
