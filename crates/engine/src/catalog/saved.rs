@@ -100,20 +100,32 @@ fn save_at(
     summaries: &[(Tree, Summary)],
     loaded_min: usize,
 ) -> std::result::Result<usize, StoreError> {
+    let is_loaded = |summary: &Summary| summary.bytes() >= loaded_min;
+    let mut loaded: Vec<&(Tree, Summary)> = summaries.iter().collect();
+    loaded.retain(|(_, summary)| is_loaded(summary) && summary.is_complete());
+    loaded.sort_by_key(|(tree, _)| tree.0);
+    if !loaded.is_empty() {
+        // All at once: writers wait while files are taken over.
+        store.load(Family::Catalog, |add| {
+            loaded.iter().try_for_each(|(tree, summary)| {
+                let blocks = summary.encode().map(|(_, blocks)| blocks);
+                let mut blocks = (0_u32..).zip(blocks.into_iter().flatten());
+                blocks.try_for_each(|(number, block)| {
+                    add(&block_key(*tree, sequence, number), &block)
+                })
+            })
+        })?;
+    }
     let mut batch = store.batch();
     for (tree, summary) in summaries {
         let Some((head, blocks)) = summary.encode() else {
             batch.delete(Family::Catalog, &head_key(*tree));
             continue;
         };
-        let mut blocks = (0_u32..).zip(blocks);
         let key = |number| block_key(*tree, sequence, number);
-        if summary.bytes() < loaded_min {
+        if !is_loaded(summary) {
+            let blocks = (0_u32..).zip(blocks);
             blocks.for_each(|(number, block)| batch.put(Family::Catalog, &key(number), &block));
-        } else {
-            store.load(Family::Catalog, |add| {
-                blocks.try_for_each(|(number, block)| add(&key(number), &block))
-            })?;
         }
         let first = block_key(*tree, 0, 0);
         batch.delete_range(Family::Catalog, &first, &key(0));

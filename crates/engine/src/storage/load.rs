@@ -18,6 +18,8 @@ pub(super) struct Files<'s> {
     scratch: Scratch,
     paths: Vec<(&'s ColumnFamily, Vec<PathBuf>)>,
     open: Option<SstFileWriter<'s>>,
+    /// What the keys of the open file begin with.
+    tree: Vec<u8>,
     unasked_bytes: u64,
 }
 
@@ -36,6 +38,7 @@ impl<'s> Files<'s> {
             scratch,
             paths: Vec::new(),
             open: None,
+            tree: Vec::new(),
             unasked_bytes: 0,
         }
     }
@@ -45,6 +48,13 @@ impl<'s> Files<'s> {
         if !matches!(self.paths.last(), Some((last, _)) if last.id == family.id) {
             self.close()?;
             self.paths.push((family, Vec::new()));
+        }
+        // A file spans one tree: between trees there may be keys that are still in memory, which would have to
+        // be written to a file before this one is taken over, while writers wait.
+        let tree = tree_of(self.family, key);
+        if self.tree != tree {
+            self.close()?;
+            self.tree = tree.to_vec();
         }
         let writer = match (&mut self.open, self.paths.last_mut()) {
             (Some(writer), _) => writer,
@@ -81,6 +91,16 @@ impl<'s> Files<'s> {
             None => Ok(()),
         }
     }
+}
+
+/// The part of a key that all keys of its tree begin with; in the catalogue, a kind of keys and the tree that
+/// they are about.
+fn tree_of(family: Family, key: &[u8]) -> &[u8] {
+    let length = match family {
+        Family::Catalog => 5,
+        Family::Documents | Family::Indexes => 4,
+    };
+    &key[..length.min(key.len())]
 }
 
 fn failed(error: rocksdb::Error) -> StoreError {
