@@ -100,37 +100,34 @@ fn save_at(
     summaries: &[(Tree, Summary)],
     loaded_min: usize,
 ) -> std::result::Result<usize, StoreError> {
-    let is_loaded = |summary: &Summary| summary.bytes() >= loaded_min;
-    let mut loaded: Vec<&(Tree, Summary)> = summaries.iter().collect();
-    loaded.retain(|(_, summary)| is_loaded(summary) && summary.is_complete());
-    loaded.sort_by_key(|(tree, _)| tree.0);
-    if !loaded.is_empty() {
-        // All at once: writers wait while files are taken over.
-        store.load(Family::Catalog, |add| {
-            loaded.iter().try_for_each(|(tree, summary)| {
-                let blocks = summary.encode().map(|(_, blocks)| blocks);
-                let mut blocks = (0_u32..).zip(blocks.into_iter().flatten());
-                blocks.try_for_each(|(number, block)| {
-                    add(&block_key(*tree, sequence, number), &block)
-                })
-            })
-        })?;
-    }
     let mut batch = store.batch();
+    let mut loaded = Vec::new();
     for (tree, summary) in summaries {
         let Some((head, blocks)) = summary.encode() else {
             batch.delete(Family::Catalog, &head_key(*tree));
             continue;
         };
         let key = |number| block_key(*tree, sequence, number);
-        if !is_loaded(summary) {
-            let blocks = (0_u32..).zip(blocks);
+        let blocks = (0_u32..).zip(blocks);
+        if summary.bytes() < loaded_min {
             blocks.for_each(|(number, block)| batch.put(Family::Catalog, &key(number), &block));
+        } else {
+            loaded.push((*tree, blocks));
         }
         let first = block_key(*tree, 0, 0);
         batch.delete_range(Family::Catalog, &first, &key(0));
         let head = [&sequence.to_le_bytes()[..], &head].concat();
         batch.put(Family::Catalog, &head_key(*tree), &head);
+    }
+    if !loaded.is_empty() {
+        loaded.sort_by_key(|(tree, _)| tree.0);
+        // All at once: writers wait while files are taken over.
+        store.load(Family::Catalog, |add| {
+            loaded.into_iter().try_for_each(|(tree, mut blocks)| {
+                blocks
+                    .try_for_each(|(number, block)| add(&block_key(tree, sequence, number), &block))
+            })
+        })?;
     }
     let operations = batch.len();
     store.write(batch)?;

@@ -19,6 +19,7 @@ use bson::spec::ElementType;
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field};
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// How to make rows of the entries of one index.
@@ -68,9 +69,11 @@ enum From {
 
 /// The fields that the entries of one index hold, as far as rows can be made of them.
 pub struct HeldFields<'s> {
+    spec: &'s IndexSpec,
     layout: &'s Arc<EntryLayout>,
-    /// Without, entries carry whole documents.
-    fields: Option<Vec<Held<'s>>>,
+    multikey: Multikey,
+    /// Listed when they are asked for.
+    fields: OnceCell<Vec<Held<'s>>>,
 }
 
 /// A field that entries hold.
@@ -123,24 +126,35 @@ struct Parts<'e> {
 impl<'s> HeldFields<'s> {
     /// Of the entries of an index.
     pub fn new(spec: &'s IndexSpec, layout: &'s Arc<EntryLayout>, multikey: Multikey) -> Self {
-        let fields = (!spec.clustering).then(|| held(spec, multikey));
-        Self { layout, fields }
+        Self {
+            spec,
+            layout,
+            multikey,
+            fields: OnceCell::new(),
+        }
+    }
+
+    fn fields(&self) -> &[Held<'s>] {
+        self.fields.get_or_init(|| held(self.spec, self.multikey))
     }
 
     /// Whether rows with the `needed` fields can be made of entries: whether there is a [`Self::coverage`].
     pub fn hold(&self, needed: &FieldSet) -> bool {
-        match (&self.fields, needed.paths()) {
-            (None, _) => true,
-            (Some(held), Some(paths)) => paths.iter().all(|path| holder(held, path).is_some()),
-            (Some(_), None) => false,
-        }
+        let is_held = |path: &String| holder(self.fields(), path).is_some();
+        self.spec.clustering
+            || needed
+                .paths()
+                .is_some_and(|paths| paths.iter().all(is_held))
     }
 
     /// How entries give rows with the `needed` fields; `None` when they do not.
     pub fn coverage(&self, needed: &FieldSet) -> Option<Coverage> {
-        let rows = match &self.fields {
-            None => Rows::Carried,
-            Some(held) => Rows::Rebuilt(Recipe::new(held, needed)?),
+        let rows = if self.spec.clustering {
+            Rows::Carried
+        } else {
+            // Asked first: where all fields are needed, what is held does not matter.
+            needed.paths()?;
+            Rows::Rebuilt(Recipe::new(self.fields(), needed)?)
         };
         Some(Coverage {
             layout: self.layout.clone(),

@@ -78,15 +78,20 @@ impl KeyGenerator {
 
     /// The top-level fields on which a document's entries depend; `None` for all.
     pub(super) fn reads(&self) -> Option<Vec<Box<[u8]>>> {
-        let keys = self.fields.iter().map(|field| field.path.first().into());
-        let mut names: Vec<Box<str>> = keys.collect();
+        let mut names = self.carried.names()?;
+        names.extend(
+            self.fields
+                .iter()
+                .map(|field| field.path.first().as_bytes().into()),
+        );
         if let Some(filter) = &self.filter {
             let needs = filter.needs();
-            let paths = needs.paths()?.iter();
-            names.extend(paths.map(|path| path.split('.').next().unwrap_or(path).into()));
+            let roots = needs
+                .paths()?
+                .iter()
+                .filter_map(|path| path.split('.').next());
+            names.extend(roots.map(|root| root.as_bytes().into()));
         }
-        let mut names: Vec<Box<[u8]>> = names.into_iter().map(Into::into).collect();
-        names.extend(self.carried.names()?);
         Some(names)
     }
 

@@ -58,7 +58,7 @@ fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
     let is_plain = index.spec.key[position].1.is_by_value() && !has_number;
     let is_fixed = access.bounds[..position]
         .iter()
-        .all(|bounds| bounds.points().is_some());
+        .all(|bounds| bounds.is_points());
     (is_plain && is_fixed && !index.multikey().is_multikey()).then_some(position)
 }
 

@@ -44,25 +44,25 @@ impl<'s> Files<'s> {
     }
 
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let family = self.store.family(self.family, key);
-        if !matches!(self.paths.last(), Some((last, _)) if last.id == family.id) {
-            self.close()?;
-            self.paths.push((family, Vec::new()));
-        }
         // A file spans one tree: between trees there may be keys that are still in memory, which would have to
         // be written to a file before this one is taken over, while writers wait.
         let tree = tree_of(self.family, key);
         if self.tree != tree {
             self.close()?;
             self.tree = tree.to_vec();
+            let family = self.store.family(self.family, key);
+            if !matches!(self.paths.last(), Some((last, _)) if last.id == family.id) {
+                self.paths.push((family, Vec::new()));
+            }
         }
         let writer = match (&mut self.open, self.paths.last_mut()) {
             (Some(writer), _) => writer,
             (closed, paths) => {
+                let (family, paths) = paths.expect("the tree's family was put there");
                 let path = self.scratch.next_file();
                 let writer = SstFileWriter::create(&family.options);
                 writer.open(&path).map_err(failed)?;
-                paths.expect("the family was put there").1.push(path);
+                paths.push(path);
                 closed.insert(writer)
             }
         };

@@ -94,7 +94,7 @@ impl FieldBounds {
     }
 
     /// True for single values only.
-    pub(super) fn is_points(&self) -> bool {
+    pub fn is_points(&self) -> bool {
         self.intervals.iter().all(Interval::is_point)
     }
 

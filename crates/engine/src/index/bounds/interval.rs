@@ -120,12 +120,16 @@ impl Interval {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.start() >= self.end()
+        self.start().compare(self.end()).is_ge()
     }
 
     /// Which begins first.
     pub(super) fn compare_starts(&self, other: &Self) -> Ordering {
-        self.start().cmp(&other.start())
+        self.start().compare(other.start())
+    }
+
+    fn compare_ends(&self, other: &Self) -> Ordering {
+        self.end().compare(other.end())
     }
 
     /// True when this value is within.
@@ -133,7 +137,7 @@ impl Interval {
         let mut key = Vec::with_capacity(KEY_BYTES);
         encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
         let key = Edge(&key, false);
-        self.start() <= key && key < self.end()
+        self.start().compare(key).is_le() && key.compare(self.end()).is_lt()
     }
 
     /// The bytes of a field that is kept in this direction.
@@ -158,15 +162,15 @@ impl Interval {
     }
 
     pub(super) fn intersect(&self, other: &Self) -> Self {
-        let low = std::cmp::max_by_key(other, self, |interval| interval.start());
-        let high = std::cmp::min_by_key(self, other, |interval| interval.end());
+        let low = std::cmp::max_by(other, self, |a, b| a.compare_starts(b));
+        let high = std::cmp::min_by(self, other, |a, b| a.compare_ends(b));
         Interval::new(low.low.clone(), high.high().clone())
     }
 
     /// Joins an interval that begins within this one or where it ends; `None` if it begins later.
     pub(super) fn join(&self, later: &Self) -> Option<Self> {
-        (later.start() <= self.end()).then(|| {
-            let high = std::cmp::max_by_key(later, self, |interval| interval.end());
+        later.start().compare(self.end()).is_le().then(|| {
+            let high = std::cmp::max_by(later, self, |a, b| a.compare_ends(b));
             Interval::new(self.low.clone(), high.high().clone())
         })
     }
@@ -175,10 +179,9 @@ impl Interval {
     /// MaxKey where there is none.
     pub(super) fn gap(before: Option<&Self>, after: Option<&Self>) -> Self {
         let whole = Self::all();
-        let low = before.map_or(whole.low(), |interval| interval.high());
-        let high = after.map_or(whole.high(), |interval| interval.low());
-        let end = |given: bool, end: &End| if given { end.opposite() } else { end.clone() };
-        Interval::new(end(before.is_some(), low), end(after.is_some(), high))
+        let low = before.map_or(whole.low.clone(), |interval| interval.high().opposite());
+        let high = after.map_or(whole.high().clone(), |interval| interval.low.opposite());
+        Interval::new(low, high)
     }
 
     /// The interval as `explain` shows it, `[1, 5)`; walked from above, `(5, 1]`.
@@ -228,26 +231,10 @@ impl Edge<'_> {
         let above = self.1.then_some(ABOVE_ALL);
         self.0[from..].iter().copied().chain(above)
     }
-}
 
-impl Ord for Edge<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
+    fn compare(self, other: Edge<'_>) -> Ordering {
         let common = self.0.len().min(other.0.len());
         let first = self.0[..common].cmp(&other.0[..common]);
         first.then_with(|| self.rest(common).cmp(other.rest(common)))
     }
 }
-
-impl PartialOrd for Edge<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Edge<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Edge<'_> {}

@@ -7,7 +7,7 @@
 
 use super::{RocksStore, failed};
 use crate::storage::families::Database;
-use crate::storage::row_cache::{Found, Row};
+use crate::storage::row_cache::Found;
 use crate::storage::{Family, Order, StoreError};
 use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 use smallvec::SmallVec;
@@ -52,14 +52,16 @@ impl RocksSnapshot {
             return self.get_stored(family, key, read);
         }
         let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
-        match rows.find(key, sequence) {
-            Found::Row(row) => Ok(Some(read(row.value()))),
-            Found::Missing { is_wanted: false } => self.get_stored(family, key, read),
-            Found::Missing { is_wanted: true } => self.get_stored(family, key, |value| {
+        let is_wanted = match rows.find(key, sequence) {
+            Found::Row(row) => return Ok(Some(read(row.value()))),
+            Found::Missing { is_wanted } => is_wanted,
+        };
+        self.get_stored(family, key, |value| {
+            if is_wanted {
                 rows.keep(key, value, sequence, sequence);
-                read(value)
-            }),
-        }
+            }
+            read(value)
+        })
     }
 
     fn get_stored<T>(
@@ -83,37 +85,32 @@ impl RocksSnapshot {
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
         if family != Family::Documents || keys.len() > ROWS_AT_ONCE {
-            return self.multi_get_stored(family, keys, read);
+            for (position, value) in self.multi_get_stored(family, keys).enumerate() {
+                read(position, value?.as_deref());
+            }
+            return Ok(());
         }
         let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
-        let mut found = SmallVec::<[Option<Arc<Row>>; 16]>::new();
-        let mut missing = SmallVec::<[(usize, bool); 16]>::new();
-        for (position, key) in keys.iter().enumerate() {
-            found.push(match rows.find(key, sequence) {
-                Found::Row(row) => Some(row),
-                Found::Missing { is_wanted } => {
-                    missing.push((position, is_wanted));
-                    None
+        let found = keys.iter().map(|key| rows.find(key, sequence));
+        let found: SmallVec<[Found; 16]> = found.collect();
+        let missing = keys.iter().zip(&found);
+        let missing = missing.filter(|(_, found)| matches!(found, Found::Missing { .. }));
+        let missing: SmallVec<[&[u8]; 16]> = missing.map(|(key, _)| *key).collect();
+        let mut stored = self.multi_get_stored(family, &missing);
+        for (position, (key, found)) in keys.iter().zip(&found).enumerate() {
+            let is_wanted = match found {
+                Found::Row(row) => {
+                    read(position, Some(row.value()));
+                    continue;
                 }
-            });
+                Found::Missing { is_wanted } => *is_wanted,
+            };
+            let value = stored.next().expect("a value for each key")?;
+            if let (Some(value), true) = (&value, is_wanted) {
+                rows.keep(key, value, sequence, sequence);
+            }
+            read(position, value.as_deref());
         }
-        let mut next = 0;
-        let mut lend_until = |end: usize, read: &mut dyn FnMut(usize, Option<&[u8]>)| {
-            for position in next..end {
-                read(position, found[position].as_ref().map(|row| row.value()));
-            }
-            next = end + 1;
-        };
-        let others: SmallVec<[&[u8]; 16]> = missing.iter().map(|(at, _)| keys[*at]).collect();
-        self.multi_get_stored(family, &others, &mut |number, value| {
-            let (position, is_wanted) = missing[number];
-            lend_until(position, read);
-            if let (Some(value), true) = (value, is_wanted) {
-                rows.keep(keys[position], value, sequence, sequence);
-            }
-            read(position, value);
-        })?;
-        lend_until(keys.len(), read);
         Ok(())
     }
 
@@ -121,23 +118,18 @@ impl RocksSnapshot {
         &self,
         family: Family,
         keys: &[&[u8]],
-        read: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), StoreError> {
+    ) -> impl Iterator<Item = Result<Option<DBPinnableSlice<'_>>, StoreError>> {
         let store = &self.0.store;
-        let Some(first) = keys.first() else {
-            return Ok(());
-        };
-        let values = store.database.batched_multi_get_cf_opt(
-            &store.family(family, first).handle,
-            keys.iter().copied(),
-            true,
-            &self.read_options(),
-        );
-        for (position, value) in values.into_iter().enumerate() {
-            let value: Option<DBPinnableSlice<'_>> = value.map_err(failed)?;
-            read(position, value.as_deref());
-        }
-        Ok(())
+        let values = keys.first().map(|first| {
+            store.database.batched_multi_get_cf_opt(
+                &store.family(family, first).handle,
+                keys.iter().copied(),
+                true,
+                &self.read_options(),
+            )
+        });
+        let values = values.into_iter().flatten();
+        values.map(|value| value.map_err(failed))
     }
 }
 
