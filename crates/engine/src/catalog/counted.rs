@@ -173,7 +173,9 @@ impl Counted {
         let before = store.snapshot();
         // Before the write: who sees its sequence number must see that something has changed.
         self.note_changed();
-        self.state.write().before = Some(before);
+        let mut state = self.state.write();
+        state.before = Some(before);
+        state.set_busy(!store.rests());
     }
 
     /// To be called when the batch is written, or could not be, with what it changes.
@@ -230,6 +232,7 @@ impl Counted {
     /// [`Self::end_walk`].
     pub fn begin_walk(&self, store: &Store) -> Option<Walk> {
         let mut state = self.state.write();
+        state.set_busy(!store.rests());
         let snapshot = state.present(store);
         let (one, span) = state
             .trees
@@ -260,10 +263,11 @@ impl Counted {
         }
     }
 
-    /// Whether some summary has something to learn or to cut.
-    pub fn wants_walk(&self) -> bool {
-        let state = self.state.read();
-        state.trees.iter().any(|one| one.summary.wants_recount())
+    /// Whether some summary has something to learn or to cut now.
+    pub fn wants_walk(&self, store: &Store) -> bool {
+        let mut state = self.state.write();
+        state.set_busy(!store.rests());
+        state.wants_walk()
     }
 
     /// Notes that the collection is queued; true when it was not.
@@ -332,9 +336,14 @@ impl Summaries {
         }
     }
 
-    /// Whether some summary has something to learn or to cut.
+    /// Whether some summary has something to learn or to cut now.
     pub fn wants_walk(&self) -> bool {
         self.trees.iter().any(|one| one.summary.wants_recount())
+    }
+
+    fn set_busy(&mut self, busy: bool) {
+        let trees = self.trees.iter_mut();
+        trees.for_each(|one| one.summary.set_busy(busy));
     }
 
     fn present(&self, store: &Store) -> Snapshot {

@@ -24,6 +24,7 @@ pub(super) fn start(engine: &Arc<Engine>) {
 fn start_learning(engine: &Arc<Engine>) {
     let queue = engine.writer.summary_queue();
     engine.writer.queue_unlearnt();
+    let mut rests = engine.store.rests();
     let engine = Arc::downgrade(engine);
     let work = move || {
         loop {
@@ -36,6 +37,10 @@ fn start_learning(engine: &Arc<Engine>) {
             }
             if let Err(error) = engine.save_summaries_when_due() {
                 tracing::error!(%error, "summaries could not be saved; after a kill they are learnt anew");
+            }
+            let did_rest = std::mem::replace(&mut rests, engine.store.rests());
+            if rests && !did_rest {
+                engine.writer.queue_unlearnt();
             }
             if let Err(error) = engine.writer.learn_queued() {
                 tracing::error!(%error, "a summary could not be learnt; counts walk entries meanwhile");

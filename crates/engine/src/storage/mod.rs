@@ -148,6 +148,14 @@ impl Store {
         }
     }
 
+    /// Whether little has been written for some seconds.
+    pub fn rests(&self) -> bool {
+        match &self.0 {
+            Backend::Rocks(store) => store.rests(),
+            Backend::Memory(_) => true,
+        }
+    }
+
     /// Prepares the family for trees that are compressed so; to be called before the first key of such a
     /// tree is written. Cheap when it was called before.
     ///

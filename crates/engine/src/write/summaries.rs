@@ -1,7 +1,8 @@
 //! Keeps summaries fine: walks what is not known yet and cuts ranges that have grown crowded.
 //!
 //! Writers queue a collection whose summaries want work; a background thread takes it from the queue
-//! and walks part after part, each for about a millisecond, while everybody else reads and writes.
+//! and walks part after part, each for about a millisecond, while everybody else reads and writes. Ranges
+//! that were left crowded while much was written are cut when writes rest.
 
 use super::Writer;
 use crate::catalog::{CollectionState, Walk};
@@ -76,10 +77,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Queues every collection whose summaries want work: at start.
+    /// Queues every collection whose summaries want work: at start, and when writes begin to rest.
     pub fn queue_unlearnt(&self) {
         for collection in self.catalog.all() {
-            if collection.state.counted().wants_walk() {
+            if collection.state.counted().wants_walk(&self.store) {
                 self.queue.push(&collection.state);
             }
         }

@@ -1,6 +1,7 @@
 //! Consecutive key ranges with their numbers of entries, packed: about 20 bytes a range.
 
 use super::points::Points;
+use super::{last_where_near, shared_bytes};
 use crate::index::pages::Page;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -104,13 +105,27 @@ impl Block {
 
     /// The last range from `from` on that begins at or before `key`; `from` itself must.
     pub fn find(&self, from: usize, key: &[u8]) -> usize {
-        let own = word(key);
-        super::last_where(from, self.ranges(), |range| {
-            match word(self.start(range)).cmp(&own) {
-                Ordering::Equal => self.start(range) <= key,
+        let last = self.ranges() - 1;
+        let (low, high) = (self.start(from), self.start(last));
+        if high <= key {
+            return last;
+        }
+        // What these two have in common all keys between them have. The bytes behind it tell nearly all
+        // of them apart, and about where among them a key is: each look elsewhere is a cache miss.
+        let shared = shared_bytes(low, high);
+        let behind = |key: &[u8]| word(&key[shared..]);
+        let (first, own) = (behind(low), behind(key));
+        let begins_before = |range: usize| {
+            let start = self.start(range);
+            match behind(start).cmp(&own) {
+                Ordering::Equal => start <= key,
                 order => order == Ordering::Less,
             }
-        })
+        };
+        let share = u128::from(own - first) * (last - from) as u128;
+        let ranges = share / u128::from(behind(high) - first).max(1);
+        let guess = from + (ranges as usize).min(last - from);
+        last_where_near(guess, from, last, begins_before)
     }
 
     /// Cuts the range before `at` in two. What is kept of the others stays.

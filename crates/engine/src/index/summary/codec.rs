@@ -43,6 +43,8 @@ impl Summary {
             blocks,
             totals,
             greatest: head[4..].to_vec(),
+            // Which ranges are crowded is not saved.
+            unswept_from: Some(Vec::new()),
             ..Self::empty()
         })
     }

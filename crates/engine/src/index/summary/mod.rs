@@ -3,8 +3,9 @@
 //! A tree is cut into ranges of about thirty entries, and the exact number in each is kept. A count
 //! of `[a, b)` is the sum of the ranges wholly inside and of what a short walk finds in the two ranges
 //! at the ends; the k-th entry is found by adding up ranges and a short walk in one. Writers tell every
-//! key that comes or goes. A range that grows crowded is cut again by walking it (see `recount`), and so
-//! is learnt a tree that was there before; until then what lies behind `unknown_from` is not known.
+//! key that comes or goes. A range that grows crowded is cut again by walking it (see `recount`), later
+//! while much is written; and so is learnt a tree that was there before: until then what lies behind
+//! `unknown_from` is not known.
 //! Where keys are appended, new ranges begin at them without a walk.
 //!
 //! Memory: about 20 bytes a range, at most a byte an entry. Keys are those of the tree without its
@@ -33,8 +34,15 @@ use std::sync::Arc;
 
 /// A range with more entries than this is cut.
 const ENTRIES_MAX: u32 = 64;
+/// The same while much is written: a walk looks into every file of level 0, whatever it finds there, and
+/// so costs little more for several times as many entries.
+const ENTRIES_MAX_BUSY: u32 = 512;
 /// Entries of a range that was just made; growing from here to [`ENTRIES_MAX`] pays for the walk.
 const ENTRIES_FRESH: u32 = 16;
+/// The same where little is written: such ranges will hardly grow.
+const ENTRIES_SETTLED: u32 = 32;
+/// Neighbours that are to be cut are walked together up to so many entries, when much was left to be cut.
+const ENTRIES_SWEPT: u32 = 2_048;
 /// Where keys are appended a range is closed with this many, since it will hardly grow.
 const ENTRIES_APPENDED: u32 = 16;
 /// Neighbours are joined up to this many entries.
@@ -61,6 +69,10 @@ pub struct Summary {
     unknown_from: Option<Vec<u8>>,
     /// First keys of ranges to be cut.
     crowded: Vec<Vec<u8>>,
+    /// From this key on there may be more of them, to be looked for when little is written.
+    unswept_from: Option<Vec<u8>>,
+    /// Whether much is written: ranges may grow larger then.
+    busy: bool,
     recount: Option<Recount>,
     /// Changes to ranges so far.
     changes: u64,
@@ -89,6 +101,8 @@ impl Summary {
             greatest: Vec::new(),
             unknown_from: None,
             crowded: Vec::new(),
+            unswept_from: None,
+            busy: false,
             recount: None,
             changes: 0,
         }
@@ -129,9 +143,16 @@ impl Summary {
         self.unknown_from.is_none()
     }
 
-    /// Whether there is something to learn or to cut.
+    /// Whether there is something to learn or to cut now.
     pub fn wants_recount(&self) -> bool {
-        self.recount.is_none() && (self.unknown_from.is_some() || !self.crowded.is_empty())
+        let wants_sweep = !self.busy && self.unswept_from.is_some();
+        let wants = self.unknown_from.is_some() || !self.crowded.is_empty() || wants_sweep;
+        wants && self.recount.is_none()
+    }
+
+    /// Whether much is written: ranges are then cut later, and the rest of it is made up for after it.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.busy = busy;
     }
 
     /// Entries that are known.
@@ -162,9 +183,26 @@ impl Summary {
                 place = self.append_key(place, key);
             }
             self.change(place, 1);
-            if self.count_at(place) == ENTRIES_MAX + 1 {
-                self.crowded.push(self.start(place).to_vec());
-            }
+            self.note_crowded(place);
+        }
+    }
+
+    /// Notes a range that has grown by one entry, if it is to be cut for that.
+    fn note_crowded(&mut self, place: Place) {
+        const FIRST: u32 = ENTRIES_MAX + 1;
+        const FIRST_BUSY: u32 = ENTRIES_MAX_BUSY + 1;
+        match self.count_at(place) {
+            FIRST if self.busy => self.unswept_from = Some(Vec::new()),
+            FIRST | FIRST_BUSY => self.crowded.push(self.start(place).to_vec()),
+            _ => {}
+        }
+    }
+
+    /// A range with more entries than this is to be cut now.
+    fn entries_max(&self) -> u32 {
+        match self.busy {
+            true => ENTRIES_MAX_BUSY,
+            false => ENTRIES_MAX,
         }
     }
 
@@ -227,9 +265,11 @@ impl Summary {
 
     /// Forgets everything: to be learnt anew.
     fn forget(&mut self) {
-        let changes = self.changes;
-        *self = Self::unknown();
-        self.changes = changes;
+        *self = Self {
+            changes: self.changes,
+            busy: self.busy,
+            ..Self::unknown()
+        };
         self.note_change(0);
     }
 
@@ -420,7 +460,7 @@ fn head(key: &[u8]) -> u128 {
 /// the first for which it is not. What is near `from` is found in few steps.
 fn last_where(from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut step) = (from, 1);
-    let mut high = loop {
+    let high = loop {
         let next = low + step;
         if next >= end {
             break end;
@@ -431,6 +471,28 @@ fn last_where(from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
         low = next;
         step *= 2;
     };
+    last_where_between(low, high, holds)
+}
+
+/// As [`last_where`], looked for from a guess on to either side.
+fn last_where_near(guess: usize, from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
+    if guess < end && (guess == from || holds(guess)) {
+        return last_where(guess, end, holds);
+    }
+    let (mut high, mut step) = (guess, 1);
+    let low = loop {
+        let before = high.saturating_sub(step).max(from);
+        if before == from || holds(before) {
+            break before;
+        }
+        high = before;
+        step *= 2;
+    };
+    last_where_between(low, high, holds)
+}
+
+/// The same between one for which it holds and one for which it does not.
+fn last_where_between(mut low: usize, mut high: usize, holds: impl Fn(usize) -> bool) -> usize {
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if holds(middle) {

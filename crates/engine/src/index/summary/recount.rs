@@ -4,7 +4,9 @@
 //! meanwhile is applied to the summary as ever and also logged here, and applied once more to what
 //! the walk found when that is installed.
 
-use super::{ENTRIES_FRESH, Summary, separator};
+use super::{
+    ENTRIES_FRESH, ENTRIES_MAX, ENTRIES_SETTLED, ENTRIES_SWEPT, Place, Summary, separator,
+};
 
 /// A part of a tree to walk, from `start` up to but not including `end` (`None`: to the end of the tree).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Span {
     pub start: Vec<u8>,
     /// The first key behind it.
     pub end: Option<Vec<u8>>,
+    /// Into ranges of how many entries it is to be cut.
+    pub entries_a_range: u32,
 }
 
 /// A part that is being walked.
@@ -45,6 +49,7 @@ pub struct Walked {
     /// The first key that was not walked; `None` when the walk came to the end of its span.
     pub(super) stopped_before: Option<Vec<u8>>,
     entries: usize,
+    entries_a_range: u32,
 }
 
 impl Walked {
@@ -53,6 +58,7 @@ impl Walked {
         Self {
             ranges: vec![(span.start.clone(), 0)],
             last: span.start.clone(),
+            entries_a_range: span.entries_a_range,
             ..Self::default()
         }
     }
@@ -60,7 +66,7 @@ impl Walked {
     /// Notes the next key, in ascending order.
     pub fn push(&mut self, key: &[u8]) {
         let range = self.ranges.last_mut().expect("there is always a range");
-        if range.1 < ENTRIES_FRESH {
+        if range.1 < self.entries_a_range {
             range.1 += 1;
         } else {
             self.ranges.push((separator(&self.last, key).to_vec(), 1));
@@ -92,6 +98,7 @@ impl Summary {
             Some(start) => Span {
                 start: start.clone(),
                 end: None,
+                entries_a_range: ENTRIES_FRESH,
             },
             None => self.next_crowded()?,
         };
@@ -104,13 +111,54 @@ impl Summary {
 
     fn next_crowded(&mut self) -> Option<Span> {
         while let Some(start) = self.crowded.pop() {
-            let place = self.find(super::Place::FIRST, &start);
-            if self.start(place) == start && self.count_at(place) > super::ENTRIES_MAX {
-                let end = self.end(place).map(<[u8]>::to_vec);
-                return Some(Span { start, end });
+            let place = self.find(Place::FIRST, &start);
+            let entries = self.count_at(place);
+            if self.start(place) != start || entries <= ENTRIES_MAX {
+                continue;
+            }
+            if entries > self.entries_max() {
+                return Some(self.span(place, ENTRIES_FRESH));
+            }
+            self.unswept_from = Some(Vec::new());
+        }
+        if self.busy { None } else { self.sweep() }
+    }
+
+    /// The next crowded range that nobody has listed, with its neighbours of the kind.
+    fn sweep(&mut self) -> Option<Span> {
+        let from = self.unswept_from.take()?;
+        let mut place = self.find(Place::FIRST, &from);
+        while self.count_at(place) <= ENTRIES_MAX {
+            place = self.next(place);
+            if place.block == self.blocks.len() {
+                return None;
             }
         }
-        None
+        self.join_crowded(place);
+        let span = self.span(place, ENTRIES_SETTLED);
+        self.unswept_from.clone_from(&span.end);
+        Some(span)
+    }
+
+    /// Joins a crowded range with those behind it in its block that are crowded too.
+    fn join_crowded(&mut self, place: Place) {
+        let next = place.range + 1;
+        let block = self.block_mut(place.block);
+        while next < block.ranges()
+            && block.count(next) > ENTRIES_MAX
+            && block.count(place.range) + block.count(next) <= ENTRIES_SWEPT
+        {
+            block.join_with_previous(next);
+        }
+        self.note_change(place.block);
+    }
+
+    fn span(&self, place: Place, entries_a_range: u32) -> Span {
+        Span {
+            start: self.start(place).to_vec(),
+            end: self.end(place).map(<[u8]>::to_vec),
+            entries_a_range,
+        }
     }
 
     /// Gives a walk up; what it was to learn stays to be done.
@@ -141,7 +189,7 @@ impl Summary {
         if self.unknown_from.as_ref().is_some_and(Vec::is_empty) {
             // The very first range is there already: it begins before all keys.
             let first = ranges.next().map_or(0, |(_, count)| count);
-            self.change(super::Place::FIRST, i64::from(first));
+            self.change(Place::FIRST, i64::from(first));
         }
         for (start, count) in ranges {
             self.append_range(&start, count);
@@ -155,7 +203,7 @@ impl Summary {
 
     /// Puts several ranges in the place of a crowded one.
     fn replace(&mut self, walked: Walked, recount: Recount) -> bool {
-        let place = self.find(super::Place::FIRST, &recount.span.start);
+        let place = self.find(Place::FIRST, &recount.span.start);
         let before = self.count_at(place);
         let logged = |(key, came): &(Vec<u8>, bool)| {
             let walked_over = walked.stopped_before.as_ref().is_none_or(|stop| key < stop);
@@ -181,7 +229,7 @@ impl Summary {
         if let Some(stop) = walked.stopped_before {
             log.retain(|(key, _)| *key < stop);
             let rest = u32::try_from(rest).unwrap_or(u32::MAX);
-            if rest > super::ENTRIES_MAX {
+            if rest > ENTRIES_MAX {
                 self.crowded.push(stop.clone());
             }
             ranges.push((stop, rest));

@@ -178,6 +178,10 @@ fn counts_and_ranks_are_those_of_an_ordered_set() {
             _ => Model::new(Summary::unknown(), Keys::new()),
         };
         for round in 0..400 {
+            if round % 40 == 0 {
+                // Much is written for a while, then little.
+                model.summary.set_busy(round % 80 == 0);
+            }
             match random.random_range(0..10) {
                 0..4 => model.add(some_keys(&mut random, 300)),
                 4..6 => {
@@ -193,14 +197,107 @@ fn counts_and_ranks_are_those_of_an_ordered_set() {
             model.check(&mut random);
         }
         assert_eq!(model.learnt_anew, 0);
+        model.summary.set_busy(false);
         while model.walk.is_some() || model.summary.wants_recount() {
             model.finish(1_000);
             model.begin();
         }
         assert!(model.summary.is_complete());
         assert_eq!(model.summary.entries(), model.keys.len() as u64);
+        assert!(longest_range(&model.summary) <= ENTRIES_MAX);
         model.check(&mut random);
     }
+}
+
+fn longest_range(summary: &Summary) -> u32 {
+    let mut place = Place::FIRST;
+    let mut longest = 0;
+    while place.block < summary.blocks.len() {
+        longest = longest.max(summary.count_at(place));
+        place = summary.next(place);
+    }
+    longest
+}
+
+fn random_keys(random: &mut ChaCha8Rng, number: usize) -> Keys {
+    let key = |_| random.random::<[u8; 24]>().to_vec();
+    (0..number).map(key).collect()
+}
+
+/// While much is written ranges may grow, but not without end; after it they are as fine as ever, and a
+/// byte of memory an entry is enough for both.
+#[test]
+fn ranges_are_coarse_while_much_is_written_and_fine_after_it() {
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let mut model = Model::new(Summary::empty(), Keys::new());
+    let mut walks = [0, 0];
+    for busy in [true, false] {
+        model.summary.set_busy(busy);
+        for _ in 0..60 {
+            model.add(random_keys(&mut random, 500));
+            while model.summary.wants_recount() {
+                model.begin();
+                model.finish(usize::MAX);
+                walks[usize::from(busy)] += 1;
+            }
+        }
+        let most = if busy { ENTRIES_MAX_BUSY } else { ENTRIES_MAX };
+        let longest = longest_range(&model.summary);
+        assert!((most / 2..=most).contains(&longest), "{longest}, {busy}");
+        let (bytes, entries) = (model.summary.bytes(), model.summary.entries());
+        assert!(bytes as u64 <= entries, "{bytes} bytes, {entries} entries");
+    }
+    assert!(walks[1] * 3 < walks[0], "{walks:?}");
+}
+
+/// What is left to be cut when little is written is walked in few walks.
+#[test]
+fn crowded_neighbours_are_cut_in_one_walk() {
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let mut model = Model::new(Summary::empty(), Keys::new());
+    model.summary.set_busy(true);
+    for _ in 0..100 {
+        model.add(random_keys(&mut random, 500));
+        while model.summary.wants_recount() {
+            model.begin();
+            model.finish(usize::MAX);
+        }
+    }
+    model.summary.set_busy(false);
+    let mut walked = Vec::new();
+    while model.summary.wants_recount() {
+        model.begin();
+        walked.extend(model.walk.iter().map(|(span, _)| {
+            let inside = |key: &&Vec<u8>| span.end.as_ref().is_none_or(|end| *key < end);
+            let keys = model.keys.range(span.start.clone()..);
+            keys.take_while(inside).count()
+        }));
+        model.check(&mut random);
+        model.finish(usize::MAX);
+    }
+    let most = walked.iter().max().copied().unwrap_or_default();
+    assert!(
+        most > 4 * ENTRIES_MAX as usize && most <= ENTRIES_SWEPT as usize,
+        "{walked:?}"
+    );
+    assert!(longest_range(&model.summary) <= ENTRIES_MAX);
+}
+
+/// Which ranges are crowded is not saved: it is found out again.
+#[test]
+fn a_decoded_summary_is_cut_where_it_is_crowded() {
+    let mut random = ChaCha8Rng::seed_from_u64(10);
+    let mut model = Model::new(Summary::empty(), Keys::new());
+    model.add(random_keys(&mut random, 5_000));
+    let (head, blocks) = model.summary.encode().unwrap();
+    let blocks: Vec<Vec<u8>> = blocks.collect();
+    model.summary = Summary::decode(&head, blocks.iter().map(Vec::as_slice)).unwrap();
+    while model.summary.wants_recount() {
+        model.begin();
+        model.finish(usize::MAX);
+    }
+    assert!(longest_range(&model.summary) <= ENTRIES_MAX);
+    model.check(&mut random);
 }
 
 #[test]
@@ -299,7 +396,11 @@ fn the_last_number_that_holds_is_found_from_anywhere() {
     for end in 1..20 {
         for last in 0..end {
             for from in 0..=last {
-                assert_eq!(last_where(from, end, |number| number <= last), last);
+                let holds = |number| number <= last;
+                assert_eq!(last_where(from, end, holds), last);
+                for guess in from..=end {
+                    assert_eq!(last_where_near(guess, from, end, holds), last);
+                }
             }
         }
     }

@@ -74,6 +74,11 @@ impl RocksStore {
         }
     }
 
+    /// Whether writes rest.
+    pub(in crate::storage) fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
+    }
+
     /// From now on so many files of level 0 start a merge.
     fn merge_from(&self, files: i32) {
         let settings = [("level0_file_num_compaction_trigger", &*files.to_string())];
@@ -103,7 +108,7 @@ impl RocksStore {
                     store.fill_cache(fills);
                 }
                 let grows = store.loaded.swap(false, Ordering::Relaxed) || store.makes_files();
-                if warming.second(store.rests.load(Ordering::Relaxed), grows) {
+                if warming.second(store.rests(), grows) {
                     store.warm(&mut warming);
                 }
             }
@@ -142,7 +147,7 @@ impl RocksStore {
     /// Whether the cache has room, nobody waits for the store to be closed, and writes rest.
     fn may_warm(self: &Arc<Self>) -> bool {
         let is_ending = self.closed.load(Ordering::Acquire) || Arc::strong_count(self) == 1;
-        self.percent_filled() < FILLED_PERCENT && self.rests.load(Ordering::Relaxed) && !is_ending
+        self.percent_filled() < FILLED_PERCENT && self.rests() && !is_ending
     }
 
     /// How full the cache is.

@@ -85,7 +85,7 @@ impl Build<'_> {
             Code::NamespaceNotFound => self.aborted("the collection"),
             _ => error,
         })?;
-        if self.state.counted().wants_walk() {
+        if self.state.counted().wants_walk(&writer.store) {
             writer.queue.push(&self.state);
         }
         Ok(())
