@@ -103,6 +103,7 @@ impl Launch {
 pub struct ServerProcess {
     child: Child,
     launch: Launch,
+    is_asked_to_stop: bool,
 }
 
 impl ServerProcess {
@@ -112,7 +113,11 @@ impl ServerProcess {
     /// When it cannot be started, ends at once or does not listen in time; the end of its log is quoted.
     pub fn start(launch: Launch) -> anyhow::Result<Self> {
         let child = launch.spawn()?;
-        let mut process = Self { child, launch };
+        let mut process = Self {
+            child,
+            launch,
+            is_asked_to_stop: false,
+        };
         process.wait_until_listening()?;
         Ok(process)
     }
@@ -125,6 +130,7 @@ impl ServerProcess {
         self.stop();
         between();
         self.child = self.launch.spawn()?;
+        self.is_asked_to_stop = false;
         self.wait_until_listening()
     }
 
@@ -164,6 +170,15 @@ impl ServerProcess {
         self.child.id()
     }
 
+    /// How a process ended that nobody asked to, and what it wrote last.
+    pub fn unasked_end(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        let program = self.launch.program.display();
+        let said = self.log_tail();
+        (!self.is_asked_to_stop)
+            .then(|| format!("{program} ended by itself ({status}); its last words:\n{said}"))
+    }
+
     /// Whether the process still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -174,6 +189,7 @@ impl ServerProcess {
         if !self.is_running() {
             return;
         }
+        self.is_asked_to_stop = true;
         // The standard library can only kill; a milder signal lets the server close its files.
         let _ = Command::new("kill")
             .arg(format!("-{}", self.launch.stop_signal))
@@ -193,6 +209,10 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
+        // Its log goes away with its data; the error that ends the run only knows that it is gone.
+        if let Some(end) = self.unasked_end() {
+            eprintln!("{end}");
+        }
         self.stop();
     }
 }
@@ -408,5 +428,27 @@ mod tests {
         let launch = Launch::new("sh", arguments, &log, free_port().expect("port"));
         let error = ServerProcess::start(launch).err().expect("fails");
         assert!(error.to_string().contains("this is why"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_ends_later_is_told_of_and_one_that_is_stopped_is_not() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        let log = directory.path().join("log");
+        // The test listens in the server's place.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let start = |script: &str| {
+            let arguments = vec!["-c".into(), script.into()];
+            ServerProcess::start(Launch::new("sh", arguments, &log, port)).expect("starts")
+        };
+        let mut ended = start("echo no room left; exit 3");
+        ended.child.wait().expect("ends");
+        let end = ended.unasked_end().expect("nobody asked it to");
+        assert!(end.contains("no room left"), "{end}");
+        assert!(end.contains("exit status: 3"), "{end}");
+        let mut stopped = start("exec sleep 1000");
+        assert_eq!(stopped.unasked_end(), None);
+        stopped.stop();
+        assert_eq!(stopped.unasked_end(), None);
     }
 }

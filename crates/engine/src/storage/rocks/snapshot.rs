@@ -13,8 +13,9 @@ use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, Snapsho
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// More keys are not looked for among the rows: whoever asks for so many is not asking again for the same.
-const ROWS_AT_ONCE: usize = 128;
+/// More keys are not looked for among the rows: whoever asks for so many, a large sample for one, is not asking
+/// again for the same. A page on a map or the trips of a taxi may be asked for again.
+const ROWS_AT_ONCE: usize = 4_096;
 
 #[derive(Clone)]
 pub(in crate::storage) struct RocksSnapshot(Arc<SnapshotInner>);
