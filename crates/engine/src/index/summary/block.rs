@@ -1,10 +1,13 @@
 //! Consecutive key ranges with their numbers of entries, packed: about 20 bytes a range.
 
 use super::points::Points;
-use super::{last_where_near, shared_bytes};
+use super::{head, last_where_near, shared_bytes};
 use crate::index::pages::Page;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// Heads of a block's first key and of the next block's that are closer than this tell too little.
+const HEADS_APART_MIN: u128 = 1 << 16;
 
 /// What is kept of a range's entries until the range changes.
 #[derive(Debug, Clone, Default)]
@@ -103,18 +106,38 @@ impl Block {
             .sum()
     }
 
-    /// The last range from `from` on that begins at or before `key`; `from` itself must.
-    pub fn find(&self, from: usize, key: &[u8]) -> usize {
+    /// The last range from `from` on that begins at or before `key`; `from` itself must. `own` is the key's
+    /// head, `ends` those of the block's first key and of the first behind it.
+    pub fn find(&self, from: usize, key: &[u8], own: u128, ends: [u128; 2]) -> usize {
+        // Heads nearly always tell where among the ranges a key is, without a look at the first and the last
+        // of them: each look elsewhere is a cache miss.
+        if ends[1].saturating_sub(ends[0]) < HEADS_APART_MIN {
+            return self.find_between(from, key);
+        }
+        let begins_before = |range: usize| {
+            let start = self.start(range);
+            match head(start).cmp(&own) {
+                Ordering::Equal => start <= key,
+                order => order == Ordering::Less,
+            }
+        };
+        let guess = guess(ends, own, self.ranges()).max(from);
+        let guess = guess.min(self.ranges() - 1);
+        last_where_near(guess, from, self.ranges(), begins_before)
+    }
+
+    /// The same where heads are alike.
+    fn find_between(&self, from: usize, key: &[u8]) -> usize {
         let last = self.ranges() - 1;
         let (low, high) = (self.start(from), self.start(last));
         if high <= key {
             return last;
         }
         // What these two have in common all keys between them have. The bytes behind it tell nearly all
-        // of them apart, and about where among them a key is: each look elsewhere is a cache miss.
+        // of them apart, and about where among them a key is.
         let shared = shared_bytes(low, high);
         let behind = |key: &[u8]| word(&key[shared..]);
-        let (first, own) = (behind(low), behind(key));
+        let own = behind(key);
         let begins_before = |range: usize| {
             let start = self.start(range);
             match behind(start).cmp(&own) {
@@ -122,9 +145,8 @@ impl Block {
                 order => order == Ordering::Less,
             }
         };
-        let share = u128::from(own - first) * (last - from) as u128;
-        let ranges = share / u128::from(behind(high) - first).max(1);
-        let guess = from + (ranges as usize).min(last - from);
+        let ends = [low, high].map(|key| u128::from(behind(key)));
+        let guess = from + guess(ends, own.into(), last - from);
         last_where_near(guess, from, last, begins_before)
     }
 
@@ -228,6 +250,16 @@ pub(super) fn word(key: &[u8]) -> u64 {
             shifted.unbounded_shl(8 * (8 - key.len() as u32))
         }
     }
+}
+
+/// About which of so many steps from the first to the last number leads to one between them.
+fn guess([first, last]: [u128; 2], own: u128, steps: usize) -> usize {
+    // The leading 32 bits are exact enough, and no large numbers are divided.
+    let extent = last - first;
+    let shift = (128 - extent.leading_zeros()).saturating_sub(32);
+    let leading = |distance: u128| (distance >> shift) as u64;
+    let share = leading(own.saturating_sub(first).min(extent)) * steps as u64;
+    (share / leading(extent).max(1)) as usize
 }
 
 fn length(bytes: usize) -> u32 {

@@ -294,10 +294,17 @@ impl Summary {
         };
         let block = last_where(from.block, self.blocks.len(), begins_before);
         let first = if block == from.block { from.range } else { 0 };
+        let ends = [self.heads[block], self.next_head(block)];
         Place {
             block,
-            range: self.blocks[block].find(first, key),
+            range: self.blocks[block].find(first, key, own, ends),
         }
+    }
+
+    /// The head of the first key behind a block; behind the last one its own.
+    fn next_head(&self, block: usize) -> u128 {
+        let next = self.heads.get(block + 1);
+        next.copied().unwrap_or(self.heads[block])
     }
 
     fn next(&self, place: Place) -> Place {
@@ -347,8 +354,11 @@ impl Summary {
     }
 
     fn change(&mut self, place: Place, by: i64) {
-        self.note_change(place.block);
-        let count = self.block_mut(place.block).count_mut(place.range);
+        self.changes += 1;
+        let changes = self.changes;
+        let block = self.block_mut(place.block);
+        block.changed_at = changes;
+        let count = block.count_mut(place.range);
         let changed = i64::from(*count) + by;
         *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
         let total = &mut self.totals[place.block];
@@ -450,6 +460,9 @@ impl Summary {
 
 /// The first 16 bytes of a key as a number: of two keys the lesser never has the greater one.
 fn head(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk() {
+        return u128::from_be_bytes(*first);
+    }
     let mut bytes = [0; 16];
     let length = key.len().min(16);
     bytes[..length].copy_from_slice(&key[..length]);

@@ -391,6 +391,42 @@ fn a_copy_stays_as_it_was() {
     assert!(copy.encode().unwrap().1.eq(before));
 }
 
+/// Keys of 0 to 20 bytes in common, behind which they differ in one byte or in several.
+#[test]
+fn a_key_is_found_whatever_keys_have_in_common() {
+    for (shared, own) in (0..=20).flat_map(|shared| [(shared, 1), (shared, 2), (shared, 8)]) {
+        let mut random = ChaCha8Rng::seed_from_u64(1_000 * shared + own);
+        let mut key = || {
+            let mut key = vec![7; shared as usize];
+            let length = random.random_range(1..=own);
+            key.extend((0..length).map(|_| random.random::<u8>()));
+            key
+        };
+        let starts: Keys = (0..2_000).map(|_| key()).collect();
+        let mut summary = Summary::empty();
+        for start in &starts {
+            summary.append_range(start, 1);
+        }
+        let wanted: Vec<Vec<u8>> = (0..2_000).map(|_| key()).chain(starts).collect();
+        let mut places = Vec::new();
+        let mut place = Some(Place::FIRST);
+        while let Some(one) = place {
+            places.push(one);
+            place = Some(summary.next(one)).filter(|next| next.block < summary.blocks.len());
+        }
+        for key in &wanted {
+            let number = places.partition_point(|place| summary.start(*place) <= key) - 1;
+            for from in [0, number / 2, number] {
+                let found = summary.find(places[from], key);
+                assert_eq!(
+                    found, places[number],
+                    "{shared} shared, {key:?} from {from}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn the_last_number_that_holds_is_found_from_anywhere() {
     for end in 1..20 {
