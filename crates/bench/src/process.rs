@@ -172,11 +172,14 @@ impl ServerProcess {
 
     /// How a process ended that nobody asked to, and what it wrote last.
     pub fn unasked_end(&mut self) -> Option<String> {
+        if self.is_asked_to_stop {
+            return None;
+        }
         let status = self.child.try_wait().ok()??;
-        let program = self.launch.program.display();
-        let said = self.log_tail();
-        (!self.is_asked_to_stop)
-            .then(|| format!("{program} ended by itself ({status}); its last words:\n{said}"))
+        let (program, said) = (self.launch.program.display(), self.log_tail());
+        Some(format!(
+            "{program} ended by itself ({status}); its last words:\n{said}"
+        ))
     }
 
     /// Whether the process still runs.

@@ -4,6 +4,7 @@ use super::points::Points;
 use super::{head, last_where_near, shared_bytes};
 use crate::index::pages::Page;
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Heads of a block's first key and of the next block's that are closer than this tell too little.
@@ -99,35 +100,22 @@ impl Block {
     }
 
     /// Entries of several ranges together.
-    pub fn sum(&self, ranges: std::ops::Range<usize>) -> u64 {
+    pub fn sum(&self, ranges: Range<usize>) -> u64 {
         self.counts[ranges]
             .iter()
             .map(|count| u64::from(*count))
             .sum()
     }
 
-    /// The last range from `from` on that begins at or before `key`; `from` itself must. `own` is the key's
-    /// head, `ends` those of the block's first key and of the first behind it.
-    pub fn find(&self, from: usize, key: &[u8], own: u128, ends: [u128; 2]) -> usize {
+    /// The last range from `from` on that begins at or before `key`; `from` itself must. `heads` are those of
+    /// the block's first key and of the first behind it.
+    pub fn find(&self, from: usize, key: &[u8], heads: [u128; 2]) -> usize {
         // Heads nearly always tell where among the ranges a key is, without a look at the first and the last
         // of them: each look elsewhere is a cache miss.
-        if ends[1].saturating_sub(ends[0]) < HEADS_APART_MIN {
-            return self.find_between(from, key);
+        if heads[1].saturating_sub(heads[0]) >= HEADS_APART_MIN {
+            let near = guess(heads, head(key), self.ranges()).max(from);
+            return self.find_near(near, from..self.ranges(), key, head);
         }
-        let begins_before = |range: usize| {
-            let start = self.start(range);
-            match head(start).cmp(&own) {
-                Ordering::Equal => start <= key,
-                order => order == Ordering::Less,
-            }
-        };
-        let guess = guess(ends, own, self.ranges()).max(from);
-        let guess = guess.min(self.ranges() - 1);
-        last_where_near(guess, from, self.ranges(), begins_before)
-    }
-
-    /// The same where heads are alike.
-    fn find_between(&self, from: usize, key: &[u8]) -> usize {
         let last = self.ranges() - 1;
         let (low, high) = (self.start(from), self.start(last));
         if high <= key {
@@ -136,18 +124,29 @@ impl Block {
         // What these two have in common all keys between them have. The bytes behind it tell nearly all
         // of them apart, and about where among them a key is.
         let shared = shared_bytes(low, high);
-        let behind = |key: &[u8]| word(&key[shared..]);
-        let own = behind(key);
+        let behind = |key: &[u8]| word(&key[shared..]).into();
+        let near = from + guess([low, high].map(behind), behind(key), last - from);
+        self.find_near(near, from..last, key, behind)
+    }
+
+    /// The same among some ranges, looked for from a guess on, with a number that nearly always tells which
+    /// of two keys is the lesser.
+    fn find_near(
+        &self,
+        guess: usize,
+        ranges: Range<usize>,
+        key: &[u8],
+        number: impl Fn(&[u8]) -> u128,
+    ) -> usize {
+        let own = number(key);
         let begins_before = |range: usize| {
             let start = self.start(range);
-            match behind(start).cmp(&own) {
+            match number(start).cmp(&own) {
                 Ordering::Equal => start <= key,
                 order => order == Ordering::Less,
             }
         };
-        let ends = [low, high].map(|key| u128::from(behind(key)));
-        let guess = from + guess(ends, own.into(), last - from);
-        last_where_near(guess, from, last, begins_before)
+        last_where_near(guess, ranges.start, ranges.end, begins_before)
     }
 
     /// Cuts the range before `at` in two. What is kept of the others stays.

@@ -244,8 +244,7 @@ impl Summary {
         for key in keys {
             if !self.is_unknown(key) {
                 let place = self.find(Place::FIRST, key);
-                self.note_change(place.block);
-                self.block_mut(place.block).forget(place.range);
+                self.note_change(place.block).forget(place.range);
             }
         }
     }
@@ -273,10 +272,13 @@ impl Summary {
         self.note_change(0);
     }
 
-    /// Notes that ranges of a block have changed.
-    fn note_change(&mut self, block: usize) {
+    /// Notes that ranges of a block have changed; the block.
+    fn note_change(&mut self, block: usize) -> &mut Block {
         self.changes += 1;
-        self.block_mut(block).changed_at = self.changes;
+        let changes = self.changes;
+        let block = self.block_mut(block);
+        block.changed_at = changes;
+        block
     }
 
     /// The range that holds `key`, looked for from `from` on when it is not before that.
@@ -294,10 +296,10 @@ impl Summary {
         };
         let block = last_where(from.block, self.blocks.len(), begins_before);
         let first = if block == from.block { from.range } else { 0 };
-        let ends = [self.heads[block], self.next_head(block)];
+        let heads = [self.heads[block], self.next_head(block)];
         Place {
             block,
-            range: self.blocks[block].find(first, key, own, ends),
+            range: self.blocks[block].find(first, key, heads),
         }
     }
 
@@ -354,11 +356,7 @@ impl Summary {
     }
 
     fn change(&mut self, place: Place, by: i64) {
-        self.changes += 1;
-        let changes = self.changes;
-        let block = self.block_mut(place.block);
-        block.changed_at = changes;
-        let count = block.count_mut(place.range);
+        let count = self.note_change(place.block).count_mut(place.range);
         let changed = i64::from(*count) + by;
         *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
         let total = &mut self.totals[place.block];
