@@ -5,6 +5,7 @@
 //! always agree: a count is exact at a point in time. Nobody waits for a write to the storage.
 
 use super::Tree;
+use super::deferred::Deferred;
 use crate::index::summary::{ReadRange, Span, Summary, Walked, WalkedRange};
 use crate::operation::Unpaced;
 use crate::storage::{Family, Snapshot, Store};
@@ -34,7 +35,7 @@ pub struct Summaries {
 struct TreeSummary {
     family: Family,
     tree: Tree,
-    summary: Summary,
+    summary: Deferred,
     /// Tells it from another that the tree had before.
     number: u64,
 }
@@ -62,7 +63,7 @@ impl TreeSummary {
     fn mark(&self) -> Mark {
         Mark {
             number: self.number,
-            changes: self.summary.changes(),
+            changes: self.summary.read().changes(),
         }
     }
 
@@ -90,8 +91,8 @@ impl Mark {
 
 impl Moment<'_> {
     /// The summary of a tree; `None` for a tree that has none yet, or is gone.
-    pub fn summary(&self, tree: Tree) -> Option<&Summary> {
-        self.of_tree(tree).map(|one| &one.summary)
+    pub fn summary(&self, tree: Tree) -> Option<RwLockReadGuard<'_, Summary>> {
+        self.of_tree(tree).map(|one| one.summary.read())
     }
 
     /// The present state of a tree's summary.
@@ -153,7 +154,7 @@ impl Counted {
     pub fn peek<T>(&self, tree: Tree, ask: impl FnOnce(&Summary) -> Option<T>) -> Option<T> {
         let state = self.state.read();
         let found = state.trees.iter().find(|one| one.tree == tree)?;
-        ask(&found.summary)
+        ask(&found.summary.read())
     }
 
     /// As [`Self::peek`], if it is still the summary that was marked.
@@ -165,7 +166,7 @@ impl Counted {
     ) -> Option<T> {
         let state = self.state.read();
         let mut trees = state.trees.iter();
-        ask(&trees.find(|one| one.is_marked(tree, mark))?.summary)
+        ask(&trees.find(|one| one.is_marked(tree, mark))?.summary.read())
     }
 
     /// To be called, under the collection's write lock, before a batch is written.
@@ -198,7 +199,7 @@ impl Counted {
         state.trees.push(TreeSummary {
             family,
             tree,
-            summary,
+            summary: Deferred::new(summary),
             number,
         });
     }
@@ -209,7 +210,7 @@ impl Counted {
         let mut state = self.state.write();
         let mut trees = state.trees.iter_mut();
         if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.remember(walked, mark.changes);
+            one.summary.get_mut().remember(walked, mark.changes);
         }
     }
 
@@ -219,7 +220,7 @@ impl Counted {
         let mut state = self.state.write();
         let mut trees = state.trees.iter_mut();
         if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.keep(read, mark.changes);
+            one.summary.get_mut().keep(read, mark.changes);
         }
     }
 
@@ -234,13 +235,16 @@ impl Counted {
         let mut state = self.state.write();
         state.set_busy(!store.rests());
         let snapshot = state.present(store);
-        let (one, span) = state
-            .trees
-            .iter_mut()
-            .find_map(|one| one.summary.begin_recount().map(|span| (one, span)))?;
+        let begin = |one: &mut TreeSummary| {
+            // What is put aside is placed only for a walk: that the snapshot has it.
+            let wants = one.summary.as_placed().wants_recount();
+            let span = wants.then(|| one.summary.get_mut().begin_recount());
+            span.flatten().map(|span| (one.family, one.tree, span))
+        };
+        let (family, tree, span) = state.trees.iter_mut().find_map(begin)?;
         Some(Walk {
-            family: one.family,
-            tree: one.tree,
+            family,
+            tree,
             span,
             snapshot,
         })
@@ -253,10 +257,10 @@ impl Counted {
             return;
         };
         match walked {
-            None => one.summary.abandon_recount(),
+            None => one.summary.as_placed().abandon_recount(),
             Some(walked) => {
                 self.note_changed();
-                if !one.summary.finish_recount(walked) {
+                if !one.summary.as_placed().finish_recount(walked) {
                     report_disagreement(tree);
                 }
             }
@@ -267,6 +271,7 @@ impl Counted {
     pub fn wants_walk(&self, store: &Store) -> bool {
         let mut state = self.state.write();
         state.set_busy(!store.rests());
+        state.place_all();
         state.wants_walk()
     }
 
@@ -293,7 +298,7 @@ impl Counted {
     /// All summaries as they are now, for saving.
     pub fn copies(&self) -> Vec<(Tree, Summary)> {
         let state = self.state.read();
-        let copy = |one: &TreeSummary| (one.tree, one.summary.clone());
+        let copy = |one: &TreeSummary| (one.tree, one.summary.read().clone());
         state.trees.iter().map(copy).collect()
     }
 
@@ -302,10 +307,11 @@ impl Counted {
         let mut figures = SummaryFigures::default();
         for one in &self.state.read().trees {
             figures.trees += 1;
-            figures.incomplete += u64::from(!one.summary.is_complete());
-            figures.entries += one.summary.entries();
-            figures.bytes += one.summary.bytes() as u64;
-            figures.points_bytes += one.summary.points_bytes() as u64;
+            let summary = one.summary.read();
+            figures.incomplete += u64::from(!summary.is_complete());
+            figures.entries += summary.entries();
+            figures.bytes += summary.bytes() as u64;
+            figures.points_bytes += summary.points_bytes() as u64;
         }
         figures
     }
@@ -323,7 +329,7 @@ impl Summaries {
     /// Keys of a tree that went, each of which was there.
     pub fn remove<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree)
-            && !one.summary.remove(keys)
+            && !one.summary.get_mut().remove(keys)
         {
             report_disagreement(tree);
         }
@@ -332,18 +338,25 @@ impl Summaries {
     /// Keys of a tree that stayed, with other values.
     pub fn touch<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
-            one.summary.touch(keys);
+            one.summary.get_mut().touch(keys);
         }
     }
 
     /// Whether some summary has something to learn or to cut now.
-    pub fn wants_walk(&self) -> bool {
-        self.trees.iter().any(|one| one.summary.wants_recount())
+    pub fn wants_walk(&mut self) -> bool {
+        let mut trees = self.trees.iter_mut();
+        trees.any(|one| one.summary.as_placed().wants_recount())
+    }
+
+    fn place_all(&mut self) {
+        for one in &mut self.trees {
+            one.summary.get_mut();
+        }
     }
 
     fn set_busy(&mut self, busy: bool) {
         let trees = self.trees.iter_mut();
-        trees.for_each(|one| one.summary.set_busy(busy));
+        trees.for_each(|one| one.summary.as_placed().set_busy(busy));
     }
 
     fn present(&self, store: &Store) -> Snapshot {

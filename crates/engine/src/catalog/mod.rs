@@ -21,6 +21,7 @@
 mod changed;
 mod collection;
 mod counted;
+mod deferred;
 mod options;
 mod persist;
 mod saved;

@@ -73,7 +73,7 @@ impl Border {
         };
         let mut whole = 0;
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in covering(access, &[], summary) {
+        for part in covering(access, &[], &summary) {
             let (start, end) = keys.of(part.first, part.last);
             let mut look = |piece: Piece<'_>| border.push(&piece, part);
             whole += match part.relation {

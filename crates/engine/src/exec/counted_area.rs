@@ -91,7 +91,7 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
     prefixes.sort_unstable();
     for prefix in prefixes {
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
-        for range in covering(access, prefix, summary) {
+        for range in covering(access, prefix, &summary) {
             let (start, end) = keys.of(range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
             if !inside {

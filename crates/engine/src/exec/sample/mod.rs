@@ -103,15 +103,17 @@ pub fn sample(
     };
     let snapshot = moment.snapshot.clone();
     if !tests_documents && wanted.size <= BATCH {
-        let located = entries.locate(summary, wanted.size);
+        let located = entries.locate(&summary, wanted.size);
         let keeper = Keeper::new(plan, &entries.population, &moment, collection, pages);
         // Writers go on while the entries are read on the snapshot.
+        drop(summary);
         drop(moment);
         entries.read(&located, keeper.as_ref())?;
         entries.batch = 0;
     } else {
         // What else may be drawn later has to be drawn from the same point in time.
         entries.summary = Some(Box::new(summary.clone()));
+        drop(summary);
         drop(moment);
     }
     if keeps_documents {

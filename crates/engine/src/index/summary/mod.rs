@@ -11,6 +11,7 @@
 //! Memory: about 20 bytes a range, at most a byte an entry. Keys are those of the tree without its
 //! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
 
+mod arrived;
 mod asked;
 mod audit;
 mod block;
@@ -21,6 +22,7 @@ mod recount;
 #[cfg(test)]
 mod tests;
 
+pub use arrived::Arrived;
 pub use asked::{Hint, Piece, Run, Selected};
 pub use audit::Audit;
 pub use paged::{PagedRange, ReadRange};
@@ -170,7 +172,7 @@ impl Summary {
 
     /// Notes keys that came, each of them new; ascending ones are placed fastest.
     pub fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) {
-        let mut place = Place::FIRST;
+        let (mut place, mut previous) = (Place::FIRST, &b""[..]);
         for key in keys {
             if let Some(recount) = &mut self.recount {
                 recount.note(key, true);
@@ -178,7 +180,8 @@ impl Summary {
             if self.is_unknown(key) {
                 continue;
             }
-            place = self.find(place, key);
+            place = self.find_from(if key < previous { Place::FIRST } else { place }, key);
+            previous = key;
             if key > self.greatest.as_slice() {
                 place = self.append_key(place, key);
             }
@@ -283,11 +286,15 @@ impl Summary {
 
     /// The range that holds `key`, looked for from `from` on when it is not before that.
     fn find(&self, from: Place, key: &[u8]) -> Place {
-        let from = if from.block < self.blocks.len() && self.start(from) <= key {
-            from
+        if from.block < self.blocks.len() && self.start(from) <= key {
+            self.find_from(from, key)
         } else {
-            Place::FIRST
-        };
+            self.find_from(Place::FIRST, key)
+        }
+    }
+
+    /// The range that holds `key`, which is not before `from`.
+    fn find_from(&self, from: Place, key: &[u8]) -> Place {
         let own = head(key);
         let begins_before = |block: usize| match self.heads[block].cmp(&own) {
             Ordering::Less => true,
@@ -372,7 +379,7 @@ impl Summary {
         if is_long && self.recount.is_none() {
             let start = separator(&self.greatest, key).to_vec();
             self.append_range(&start, 0);
-            place = self.find(place, key);
+            place = self.find_from(place, key);
         }
         self.greatest.clear();
         self.greatest.extend_from_slice(key);
@@ -391,8 +398,7 @@ impl Summary {
         }
         let last = self.blocks.len() - 1;
         let ranges = self.blocks[last].ranges();
-        self.block_mut(last).insert(ranges, start, count);
-        self.note_change(last);
+        self.note_change(last).insert(ranges, start, count);
         *self.totals.last_mut().expect("there is a total a block") += u64::from(count);
     }
 
