@@ -78,7 +78,8 @@ pub(super) struct RocksStore {
     rows: RowCache,
     /// For reads of the present state.
     read_options: ReadOptions,
-    write_options: WriteOptions,
+    /// For batches of keys in order; and for those that remove ranges, see [`write_options`].
+    write_options: [WriteOptions; 2],
     journal: bool,
     group: GroupSync,
     dirty: AtomicBool,
@@ -108,9 +109,6 @@ impl RocksStore {
         let database = families
             .open(&settings, directory)
             .map_err(|error| open_error(directory, &error))?;
-        let mut write_options = WriteOptions::default();
-        write_options.disable_wal(!options.journal);
-        write_options.set_memtable_insert_hint_per_batch(true);
         let room = CacheRoom::new(cache_bytes, Some(cache.clone()));
         let store = Self {
             families,
@@ -120,7 +118,7 @@ impl RocksStore {
             cache,
             cache_bytes,
             read_options: ReadOptions::default(),
-            write_options,
+            write_options: [false, true].map(|removes| write_options(options.journal, removes)),
             journal: options.journal,
             group: GroupSync::default(),
             dirty: AtomicBool::new(false),
@@ -159,9 +157,10 @@ impl RocksStore {
         self.group.check()?;
         let bytes = batch.operations.size_in_bytes() as u64;
         self.rows.enter(&batch.changed);
-        let written = self
-            .database
-            .write_opt(batch.operations, &self.write_options);
+        let written = self.database.write_opt(
+            batch.operations,
+            &self.write_options[usize::from(batch.removes_ranges)],
+        );
         self.rows.leave(&batch.changed, self.latest_sequence());
         written.map_err(failed)?;
         self.dirty.store(true, Ordering::Release);
@@ -378,6 +377,15 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     settings
 }
 
+/// Keys of a batch are inserted from where the last one went. The library (11.8) would look there for removed
+/// ranges too, which are kept elsewhere, when two batches are written at once: neither would be sound.
+fn write_options(journal: bool, removes_ranges: bool) -> WriteOptions {
+    let mut options = WriteOptions::default();
+    options.disable_wal(!journal);
+    options.set_memtable_insert_hint_per_batch(!removes_ranges);
+    options
+}
+
 /// How many files are kept open: all of them, unless the process may have so few that connections, which
 /// take four fifths at most, and files could use them up. Out of descriptors, compactions would fail.
 fn open_files_max() -> i32 {
@@ -406,6 +414,7 @@ pub(super) struct RocksBatch {
     operations: WriteBatch,
     /// Which rows are out of date then.
     changed: Changed,
+    removes_ranges: bool,
 }
 
 impl RocksBatch {
@@ -414,6 +423,7 @@ impl RocksBatch {
             store,
             operations: WriteBatch::default(),
             changed: Changed::default(),
+            removes_ranges: false,
         }
     }
 
@@ -440,6 +450,7 @@ impl RocksBatch {
     }
 
     pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        self.removes_ranges = true;
         if family == Family::Documents {
             self.changed = Changed::Everything;
         }

@@ -67,6 +67,57 @@ fn the_log_has_all_that_has_a_number() {
     assert_eq!(live.count() as u32, TREES * (KEYS + 1) + 1);
 }
 
+/// As summaries are saved while others insert: what is in one batch with the removal of a range is written
+/// as ever, whoever writes beside it.
+#[test]
+fn ranges_are_removed_while_others_write() {
+    const ROUNDS: u32 = 3_000;
+    const KEYS: u32 = 20;
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = store_in(directory.path());
+    let key = |writer: u32, round: u32, number: u32| -> Vec<u8> {
+        [writer, round, number].map(u32::to_be_bytes).concat()
+    };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 1..=2 {
+            let (store, ended, key) = (&store, &ended, &key);
+            scope.spawn(move || {
+                let mut rounds = 0..;
+                while !ended.load(Ordering::Relaxed) {
+                    let round = rounds.next().expect("there are many numbers");
+                    let mut batch = RocksBatch::new(store.clone());
+                    for number in 0..KEYS {
+                        batch.put(Family::Catalog, &key(writer, round % 64, number), b"other");
+                    }
+                    store.write(batch).expect("there is room on the disk");
+                }
+            });
+        }
+        for round in 1..=ROUNDS {
+            let mut batch = RocksBatch::new(store.clone());
+            for number in 0..KEYS {
+                batch.put(Family::Catalog, &key(0, round, number), b"own");
+            }
+            batch.delete_range(Family::Catalog, &key(0, 0, 0), &key(0, round, 0));
+            batch.put(Family::Catalog, &key(0, 0, 0), b"head");
+            store.write(batch).expect("there is room on the disk");
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
+    let handle = &store.family(Family::Catalog, b"").handle;
+    let kept = store
+        .database
+        .iterator_cf(handle, rocksdb::IteratorMode::Start);
+    let kept: Vec<Vec<u8>> = kept
+        .map(|entry| entry.expect("it is in memory").0.to_vec())
+        .take_while(|kept| kept.starts_with(&0_u32.to_be_bytes()))
+        .collect();
+    let head = std::iter::once(key(0, 0, 0));
+    let last = (0..KEYS).map(|number| key(0, ROUNDS, number));
+    assert_eq!(kept, head.chain(last).collect::<Vec<_>>());
+}
+
 /// What the cache holds once nothing changes it: the memory of memtables, which it is charged with, is given
 /// back a while after they were flushed.
 fn settled_usage(store: &RocksStore) -> usize {
