@@ -33,6 +33,16 @@ fn open(directory: &Path) -> Arc<Engine> {
     panic!("the engine that was dropped is still open after five seconds");
 }
 
+/// Tells writers to end when it is dropped, also by an assertion that fails: who waits for them would wait
+/// for ever.
+struct EndsWriters<'a>(&'a AtomicBool);
+
+impl Drop for EndsWriters<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn document(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
     rawdoc! {
         "_id": id,
@@ -99,21 +109,29 @@ fn count(engine: &Engine, filter: &RawDocument, hint: Option<&RawDocument>) -> i
 }
 
 fn aggregate(engine: &Engine, pipeline: &[RawDocumentBuf]) -> Vec<i32> {
-    let request = AggregateRequest::new(pipeline);
-    let target = AggregateTarget::Collection(namespace());
-    let mut query = engine.aggregate(&target, &request).unwrap();
     let mut ids = Vec::new();
-    let mut keep = |row: &RawDocument| ids.push(row.get_i32("_id").unwrap());
-    assert!(query.fill(None, usize::MAX, &mut keep).unwrap());
+    each(engine, pipeline, |row| {
+        ids.push(row.get_i32("_id").unwrap())
+    });
     ids
 }
 
-fn sample(engine: &Engine, filter: &RawDocument, size: i64, seed: i64) -> Vec<i32> {
-    let stages = [
+fn each(engine: &Engine, pipeline: &[RawDocumentBuf], mut row: impl FnMut(&RawDocument)) {
+    let request = AggregateRequest::new(pipeline);
+    let target = AggregateTarget::Collection(namespace());
+    let mut query = engine.aggregate(&target, &request).unwrap();
+    assert!(query.fill(None, usize::MAX, &mut row).unwrap());
+}
+
+fn sample_stages(filter: &RawDocument, size: i64, seed: i64) -> [RawDocumentBuf; 2] {
+    [
         rawdoc! { "$match": filter.to_owned() },
         rawdoc! { "$sample": { "size": size, "seed": seed } },
-    ];
-    aggregate(engine, &stages)
+    ]
+}
+
+fn sample(engine: &Engine, filter: &RawDocument, size: i64, seed: i64) -> Vec<i32> {
+    aggregate(engine, &sample_stages(filter, size, seed))
 }
 
 fn area(west: f64, south: f64, east: f64, north: f64) -> RawDocumentBuf {
@@ -271,6 +289,7 @@ fn counts_and_samples_are_exact_while_others_write() {
                 }
             });
         }
+        let _ends = EndsWriters(&done);
         let everywhere = area(-41.0, -41.0, 41.0, 41.0);
         for round in 0..150 {
             let all = rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } };
@@ -293,7 +312,6 @@ fn counts_and_samples_are_exact_while_others_write() {
                     .unwrap();
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
     check(&engine, &mut random, 5);
 }
@@ -332,6 +350,93 @@ fn what_a_sample_walks_is_kept_until_it_changes() {
     assert_eq!(kept(), 0);
 }
 
+/// The documents of a sample are kept for the next, by an index and without, each until it changes.
+#[test]
+fn documents_that_a_sample_meets_are_kept_until_they_change() {
+    let engine = Engine::in_memory().unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
+    create_indexes(&engine);
+    insert(&engine, &documents);
+    let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
+    let kept = || engine.server_stats().pages_bytes as usize;
+    let filters = [
+        rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } },
+        rawdoc! { "_id": { "$gte": 0, "$lt": 10_000 } },
+        rawdoc! {},
+    ];
+    for (round, filter) in (0..).zip(&filters) {
+        // One sample in a few keeps what it meets.
+        for seed in 0..8 {
+            sample(&engine, filter, 9_000, seed);
+        }
+        let before = kept();
+        assert!(before > bytes, "{filter:?}: {before} of {bytes}");
+        // No index reads this field.
+        let some = rawdoc! { "_id": { "$gte": 2_000, "$lt": 4_000 } };
+        update(&engine, &some, &rawdoc! { "$set": { "round": round } });
+        assert!(
+            kept() < before - bytes / 10,
+            "{filter:?}: what has changed is gone"
+        );
+        for seed in 0..8 {
+            let mut changed = 0;
+            each(&engine, &sample_stages(filter, 10_000, seed), |row| {
+                let is_changed = (2_000..4_000).contains(&row.get_i32("_id").unwrap());
+                assert_eq!(row.get_i32("round").ok(), is_changed.then_some(round));
+                changed += i32::from(is_changed);
+            });
+            assert_eq!(changed, 2_000);
+        }
+    }
+    delete(&engine, &rawdoc! {});
+    assert_eq!(kept(), 0);
+}
+
+/// What a sample finds by an index is as the index says, while others write: a document that is kept is
+/// never older or newer than the entry that leads to it.
+#[test]
+fn documents_of_samples_agree_with_the_index_while_others_write() {
+    const DOCUMENTS: i32 = 4_000;
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path());
+    let mut random = ChaCha8Rng::seed_from_u64(10);
+    let documents: Vec<_> = (0..DOCUMENTS).map(|id| document(&mut random, id)).collect();
+    create_indexes(&engine);
+    insert(&engine, &documents);
+    let done = AtomicBool::new(false);
+    let (mut most_kept, some) = (0, rawdoc! { "a": { "$gte": 200, "$lt": 800 } });
+    std::thread::scope(|scope| {
+        let (engine, done) = (&engine, &done);
+        scope.spawn(move || {
+            let mut random = ChaCha8Rng::seed_from_u64(3);
+            while !done.load(Ordering::Relaxed) {
+                let low = random.random_range(0..DOCUMENTS);
+                let few = rawdoc! { "_id": { "$gte": low, "$lt": low + 5 } };
+                let set = rawdoc! { "a": random.random_range(0..1_000) };
+                update(engine, &few, &rawdoc! { "$set": set });
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        });
+        let _ends = EndsWriters(done);
+        for seed in 0..600 {
+            let mut drawn = 0;
+            each(engine, &sample_stages(&some, 1_500, seed), |row| {
+                let a = row.get_i32("a").unwrap();
+                assert!((200..800).contains(&a), "seed {seed}: {a}");
+                drawn += 1;
+            });
+            assert_eq!(drawn, 1_500, "seed {seed}");
+            most_kept = most_kept.max(engine.server_stats().pages_bytes as usize);
+        }
+    });
+    let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
+    assert!(
+        most_kept > bytes / 2,
+        "{most_kept} of {bytes} bytes were kept"
+    );
+}
+
 /// Writers move documents about on either side of an area's border, never across it: what is remembered of
 /// the points along it must never be stale.
 #[test]
@@ -367,11 +472,11 @@ fn counts_along_a_border_are_exact_while_others_write() {
                 std::thread::yield_now();
             }
         });
+        let _ends = EndsWriters(done);
         for round in 0..300 {
             let expected = i64::from(DOCUMENTS / 2);
             assert_eq!(count(engine, &inside, None), expected, "round {round}");
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert_eq!(count(&engine, &inside, None), i64::from(DOCUMENTS / 2));
     assert!(remembered() > 0);

@@ -338,7 +338,8 @@ impl Summaries {
     /// Keys of a tree that stayed, with other values.
     pub fn touch<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
-            one.summary.get_mut().touch(keys);
+            // Keys that are put aside are in no range yet, and nothing is kept of them.
+            one.summary.as_placed().touch(keys);
         }
     }
 

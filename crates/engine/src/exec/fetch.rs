@@ -5,6 +5,8 @@
 //! and a page of thousands is read in few calls; they never exceed what the caller still wants. Where
 //! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
+use super::keeper::Keeper;
+use super::kept_documents::KeptDocuments;
 use super::stacks::{Stacked, StackedPart, Stacking};
 use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
@@ -44,6 +46,8 @@ pub struct FetchRows {
     tree: Tree,
     /// What the entries stand for; asked of documents whose entry alone does not prove it.
     recheck: Option<Arc<Filter>>,
+    /// What keeps ranges of the collection in memory.
+    keeper: Option<Keeper>,
     context: Context,
     mean_bytes: usize,
     batch_size: usize,
@@ -94,9 +98,9 @@ impl Place {
 
 /// A document to be read, and which of the batch it is.
 #[derive(Clone, Copy)]
-struct Wanted<'k> {
-    key: &'k [u8],
-    number: usize,
+pub(super) struct Wanted<'k> {
+    pub key: &'k [u8],
+    pub number: usize,
 }
 
 impl FetchRows {
@@ -120,6 +124,7 @@ impl FetchRows {
             snapshot,
             tree,
             recheck,
+            keeper: None,
             context,
             mean_bytes,
             batch_size: FIRST_BATCH,
@@ -132,6 +137,12 @@ impl FetchRows {
             places: Vec::new(),
             position: 0,
         }
+    }
+
+    /// Takes documents from ranges that are kept in memory, and keeps what it reads from end to end.
+    pub(super) fn keeping(mut self, keeper: Option<Keeper>) -> Self {
+        self.keeper = keeper;
+        self
     }
 
     /// Reads the next batch of documents; false when there are no entries left.
@@ -193,7 +204,7 @@ impl FetchRows {
         self.places.resize(self.requests.len(), None);
         let stacking = Stacking::of(self.requests.len(), self.mean_bytes);
         self.documents = Stacked::new(stacking);
-        for (read, positions) in read_parts(&self.snapshot, &sorted, stacking)? {
+        for (read, positions) in self.read_sorted(&sorted, stacking)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
                 self.places[*number] = range.map(|range| Place::new(part, &range));
@@ -203,6 +214,21 @@ impl FetchRows {
         let read = self.requests.len() as u64;
         self.context.counters.add_documents(read);
         Ok(())
+    }
+
+    fn read_sorted(
+        &self,
+        wanted: &[Wanted<'_>],
+        stacking: Stacking,
+    ) -> Result<Vec<(Part, Range<usize>)>> {
+        let keeper = self.keeper.as_ref();
+        let keeper = keeper.filter(|_| wanted.len() >= WALK_BATCH);
+        let kept = keeper
+            .and_then(|keeper| KeptDocuments::of(keeper, &self.snapshot, wanted, self.mean_bytes));
+        match kept {
+            Some(kept) => kept.read_parts(stacking),
+            None => read_parts(&self.snapshot, wanted, stacking),
+        }
     }
 
     /// Whether the current request's document is there and matches. An entry without its document would be
@@ -278,9 +304,9 @@ fn telling_bytes<'k>(count: usize, key: impl Fn(usize) -> &'k [u8]) -> Vec<usize
 
 /// Some documents of a batch.
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+pub(super) struct Part {
     documents: StackedPart,
-    /// Where each is in its stack, in the order in which they were read.
+    /// Where each is in its stack, in the order of their keys.
     ranges: Vec<Option<Range<usize>>>,
 }
 
@@ -293,14 +319,27 @@ impl Part {
         }
     }
 
+    /// For so many documents, each of which is missing until it is put in.
+    pub fn of_missing(documents: usize, stacking: Stacking) -> Self {
+        let mut part = Self::new(documents, stacking);
+        part.ranges.resize(documents, None);
+        part
+    }
+
     /// Adds the next document, if there is one.
     fn push(&mut self, number: usize, document: Option<&[u8]>) -> Result<()> {
-        if let Some(document) = document {
-            // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
-            RawDocument::from_bytes(document).map_err(corrupt_document)?;
+        self.ranges.push(None);
+        match document {
+            Some(document) => self.put(self.ranges.len() - 1, number, document),
+            None => Ok(()),
         }
-        let range = document.map(|document| self.documents.push(number, document));
-        self.ranges.push(range);
+    }
+
+    /// Puts a document at its place.
+    pub fn put(&mut self, place: usize, number: usize, document: &[u8]) -> Result<()> {
+        // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
+        RawDocument::from_bytes(document).map_err(corrupt_document)?;
+        self.ranges[place] = Some(self.documents.push(number, document));
         Ok(())
     }
 }
@@ -334,14 +373,26 @@ fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: Stacking) -> 
         }
         return Ok(part);
     }
-    let keys: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.key).collect();
-    let mut pushed = Ok(());
-    snapshot.multi_get(Family::Documents, &keys, &mut |number, value| {
-        if pushed.is_ok() {
-            pushed = part.push(wanted[number].number, value);
+    read_together(snapshot, wanted.iter(), &mut |position, value| {
+        part.push(wanted[position].number, value)
+    })?;
+    Ok(part)
+}
+
+/// Reads documents in one call; each is handed out with its position.
+pub(super) fn read_together<'w, 'k: 'w>(
+    snapshot: &Snapshot,
+    wanted: impl Iterator<Item = &'w Wanted<'k>>,
+    read: &mut dyn FnMut(usize, Option<&[u8]>) -> Result<()>,
+) -> Result<()> {
+    let keys: Vec<&[u8]> = wanted.map(|wanted| wanted.key).collect();
+    let mut done = Ok(());
+    snapshot.multi_get(Family::Documents, &keys, &mut |position, value| {
+        if done.is_ok() {
+            done = read(position, value);
         }
     })?;
-    pushed.map(|()| part)
+    done
 }
 
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.

@@ -17,6 +17,8 @@ mod fetch;
 mod filter;
 mod geo;
 mod index;
+mod keeper;
+mod kept_documents;
 mod limit;
 mod near;
 pub(crate) mod parallel;

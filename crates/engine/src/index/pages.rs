@@ -1,9 +1,10 @@
-//! Entries of ranges of an index, kept in memory as those want them who come there often.
+//! Entries of ranges of a tree, kept in memory as those want them who come there often.
 //!
 //! A range of the index's summary (a few dozen entries) is kept as a page. In a 2dsphere index, for
 //! searches for the nearest: the entries' cells, their points as unit vectors, and their bytes. In
-//! others, for samples: the identifiers of all entries. So neither tree nor block is read there. Pages
-//! hang on the ranges of the summary, which drops them with the first change (see [`super::summary`]);
+//! others, for samples: the identifiers of all entries; of a collection, its documents. So neither tree
+//! nor block is read there. Pages hang on the ranges of the tree's summary, which drops them with the
+//! first change (see [`super::summary`]);
 //! here they are made, and given up when the memory is wanted for others: a clock goes round all pages,
 //! and those that nobody has used since it came by are let go.
 //!
@@ -22,6 +23,8 @@ use std::sync::{Arc, Weak};
 const KEEPING: u32 = 4;
 /// A range with more entries is not worth a page: it waits to be cut.
 pub const PAGE_ENTRIES_MAX: u32 = 1_024;
+/// Bytes of an identifier, about.
+const ID_BYTES: usize = 16;
 /// Pages that are looked at to make room for one.
 const LOOKED_AT_MAX: usize = 64;
 
@@ -32,6 +35,8 @@ pub enum PageKind {
     Points,
     /// The `_id`s of all entries.
     Identifiers,
+    /// All documents with their `_id`s.
+    Documents,
 }
 
 /// Entries of a range, in order.
@@ -41,9 +46,11 @@ pub struct PageContents {
     changes: u64,
     cells: Vec<u64>,
     points: Vec<SpherePoint>,
-    /// Where each entry's key and value end in `bytes`.
+    /// Where each entry's key and value end in `keys` and `values`.
     ends: Vec<(u32, u32)>,
-    bytes: Vec<u8>,
+    /// Apart from the values: who looks for a key comes to few of them.
+    keys: Vec<u8>,
+    values: Vec<u8>,
 }
 
 impl PageContents {
@@ -55,7 +62,8 @@ impl PageContents {
             cells: Vec::new(),
             points: Vec::new(),
             ends: Vec::new(),
-            bytes: Vec::new(),
+            keys: Vec::new(),
+            values: Vec::new(),
         }
     }
 
@@ -81,18 +89,42 @@ impl PageContents {
         self.push(id, &[]);
     }
 
+    /// Adds a document behind the others.
+    pub fn push_document(&mut self, id: &[u8], document: &[u8]) {
+        self.push(id, document);
+    }
+
+    /// Makes room for so many documents of so many bytes about.
+    pub fn reserve_documents(&mut self, documents: usize, mean_bytes: usize) {
+        self.ends.reserve_exact(documents);
+        self.keys.reserve(documents * ID_BYTES);
+        self.values.reserve(documents * mean_bytes);
+    }
+
+    /// Gives back what it does not use of its memory.
+    pub fn shrink(&mut self) {
+        self.ends.shrink_to_fit();
+        self.keys.shrink_to_fit();
+        self.values.shrink_to_fit();
+    }
+
+    /// Number of entries.
+    pub fn entries(&self) -> usize {
+        self.ends.len()
+    }
+
     fn push(&mut self, key: &[u8], value: &[u8]) {
         let offset =
             |bytes: &[u8]| u32::try_from(bytes.len()).expect("a page's entries are below 4 GiB");
-        self.bytes.extend_from_slice(key);
-        let key_end = offset(&self.bytes);
-        self.bytes.extend_from_slice(value);
-        self.ends.push((key_end, offset(&self.bytes)));
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(value);
+        self.ends.push((offset(&self.keys), offset(&self.values)));
     }
 
     /// Bytes of memory, about.
     pub fn size(&self) -> usize {
-        self.bytes.capacity()
+        self.keys.capacity()
+            + self.values.capacity()
             + self.cells.capacity() * size_of::<u64>()
             + self.points.capacity() * size_of::<SpherePoint>()
             + self.ends.capacity() * size_of::<(u32, u32)>()
@@ -112,18 +144,35 @@ impl PageContents {
         &self.points
     }
 
-    /// The `_id` of an entry of a page of identifiers.
+    /// The `_id` of an entry of a page of identifiers or documents.
     pub fn identifier(&self, number: usize) -> &[u8] {
-        self.entry(number).0
+        &self.keys[self.start(number).0..self.ends[number].0 as usize]
     }
 
-    /// Key (without the tree's prefix) and value of an entry with a point.
+    /// The number of the document with this `_id`, which is looked for from a number on.
+    pub fn find(&self, from: usize, id: &[u8]) -> Option<usize> {
+        let (mut low, mut high) = (from, self.entries());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.identifier(middle).cmp(id) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// Key (without the tree's prefix) and value of an entry: of a document its `_id` and itself.
     pub fn entry(&self, number: usize) -> (&[u8], &[u8]) {
-        let (key_end, end) = self.ends[number];
-        let start = number
-            .checked_sub(1)
-            .map_or(0, |before| self.ends[before].1);
-        self.bytes[start as usize..end as usize].split_at((key_end - start) as usize)
+        let value = self.start(number).1..self.ends[number].1 as usize;
+        (self.identifier(number), &self.values[value])
+    }
+
+    /// Where an entry's key and value begin.
+    fn start(&self, number: usize) -> (usize, usize) {
+        let before = number.checked_sub(1).map(|before| self.ends[before]);
+        before.map_or((0, 0), |(key, value)| (key as usize, value as usize))
     }
 }
 
@@ -151,9 +200,11 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// All pages of all indexes together.
+/// All pages of all trees together.
 pub struct PageCache {
     room: Arc<CacheRoom>,
+    /// What the room had lent to others before, who keep it.
+    lent_before: usize,
     clock: Mutex<Clock>,
     searches: AtomicU32,
 }
@@ -180,6 +231,7 @@ impl PageCache {
     /// An empty one that takes its memory from here.
     pub fn new(room: Arc<CacheRoom>) -> Self {
         Self {
+            lent_before: room.lent(),
             room,
             clock: Mutex::default(),
             searches: AtomicU32::new(0),
@@ -207,7 +259,12 @@ impl PageCache {
 
     /// Bytes of memory of all pages.
     pub fn bytes(&self) -> usize {
-        self.room.lent()
+        self.room.lent().saturating_sub(self.lent_before)
+    }
+
+    /// They never take more.
+    pub fn bytes_max(&self) -> u64 {
+        self.room.lent_max().saturating_sub(self.lent_before) as u64
     }
 
     fn lend(&self, bytes: usize, clock: &mut Clock) -> Option<Lease> {

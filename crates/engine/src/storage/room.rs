@@ -40,7 +40,7 @@ impl CacheRoom {
     pub fn lend(self: &Arc<Self>, bytes: usize) -> Option<Lease> {
         let add = |lent: usize| {
             let lent = lent.checked_add(bytes)?;
-            (lent <= self.total / LENT_SHARE).then_some(lent)
+            (lent <= self.lent_max()).then_some(lent)
         };
         let order = Ordering::Relaxed;
         let before = self.lent.fetch_update(order, order, add).ok()?;
@@ -49,6 +49,11 @@ impl CacheRoom {
             room: self.clone(),
             bytes,
         })
+    }
+
+    /// Bytes that are lent at most.
+    pub fn lent_max(&self) -> usize {
+        self.total / LENT_SHARE
     }
 
     /// Bytes that are lent.

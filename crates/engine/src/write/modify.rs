@@ -297,7 +297,7 @@ impl Work {
     fn summarise(&self, collection: &Collection, summaries: &mut Summaries) {
         match &self.change {
             Change::Keep => return,
-            Change::Replace(_) => {}
+            Change::Replace(_) => summaries.touch(collection.documents, [&self.id_key[4..]]),
             Change::Remove => summaries.remove(collection.documents, [&self.id_key[4..]]),
         }
         for (position, index) in collection.indexes.iter().enumerate() {

@@ -1,8 +1,11 @@
 //! What was drawn, read in the order of its keys and handed out in the order of the draw.
 
 use super::ranks::Target;
+use crate::error::Result;
+use crate::exec::corrupt_document;
 use crate::exec::stacks::{Stacked, StackedPart, Stacking};
 use crate::index::pages::PageContents;
+use bson::raw::RawDocument;
 
 /// Entries that were drawn: their identifiers and, if they are kept, documents.
 #[derive(Default)]
@@ -36,14 +39,27 @@ impl DrawnPart {
         }
     }
 
-    /// Adds the identifiers of entries of a range.
-    pub fn push_all(&mut self, targets: &[Target], page: &PageContents) {
+    /// Adds entries of a range: their identifiers or, where these are kept, documents too.
+    pub fn push_all(
+        &mut self,
+        targets: &[Target],
+        page: &PageContents,
+        keeps_documents: bool,
+    ) -> Result<()> {
         for target in targets {
-            self.push(target.slot, page.identifier(target.offset as usize), &[]);
+            let (id, document) = page.entry(target.offset as usize);
+            let document: &[u8] = if keeps_documents { document } else { &[] };
+            self.push(target.slot, id, document)?;
         }
+        Ok(())
     }
 
-    pub fn push(&mut self, slot: usize, id: &[u8], document: &[u8]) {
+    /// Adds an entry: its identifier and, if these are kept, its document.
+    pub fn push(&mut self, slot: usize, id: &[u8], document: &[u8]) -> Result<()> {
+        if !document.is_empty() {
+            // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
+            RawDocument::from_bytes(document).map_err(corrupt_document)?;
+        }
         let id = self.stacked.push(slot, id);
         let document = self.stacked.push(slot, document);
         let place = Place {
@@ -52,6 +68,7 @@ impl DrawnPart {
             end: document.end,
         };
         self.entries.push((slot, place));
+        Ok(())
     }
 }
 

@@ -3,8 +3,8 @@
 //! Everything that matches is numbered: first the entries that had to be looked at anyway (pieces of
 //! ranges at the ends, an area's border), then those in whole ranges of the summary, by their rank in
 //! the tree. A pseudo-random order of these numbers gives the sample; the summary says where the entry
-//! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index that a sample
-//! walks from end to end are kept in memory, so that the next one needs no steps there. Conditions that
+//! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index, and those of
+//! the documents, that a sample walks from end to end are kept in memory, so that the next one needs no steps there. Conditions that
 //! entries do not prove are tested on the documents, and the draw goes on until enough passed: what
 //! passes is still uniform.
 
@@ -13,15 +13,13 @@ mod permutation;
 mod population;
 mod ranks;
 
+use super::keeper::Keeper;
 use super::stacks::Stacking;
-use super::{
-    Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, corrupt_document,
-    parallel,
-};
-use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
+use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, parallel};
+use crate::catalog::Collection;
 use crate::error::Result;
-use crate::index::pages::{PAGE_ENTRIES_MAX, PageCache, PageContents};
-use crate::index::summary::{ReadRange, Summary};
+use crate::index::pages::{PAGE_ENTRIES_MAX, PageCache};
+use crate::index::summary::Summary;
 use crate::plan::{Access, Plan};
 use crate::storage::{Family, Snapshot, Store};
 use bson::raw::RawDocument;
@@ -38,10 +36,6 @@ const PARALLEL_TARGETS: usize = 512;
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;
-/// A range with more bytes of identifiers is not kept.
-const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// So many ranges are kept at once: meanwhile nobody commits.
-const PAGES_KEPT_TOGETHER: usize = 512;
 
 /// What a `$sample` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +96,17 @@ pub fn sample(
         population,
     };
     let snapshot = moment.snapshot.clone();
+    let keeper = |tree| Keeper::new(tree, &moment, &collection.state, pages);
+    let documents = keeper(collection.documents);
     if !tests_documents && wanted.size <= BATCH {
         let located = entries.locate(&summary, wanted.size);
-        let keeper = Keeper::new(plan, &entries.population, &moment, collection, pages);
+        let keeper = keeper(entries.population.tree).filter(|keeper| match &plan.access {
+            // Pages of a geo index are for searches.
+            Access::Geo(_) => false,
+            _ if entries.population.index.is_some() => true,
+            // Documents cost more to keep than identifiers.
+            _ => keeps_documents && keeper.is_to_keep(count.saturating_mul(mean_bytes as u64)),
+        });
         // Writers go on while the entries are read on the snapshot.
         drop(summary);
         drop(moment);
@@ -122,7 +124,7 @@ pub fn sample(
             population: count,
         }));
     }
-    let mut rows: Box<dyn Rows> = Box::new(FetchRows::new(
+    let fetched = FetchRows::new(
         Box::new(entries),
         snapshot,
         collection.documents,
@@ -130,7 +132,8 @@ pub fn sample(
         (!tests_documents).then_some(wanted.size),
         mean_bytes,
         context.clone(),
-    ));
+    );
+    let mut rows: Box<dyn Rows> = Box::new(fetched.keeping(documents));
     if let Some(unproven) = unproven {
         rows = Box::new(FilterRows::new(rows, unproven));
     }
@@ -138,40 +141,6 @@ pub fn sample(
         rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
         population: count,
     }))
-}
-
-/// Keeps the identifiers of the ranges of an index that a sample reads from end to end.
-struct Keeper {
-    cache: Arc<PageCache>,
-    state: Arc<CollectionState>,
-    tree: Tree,
-    /// The state of the tree's summary that agrees with the snapshot.
-    mark: Mark,
-}
-
-impl Keeper {
-    fn new(
-        plan: &Plan,
-        population: &Population,
-        moment: &Moment<'_>,
-        collection: &Collection,
-        cache: &Arc<PageCache>,
-    ) -> Option<Self> {
-        // Pages of a geo index are for searches.
-        if population.index.is_none() || matches!(plan.access, Access::Geo(_)) {
-            return None;
-        }
-        Some(Self {
-            cache: cache.clone(),
-            state: collection.state.clone(),
-            tree: population.tree,
-            mark: moment.mark(population.tree)?,
-        })
-    }
-
-    fn keep(&self, read: Vec<ReadRange>) {
-        self.state.counted().keep(self.tree, self.mark, read);
-    }
 }
 
 /// The places of a batch of the order.
@@ -246,7 +215,7 @@ impl SampledEntries {
         Located {
             size,
             listed,
-            targets: Targets::locate(summary, self.population.tree, &ranks),
+            targets: Targets::locate(summary, &self.population, &ranks),
         }
     }
 
@@ -283,8 +252,7 @@ impl SampledEntries {
             let read = |bytes: &[u8]| document.extend_from_slice(bytes);
             self.snapshot.get(Family::Documents, &key, read)?;
         }
-        part.push(slot, id, &document);
-        Ok(())
+        part.push(slot, id, &document)
     }
 
     /// The entries of targets, many of them in parts.
@@ -315,58 +283,33 @@ impl SampledEntries {
         let mut walk = RankWalk::new(&self.population, targets, &self.snapshot, &self.context);
         let entries = ranges.iter().map(|range| targets.within(range).len());
         let mut part = DrawnPart::new(stacking, entries.sum());
-        let mut kept = Vec::new();
+        let mut keeping = keeper.map(Keeper::begin);
         for range in ranges {
             let wanted = targets.within(range);
             if let Some(page) = &range.page {
                 walk.note_found(wanted.len())?;
-                part.push_all(wanted, page);
+                part.push_all(wanted, page, self.keeps_documents)?;
                 continue;
             }
-            if let Some(keeper) = keeper.filter(|_| range.entries <= PAGE_ENTRIES_MAX) {
-                let page = Arc::new(walk.read_range(range, keeper.mark.changes())?);
-                part.push_all(wanted, &page);
-                kept.extend(kept_range(targets, range, page, keeper));
-                if kept.len() == PAGES_KEPT_TOGETHER {
-                    keeper.keep(std::mem::take(&mut kept));
-                }
+            if let Some((keeper, keeping)) = keeper.zip(keeping.as_mut())
+                && range.entries <= PAGE_ENTRIES_MAX
+            {
+                let page = walk.read_range(range, keeper.changes(), self.mean_bytes)?;
+                let page = Arc::new(page);
+                part.push_all(wanted, &page, self.keeps_documents)?;
+                let (start, end) = targets.bounds(range);
+                keeping.keep(start, end, page);
                 continue;
             }
             for target in wanted {
                 walk.go_to(range, target.offset)?;
                 let (id, value) = walk.entry()?;
-                if self.keeps_documents {
-                    RawDocument::from_bytes(value).map_err(corrupt_document)?;
-                    part.push(target.slot, id, value);
-                } else {
-                    part.push(target.slot, id, &[]);
-                }
+                let document: &[u8] = if self.keeps_documents { value } else { &[] };
+                part.push(target.slot, id, document)?;
             }
-        }
-        if let Some(keeper) = keeper.filter(|_| !kept.is_empty()) {
-            keeper.keep(kept);
         }
         Ok(part)
     }
-}
-
-/// A range that was read, with its page; `None` when it is too large or there is no room.
-fn kept_range(
-    targets: &Targets,
-    range: &TargetRange,
-    contents: Arc<PageContents>,
-    keeper: &Keeper,
-) -> Option<ReadRange> {
-    if contents.size() > PAGE_BYTES_MAX {
-        return None;
-    }
-    let (start, end) = targets.bounds(range);
-    Some(ReadRange {
-        start: start.to_vec(),
-        end: end.map(<[u8]>::to_vec),
-        entries: range.entries as usize,
-        page: keeper.cache.keep(contents)?,
-    })
 }
 
 impl Rows for SampledEntries {

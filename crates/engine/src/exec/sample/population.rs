@@ -4,6 +4,7 @@ use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
 use crate::exec::counted::{Pieces, TreeRanges};
 use crate::exec::{Context, corrupt_entry, counted_area};
+use crate::index::pages::PageKind;
 use crate::index::summary::Run;
 use crate::plan::Access;
 use crate::storage::Family;
@@ -108,6 +109,14 @@ impl Population {
             _ => self.runs[run - 1].1,
         };
         Some(self.runs[run].0 + number - before)
+    }
+
+    /// What pages of the tree hold for samples.
+    pub fn page_kind(&self) -> PageKind {
+        match &self.index {
+            None => PageKind::Documents,
+            Some(_) => PageKind::Identifiers,
+        }
     }
 
     /// The encoded `_id` at the end of a key of the tree.

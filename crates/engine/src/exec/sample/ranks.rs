@@ -1,7 +1,6 @@
 //! From ranks to entries: the ranges of the summary they lie in, and a walk to those that are not kept.
 
 use super::Population;
-use crate::catalog::Tree;
 use crate::error::Result;
 use crate::exec::{Context, Pacer, corrupt_entry};
 use crate::index::pages::{PageContents, PageKind};
@@ -23,7 +22,7 @@ pub(super) struct Target {
 
 /// A range of the summary in which drawn entries lie.
 pub(super) struct TargetRange {
-    /// The identifiers of all its entries, if they are kept.
+    /// All its entries, if they are kept.
     pub page: Option<Arc<PageContents>>,
     pub entries: u32,
     /// Rank of its first entry.
@@ -46,7 +45,7 @@ pub(super) struct Targets {
 
 impl Targets {
     /// Where the entries of ascending ranks are, each with its slot.
-    pub fn locate(summary: &Summary, tree: Tree, ranks: &[(u64, usize)]) -> Self {
+    pub fn locate(summary: &Summary, population: &Population, ranks: &[(u64, usize)]) -> Self {
         let (first, last) = (ranks.first(), ranks.last());
         let span = last.zip(first).map_or(0, |(last, first)| last.0 - first.0);
         let mut located = Self {
@@ -64,7 +63,7 @@ impl Targets {
                 .last()
                 .is_none_or(|last| last.rank != first_rank)
             {
-                located.add_range(&selected, tree, first_rank);
+                located.add_range(&selected, population, first_rank);
             }
             located.targets.push(Target {
                 slot,
@@ -77,7 +76,7 @@ impl Targets {
         located
     }
 
-    fn add_range(&mut self, selected: &Selected<'_>, tree: Tree, rank: u64) {
+    fn add_range(&mut self, selected: &Selected<'_>, population: &Population, rank: u64) {
         let mut add = |parts: &[&[u8]]| {
             let start = self.keys.len();
             parts
@@ -86,10 +85,10 @@ impl Targets {
             start..self.keys.len()
         };
         self.ranges.push(TargetRange {
-            page: selected.identifiers(),
+            page: selected.contents(population.page_kind()),
             entries: selected.entries(),
             rank,
-            start: add(&[&tree.prefix()[..], selected.start()]),
+            start: add(&[&population.tree.prefix()[..], selected.start()]),
             end: selected.end().map(|end| add(&[end])),
             targets: self.targets.len()..self.targets.len(),
         });
@@ -168,13 +167,27 @@ impl<'p> RankWalk<'p> {
         Ok((self.population.id_of(key)?, value))
     }
 
-    /// The identifiers of all entries of a range, at a state of its summary.
-    pub fn read_range(&mut self, range: &TargetRange, changes: u64) -> Result<PageContents> {
-        let mut contents = PageContents::new(PageKind::Identifiers, changes);
+    /// All entries of a range, at a state of its summary; documents have so many bytes about.
+    pub fn read_range(
+        &mut self,
+        range: &TargetRange,
+        changes: u64,
+        mean_bytes: usize,
+    ) -> Result<PageContents> {
+        let kind = self.population.page_kind();
+        let mut contents = PageContents::new(kind, changes);
+        if kind == PageKind::Documents {
+            contents.reserve_documents(range.entries as usize, mean_bytes);
+        }
         for offset in 0..range.entries {
             self.go_to(range, offset)?;
-            contents.push_identifier(self.entry()?.0);
+            let (id, value) = self.entry()?;
+            match kind {
+                PageKind::Documents => contents.push_document(id, value),
+                PageKind::Identifiers | PageKind::Points => contents.push_identifier(id),
+            }
         }
+        contents.shrink();
         Ok(contents)
     }
 

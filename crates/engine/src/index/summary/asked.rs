@@ -2,7 +2,7 @@
 
 use super::block::word;
 use super::{Place, Points, Summary, shared_bytes};
-use crate::index::pages::PageContents;
+use crate::index::pages::{PageContents, PageKind};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -98,9 +98,9 @@ impl<'a> Selected<'a> {
         self.summary.count_at(self.place)
     }
 
-    /// The identifiers of the range's entries, if they are kept.
-    pub fn identifiers(&self) -> Option<Arc<PageContents>> {
-        self.summary.identifiers(self.place)
+    /// The range's entries, if they are kept.
+    pub fn contents(&self, kind: PageKind) -> Option<Arc<PageContents>> {
+        self.summary.contents_now(self.place, kind)
     }
 }
 
@@ -267,7 +267,7 @@ impl Summary {
     }
 
     /// Entries of the ranges from `from` up to but not including `to` (`None`: to the last).
-    fn sum(&self, from: Place, to: Option<Place>) -> u64 {
+    pub(super) fn sum(&self, from: Place, to: Option<Place>) -> u64 {
         let end = Place {
             block: self.blocks.len(),
             range: 0,

@@ -96,9 +96,46 @@ impl Summary {
         }
     }
 
-    /// The identifiers of a range's entries as they are now, if they are kept.
-    pub(super) fn identifiers(&self, place: Place) -> Option<Arc<PageContents>> {
-        self.contents(place, PageKind::Identifiers, self.changes)
+    /// The ranges that hold these ascending keys, with how many of them each holds, and its page as a
+    /// snapshot of the summary's state `changes` sees it. The number of entries from the first of these
+    /// ranges to the last; `None` when part of it is unknown.
+    pub fn ranges_of<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        kind: PageKind,
+        changes: u64,
+        found: &mut dyn FnMut(PagedRange<'_>, usize),
+    ) -> Option<u64> {
+        let mut keys = keys.peekable();
+        let first = self.find(Place::FIRST, keys.peek()?);
+        let mut place = first;
+        while let Some(key) = keys.next() {
+            place = self.find_from(place, key);
+            let (start, end) = (self.start(place), self.end(place));
+            if self.is_unknown_before(end) {
+                return None;
+            }
+            let mut held = 1;
+            while keys
+                .next_if(|key| end.is_none_or(|end| *key < end))
+                .is_some()
+            {
+                held += 1;
+            }
+            let range = PagedRange {
+                start,
+                end,
+                entries: self.count_at(place),
+                contents: self.contents(place, kind, changes),
+            };
+            found(range, held);
+        }
+        Some(self.sum(first, Some(self.next(place))))
+    }
+
+    /// The entries of a range as they are now, if they are kept.
+    pub(super) fn contents_now(&self, place: Place, kind: PageKind) -> Option<Arc<PageContents>> {
+        self.contents(place, kind, self.changes)
     }
 
     /// The entries of a range at an earlier state, if they are kept and have not changed in between.

@@ -1,0 +1,192 @@
+//! Documents of a batch that are read range by range: from pages in memory, where others have read the same
+//! ranges before.
+//!
+//! In: the keys of the batch in order, and what keeps ranges of the collection. Out: the documents, as a walk
+//! or single reads would find them on the same snapshot. Ranges that are not kept are read from end to end and
+//! kept, where what is wanted lies so close together that a walk would meet most of them anyway.
+
+use super::fetch::{Part, Wanted, read_together};
+use super::keeper::{Keeper, Keeping};
+use super::parallel;
+use super::stacks::Stacking;
+use crate::error::Result;
+use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
+use crate::storage::{Family, Order, Scan, Snapshot};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Ranges are read from end to end where one document in so many, from the first to the last, is wanted.
+const DOCUMENTS_A_WANTED: u64 = 40;
+
+/// The ranges in which the documents of a batch lie.
+pub(super) struct KeptDocuments<'a> {
+    keeper: &'a Keeper,
+    snapshot: &'a Snapshot,
+    wanted: &'a [Wanted<'a>],
+    ranges: Vec<HeldRange>,
+    /// Whether ranges without a page get one.
+    keeps: bool,
+    mean_bytes: usize,
+}
+
+/// A range of the collection in which some of the wanted documents lie.
+struct HeldRange {
+    /// Its documents, if they are kept.
+    page: Option<Arc<PageContents>>,
+    /// Its first key and the first behind it, where it is to be read; without the tree's prefix.
+    bounds: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    entries: u32,
+    /// Which of the wanted.
+    wanted: Range<usize>,
+}
+
+impl<'a> KeptDocuments<'a> {
+    /// The ranges of these documents, which are in the order of their keys; `None` where nothing is kept and
+    /// nothing is to be.
+    pub fn of(
+        keeper: &'a Keeper,
+        snapshot: &'a Snapshot,
+        wanted: &'a [Wanted<'a>],
+        mean_bytes: usize,
+    ) -> Option<Self> {
+        let mut ranges: Vec<HeldRange> = Vec::new();
+        let ids = wanted.iter().map(|wanted| &wanted.key[4..]);
+        let entries = keeper.ask(|summary| {
+            summary.ranges_of(
+                ids,
+                PageKind::Documents,
+                keeper.changes(),
+                &mut |range, held| {
+                    let from = ranges.last().map_or(0, |last| last.wanted.end);
+                    let bounds = || (range.start.to_vec(), range.end.map(<[u8]>::to_vec));
+                    ranges.push(HeldRange {
+                        bounds: range.contents.is_none().then(bounds),
+                        page: range.contents,
+                        entries: range.entries,
+                        wanted: from..from + held,
+                    });
+                },
+            )
+        })?;
+        let are_neighbours = entries <= DOCUMENTS_A_WANTED * wanted.len() as u64;
+        let bytes = entries.saturating_mul(mean_bytes as u64);
+        let keeps = are_neighbours && keeper.is_to_keep(bytes);
+        let is_some_kept = ranges.iter().any(|range| range.page.is_some());
+        (keeps || is_some_kept).then_some(Self {
+            keeper,
+            snapshot,
+            wanted,
+            ranges,
+            keeps,
+            mean_bytes,
+        })
+    }
+
+    /// Reads the documents in parts; each comes with the positions of what it holds.
+    pub fn read_parts(&self, stacking: Stacking) -> Result<Vec<(Part, Range<usize>)>> {
+        let read = |ranges: &[HeldRange]| self.read_part(ranges, stacking);
+        let parts = parallel::in_parts(&self.ranges, read)?;
+        let positions = |of: Range<usize>| wanted_in(&self.ranges[of]);
+        let parts = parts.into_iter();
+        Ok(parts.map(|(part, of)| (part, positions(of))).collect())
+    }
+
+    fn read_part(&self, ranges: &[HeldRange], stacking: Stacking) -> Result<Part> {
+        let positions = wanted_in(ranges);
+        let mut part = Part::of_missing(positions.len(), stacking);
+        let mut keeping = self.keeper.begin();
+        let mut reader = None;
+        let mut apart = Vec::new();
+        for range in ranges {
+            let page = match (&range.page, &range.bounds) {
+                (Some(page), _) => page.clone(),
+                (None, Some(bounds)) if self.keeps && range.entries <= PAGE_ENTRIES_MAX => {
+                    let reader = reader.get_or_insert_with(|| RangeReader::new(self));
+                    reader.read(range, bounds, &mut keeping)?
+                }
+                _ => {
+                    apart.extend(range.wanted.clone());
+                    continue;
+                }
+            };
+            let mut from = 0;
+            for position in range.wanted.clone() {
+                let Wanted { key, number } = self.wanted[position];
+                if let Some(found) = page.find(from, &key[4..]) {
+                    let document = page.entry(found).1;
+                    part.put(position - positions.start, number, document)?;
+                    from = found + 1;
+                }
+            }
+        }
+        let wanted = apart.iter().map(|position| &self.wanted[*position]);
+        read_together(self.snapshot, wanted, &mut |read, document| {
+            let position = apart[read];
+            let number = self.wanted[position].number;
+            document.map_or(Ok(()), |document| {
+                part.put(position - positions.start, number, document)
+            })
+        })?;
+        Ok(part)
+    }
+}
+
+/// The positions of what is wanted in ranges side by side.
+fn wanted_in(ranges: &[HeldRange]) -> Range<usize> {
+    let (first, last) = (ranges.first(), ranges.last());
+    let ends = first.zip(last);
+    ends.map_or(0..0, |(first, last)| first.wanted.start..last.wanted.end)
+}
+
+/// Reads ranges from end to end, in ascending order.
+struct RangeReader<'a> {
+    scan: Scan,
+    of: &'a KeptDocuments<'a>,
+    /// Where the last range ended, if the scan stands on a document there.
+    stands_at: Option<Vec<u8>>,
+}
+
+impl<'a> RangeReader<'a> {
+    fn new(of: &'a KeptDocuments<'a>) -> Self {
+        let (start, end) = of.keeper.tree().range();
+        let scan = of
+            .snapshot
+            .scan(Family::Documents, &start, &end, Order::Forward);
+        Self {
+            scan,
+            of,
+            stands_at: None,
+        }
+    }
+
+    /// All documents of a range at the statement's moment, which are kept.
+    fn read(
+        &mut self,
+        range: &HeldRange,
+        (start, end): &(Vec<u8>, Option<Vec<u8>>),
+        keeping: &mut Keeping<'_>,
+    ) -> Result<Arc<PageContents>> {
+        let keeper = self.of.keeper;
+        let mut contents = PageContents::new(PageKind::Documents, keeper.changes());
+        contents.reserve_documents(range.entries as usize, self.of.mean_bytes);
+        let mut is_on_document = true;
+        if self.stands_at.as_ref() != Some(start) {
+            self.scan.seek(&keeper.tree().key(start));
+            is_on_document = self.scan.advance()?;
+        }
+        while is_on_document {
+            let (key, document) = self.scan.entry();
+            let id = &key[4..];
+            if end.as_ref().is_some_and(|end| id >= end.as_slice()) {
+                break;
+            }
+            contents.push_document(id, document);
+            is_on_document = self.scan.advance()?;
+        }
+        self.stands_at = end.clone().filter(|_| is_on_document);
+        contents.shrink();
+        let contents = Arc::new(contents);
+        keeping.keep(start, end.as_deref(), contents.clone());
+        Ok(contents)
+    }
+}
