@@ -88,8 +88,8 @@ impl Targets {
             page: selected.contents(population.page_kind()),
             entries: selected.entries(),
             rank,
-            start: add(&[&population.tree.prefix()[..], selected.start()]),
-            end: selected.end().map(|end| add(&[end])),
+            start: add(&[&population.tree.prefix()[..], &selected.start()]),
+            end: selected.end().map(|end| add(&[&end])),
             targets: self.targets.len()..self.targets.len(),
         });
     }

@@ -1,6 +1,6 @@
 //! What a summary is asked: how many entries lie in a range, and where the one of a rank is.
 
-use super::block::word;
+use super::block::{Start, word};
 use super::{Place, Points, Summary, shared_bytes};
 use crate::index::pages::{PageContents, PageKind};
 use std::ops::Range;
@@ -84,12 +84,12 @@ pub struct Selected<'a> {
 
 impl<'a> Selected<'a> {
     /// The range's first key.
-    pub fn start(&self) -> &'a [u8] {
+    pub fn start(&self) -> Start {
         self.summary.start(self.place)
     }
 
     /// The first key behind the range; `None` at the end of the tree.
-    pub fn end(&self) -> Option<&'a [u8]> {
+    pub fn end(&self) -> Option<Start> {
         self.summary.end(self.place)
     }
 
@@ -165,9 +165,10 @@ impl Summary {
         }
         let mut place = self.find(hint.place, start);
         hint.place = place;
-        while place.block < self.blocks.len() && self.start(place) < end {
-            let last = self.end(place).map_or(end, |behind| behind.min(end));
-            self.edge(place, start.max(self.start(place)), Some(last), piece);
+        while place.block < self.blocks.len() && *self.start(place) < *end {
+            let (first, behind) = (self.start(place), self.end(place));
+            let last = behind.as_deref().map_or(end, |behind| behind.min(end));
+            self.edge(place, start.max(&first), Some(last), piece);
             place = self.next(place);
         }
         Some(())
@@ -196,24 +197,24 @@ impl Summary {
             return Some((first, Some(first)));
         }
         let mut from = first;
-        if self.start(first) < start {
-            self.edge(first, start, self.end(first), piece);
+        if *self.start(first) < *start {
+            self.edge(first, start, self.end(first).as_deref(), piece);
             from = self.next(first);
         }
         if let (Some(last), Some(end)) = (last, end)
-            && self.start(last) < end
+            && *self.start(last) < *end
         {
-            self.edge(last, self.start(last), Some(end), piece);
+            self.edge(last, &self.start(last), Some(end), piece);
         }
         Some((from, last))
     }
 
     /// Hands a piece of a range on, unless the range is empty.
-    pub(super) fn edge<'s>(
+    pub(super) fn edge(
         &self,
         place: Place,
-        start: &'s [u8],
-        end: Option<&'s [u8]>,
+        start: &[u8],
+        end: Option<&[u8]>,
         piece: &mut dyn FnMut(Piece<'_>),
     ) {
         let entries_max = self.count_at(place);
@@ -222,8 +223,8 @@ impl Summary {
                 start,
                 end,
                 entries_max,
-                range_start: self.start(place),
-                range_end: self.end(place),
+                range_start: &self.start(place),
+                range_end: self.end(place).as_deref(),
                 points: self.blocks[place.block].points(place.range),
             });
         }

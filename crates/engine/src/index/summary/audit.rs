@@ -13,7 +13,7 @@ pub struct Audit<'s> {
 impl Audit<'_> {
     /// Sees the next key of the tree.
     pub fn see(&mut self, key: &[u8]) {
-        while self.summary.end(self.place).is_some_and(|end| end <= key) {
+        while self.summary.ends_by(self.place, key) {
             self.end_range();
             self.place = self.summary.next(self.place);
         }
@@ -23,7 +23,7 @@ impl Audit<'_> {
     /// How many ranges do not have the number of entries that the summary says; `None` when it does not
     /// know them all.
     pub fn finish(mut self) -> Option<u64> {
-        while self.summary.end(self.place).is_some() {
+        while !self.summary.is_last(self.place) {
             self.end_range();
             self.place = self.summary.next(self.place);
         }

@@ -37,7 +37,7 @@ impl Summary {
             .iter()
             .map(|block| block.sum(0..block.ranges()))
             .collect();
-        let heads = blocks.iter().map(|block| super::head(block.start(0)));
+        let heads = blocks.iter().map(|block| super::head(&block.start(0)));
         Some(Self {
             heads: heads.collect(),
             blocks,
@@ -56,7 +56,7 @@ fn encode_block(block: &Block) -> Vec<u8> {
         let start = block.start(range);
         bytes.extend_from_slice(&block.count(range).to_le_bytes());
         bytes.extend_from_slice(&length(start.len()));
-        bytes.extend_from_slice(start);
+        bytes.extend_from_slice(&start);
     }
     bytes
 }

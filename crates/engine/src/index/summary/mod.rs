@@ -8,7 +8,7 @@
 //! `unknown_from` is not known.
 //! Where keys are appended, new ranges begin at them without a walk.
 //!
-//! Memory: about 20 bytes a range, at most a byte an entry. Keys are those of the tree without its
+//! Memory: about 12 bytes a range, at most a byte an entry. Keys are those of the tree without its
 //! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
 
 mod arrived;
@@ -16,6 +16,7 @@ mod asked;
 mod audit;
 mod block;
 mod codec;
+mod numbers;
 mod paged;
 mod points;
 mod recount;
@@ -29,7 +30,7 @@ pub use paged::{PagedRange, ReadRange};
 pub use points::{Point, Points, WalkedRange};
 pub use recount::{Span, Walked};
 
-use block::Block;
+use block::{Block, Start};
 use recount::Recount;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -286,7 +287,7 @@ impl Summary {
 
     /// The range that holds `key`, looked for from `from` on when it is not before that.
     fn find(&self, from: Place, key: &[u8]) -> Place {
-        if from.block < self.blocks.len() && self.start(from) <= key {
+        if from.block < self.blocks.len() && self.begins_by(from, key) {
             self.find_from(from, key)
         } else {
             self.find_from(Place::FIRST, key)
@@ -298,7 +299,7 @@ impl Summary {
         let own = head(key);
         let begins_before = |block: usize| match self.heads[block].cmp(&own) {
             Ordering::Less => true,
-            Ordering::Equal => self.blocks[block].start(0) <= key,
+            Ordering::Equal => self.begins_by(Place { block, range: 0 }, key),
             Ordering::Greater => false,
         };
         let block = last_where(from.block, self.blocks.len(), begins_before);
@@ -329,14 +330,28 @@ impl Summary {
         }
     }
 
-    fn start(&self, place: Place) -> &[u8] {
+    fn start(&self, place: Place) -> Start {
         self.blocks[place.block].start(place.range)
     }
 
+    /// Whether a range begins at a key or before it.
+    fn begins_by(&self, place: Place, key: &[u8]) -> bool {
+        let order = self.blocks[place.block].compare_start(place.range, key);
+        order != Ordering::Greater
+    }
+
+    /// Whether a range ends at a key or before it.
+    fn ends_by(&self, place: Place, key: &[u8]) -> bool {
+        !self.is_last(place) && self.begins_by(self.next(place), key)
+    }
+
+    fn is_last(&self, place: Place) -> bool {
+        self.next(place).block == self.blocks.len()
+    }
+
     /// The first key behind a range; `None` for the last.
-    fn end(&self, place: Place) -> Option<&[u8]> {
-        let next = self.next(place);
-        (next.block < self.blocks.len()).then(|| self.start(next))
+    fn end(&self, place: Place) -> Option<Start> {
+        (!self.is_last(place)).then(|| self.start(self.next(place)))
     }
 
     /// Whether a range is still the one that was read at the state `changes`, with all its entries.
@@ -348,8 +363,8 @@ impl Summary {
         entries: usize,
         changes: u64,
     ) -> bool {
-        self.start(place) == start
-            && self.end(place) == end
+        *self.start(place) == *start
+            && self.end(place).as_deref() == end
             && self.count_at(place) as usize == entries
             && self.blocks[place.block].changed_at <= changes
     }
@@ -363,9 +378,9 @@ impl Summary {
     }
 
     fn change(&mut self, place: Place, by: i64) {
-        let count = self.note_change(place.block).count_mut(place.range);
-        let changed = i64::from(*count) + by;
-        *count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
+        let changed = i64::from(self.count_at(place)) + by;
+        let count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
+        self.note_change(place.block).set_count(place.range, count);
         let total = &mut self.totals[place.block];
         *total = total
             .checked_add_signed(by)
@@ -374,7 +389,7 @@ impl Summary {
 
     /// Remembers the greatest key so far; begins a range at it when the last one is long enough.
     fn append_key(&mut self, place: Place, key: &[u8]) -> Place {
-        let is_long = self.end(place).is_none() && self.count_at(place) >= ENTRIES_APPENDED;
+        let is_long = self.is_last(place) && self.count_at(place) >= ENTRIES_APPENDED;
         let mut place = place;
         if is_long && self.recount.is_none() {
             let start = separator(&self.greatest, key).to_vec();
@@ -421,7 +436,7 @@ impl Summary {
         let middle = self.blocks[block].ranges() / 2;
         let other = self.block_mut(block).split_off(middle);
         let moved = other.sum(0..other.ranges());
-        self.heads.insert(block + 1, head(other.start(0)));
+        self.heads.insert(block + 1, head(&other.start(0)));
         self.blocks.insert(block + 1, Arc::new(other));
         self.totals[block] -= moved;
         self.totals.insert(block + 1, moved);

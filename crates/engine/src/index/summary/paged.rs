@@ -51,14 +51,14 @@ impl Summary {
         }
         let first = self.find(Place::FIRST, start);
         let (mut place, mut about) = (first, 0.0);
-        while place.block < self.blocks.len() && (place == first || self.start(place) < end) {
+        while place.block < self.blocks.len() && (place == first || *self.start(place) < *end) {
             let behind = self.end(place);
-            let to = behind.map_or(end, |behind| behind.min(end));
-            if place != first && behind == Some(to) {
+            let to = behind.as_deref().map_or(end, |behind| behind.min(end));
+            if place != first && behind.as_deref() == Some(to) {
                 about += f64::from(self.count_at(place));
             } else {
-                let from = start.max(self.start(place));
-                self.edge(place, from, Some(to), &mut |piece| {
+                let first_key = self.start(place);
+                self.edge(place, start.max(&first_key), Some(to), &mut |piece| {
                     about += piece.estimate();
                 });
             }
@@ -73,8 +73,8 @@ impl Summary {
             // One that is empty now may have held something then.
             if self.count_at(place) > 0 || self.blocks[place.block].changed_at > changes {
                 range(PagedRange {
-                    start: self.start(place),
-                    end: self.end(place),
+                    start: &self.start(place),
+                    end: self.end(place).as_deref(),
                     entries: self.count_at(place),
                     contents: self.contents(place, PageKind::Points, changes),
                 });
@@ -112,6 +112,7 @@ impl Summary {
         while let Some(key) = keys.next() {
             place = self.find_from(place, key);
             let (start, end) = (self.start(place), self.end(place));
+            let end = end.as_deref();
             if self.is_unknown_before(end) {
                 return None;
             }
@@ -123,7 +124,7 @@ impl Summary {
                 held += 1;
             }
             let range = PagedRange {
-                start,
+                start: &start,
                 end,
                 entries: self.count_at(place),
                 contents: self.contents(place, kind, changes),

@@ -113,7 +113,7 @@ impl Summary {
         while let Some(start) = self.crowded.pop() {
             let place = self.find(Place::FIRST, &start);
             let entries = self.count_at(place);
-            if self.start(place) != start || entries <= ENTRIES_MAX {
+            if *self.start(place) != *start || entries <= ENTRIES_MAX {
                 continue;
             }
             if entries > self.entries_max() {
@@ -156,7 +156,7 @@ impl Summary {
     fn span(&self, place: Place, entries_a_range: u32) -> Span {
         Span {
             start: self.start(place).to_vec(),
-            end: self.end(place).map(<[u8]>::to_vec),
+            end: self.end(place).map(|end| end.to_vec()),
             entries_a_range,
         }
     }

@@ -351,6 +351,20 @@ fn random_keys_take_a_byte_of_memory_at_most() {
     assert!(longest > 0 && longest <= ENTRIES_MAX);
 }
 
+/// The keys of documents: ObjectIds of one process.
+#[test]
+fn keys_that_come_in_order_take_a_byte_of_memory_at_most() {
+    let mut summary = Summary::empty();
+    for number in 0..300_000_u32 {
+        let time = (1_700_000_000 + number / 1_000).to_be_bytes();
+        let counter = (5_000_000 + number).to_be_bytes();
+        summary.append(&[&[60][..], &time, b"mchn1", &counter[1..]].concat());
+    }
+    assert_eq!(summary.entries(), 300_000);
+    let bytes = summary.bytes();
+    assert!(bytes <= 300_000, "{bytes} bytes");
+}
+
 #[test]
 fn removing_what_was_never_there_is_noticed() {
     let mut summary = Summary::empty();
@@ -415,7 +429,7 @@ fn a_key_is_found_whatever_keys_have_in_common() {
             place = Some(summary.next(one)).filter(|next| next.block < summary.blocks.len());
         }
         for key in &wanted {
-            let number = places.partition_point(|place| summary.start(*place) <= key) - 1;
+            let number = places.partition_point(|place| *summary.start(*place) <= key[..]) - 1;
             for from in [0, number / 2, number] {
                 let found = summary.find(places[from], key);
                 assert_eq!(
