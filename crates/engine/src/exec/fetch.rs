@@ -373,7 +373,7 @@ fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: Stacking) -> 
         }
         return Ok(part);
     }
-    read_together(snapshot, wanted.iter(), &mut |position, value| {
+    read_together(snapshot, wanted.iter(), |position, value| {
         part.push(wanted[position].number, value)
     })?;
     Ok(part)
@@ -383,7 +383,7 @@ fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: Stacking) -> 
 pub(super) fn read_together<'w, 'k: 'w>(
     snapshot: &Snapshot,
     wanted: impl Iterator<Item = &'w Wanted<'k>>,
-    read: &mut dyn FnMut(usize, Option<&[u8]>) -> Result<()>,
+    mut read: impl FnMut(usize, Option<&[u8]>) -> Result<()>,
 ) -> Result<()> {
     let keys: Vec<&[u8]> = wanted.map(|wanted| wanted.key).collect();
     let mut done = Ok(());

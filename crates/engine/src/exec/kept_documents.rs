@@ -120,7 +120,7 @@ impl<'a> KeptDocuments<'a> {
             }
         }
         let wanted = apart.iter().map(|position| &self.wanted[*position]);
-        read_together(self.snapshot, wanted, &mut |read, document| {
+        read_together(self.snapshot, wanted, |read, document| {
             let position = apart[read];
             let number = self.wanted[position].number;
             document.map_or(Ok(()), |document| {
