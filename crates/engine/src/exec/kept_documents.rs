@@ -11,6 +11,7 @@ use super::parallel;
 use super::stacks::Stacking;
 use crate::error::Result;
 use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
+use crate::index::summary::PagedRange;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,8 +25,6 @@ pub(super) struct KeptDocuments<'a> {
     snapshot: &'a Snapshot,
     wanted: &'a [Wanted<'a>],
     ranges: Vec<HeldRange>,
-    /// Whether ranges without a page get one.
-    keeps: bool,
     mean_bytes: usize,
 }
 
@@ -33,51 +32,69 @@ pub(super) struct KeptDocuments<'a> {
 struct HeldRange {
     /// Its documents, if they are kept.
     page: Option<Arc<PageContents>>,
-    /// Its first key and the first behind it, where it is to be read; without the tree's prefix.
-    bounds: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    entries: u32,
+    /// Where it begins and ends, if it is to be read from end to end.
+    bounds: Option<Bounds>,
     /// Which of the wanted.
     wanted: Range<usize>,
 }
 
+/// The first key of a range and the first behind it (`None`: to the end of the tree), without the tree's
+/// prefix.
+struct Bounds {
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+    entries: u32,
+}
+
+impl HeldRange {
+    /// A range that is to be kept, where it is not yet and is no larger than a page.
+    fn new(range: PagedRange<'_>, wanted: Range<usize>, keeps: bool) -> Self {
+        let is_to_be_read = keeps && range.contents.is_none() && range.entries <= PAGE_ENTRIES_MAX;
+        let bounds = is_to_be_read.then(|| Bounds {
+            start: range.start.to_vec(),
+            end: range.end.map(<[u8]>::to_vec),
+            entries: range.entries,
+        });
+        Self {
+            page: range.contents,
+            bounds,
+            wanted,
+        }
+    }
+}
+
 impl<'a> KeptDocuments<'a> {
-    /// The ranges of these documents, which are in the order of their keys; `None` where nothing is kept and
-    /// nothing is to be.
+    /// The ranges of these documents, which are in the order of their keys; `None` where pages would not help.
     pub fn of(
         keeper: &'a Keeper,
         snapshot: &'a Snapshot,
         wanted: &'a [Wanted<'a>],
         mean_bytes: usize,
     ) -> Option<Self> {
-        let mut ranges: Vec<HeldRange> = Vec::new();
-        let ids = wanted.iter().map(|wanted| &wanted.key[4..]);
-        let entries = keeper.ask(|summary| {
-            summary.ranges_of(
-                ids,
-                PageKind::Documents,
-                keeper.changes(),
-                &mut |range, held| {
-                    let from = ranges.last().map_or(0, |last| last.wanted.end);
-                    let bounds = || (range.start.to_vec(), range.end.map(<[u8]>::to_vec));
-                    ranges.push(HeldRange {
-                        bounds: range.contents.is_none().then(bounds),
-                        page: range.contents,
-                        entries: range.entries,
-                        wanted: from..from + held,
-                    });
-                },
-            )
+        let id = |wanted: &Wanted<'a>| &wanted.key[4..];
+        let ends = wanted.first().map(id).zip(wanted.last().map(id));
+        let (keeps, are_neighbours, ranges) = keeper.ask(|summary| {
+            let (first, last) = ends?;
+            let entries = summary.entries_around(first, last)?;
+            let are_neighbours = entries <= DOCUMENTS_A_WANTED * wanted.len() as u64;
+            let bytes = entries.saturating_mul(mean_bytes as u64);
+            let keeps = are_neighbours && keeper.is_to_keep(bytes);
+            let (mut ranges, ids) = (Vec::<HeldRange>::new(), wanted.iter().map(id));
+            let (kind, changes) = (PageKind::Documents, keeper.changes());
+            summary.ranges_of(ids, kind, changes, &mut |range, held| {
+                let from = ranges.last().map_or(0, |last| last.wanted.end);
+                ranges.push(HeldRange::new(range, from..from + held, keeps));
+            });
+            Some((keeps, are_neighbours, ranges))
         })?;
-        let are_neighbours = entries <= DOCUMENTS_A_WANTED * wanted.len() as u64;
-        let bytes = entries.saturating_mul(mean_bytes as u64);
-        let keeps = are_neighbours && keeper.is_to_keep(bytes);
-        let is_some_kept = ranges.iter().any(|range| range.page.is_some());
-        (keeps || is_some_kept).then_some(Self {
+        let kept = ranges.iter().filter(|range| range.page.is_some()).count();
+        // Neighbours are walked faster than they are read one by one between pages.
+        let kept_min = if are_neighbours { ranges.len() / 2 } else { 1 };
+        (keeps || kept >= kept_min).then_some(Self {
             keeper,
             snapshot,
             wanted,
             ranges,
-            keeps,
             mean_bytes,
         })
     }
@@ -100,11 +117,11 @@ impl<'a> KeptDocuments<'a> {
         for range in ranges {
             let page = match (&range.page, &range.bounds) {
                 (Some(page), _) => page.clone(),
-                (None, Some(bounds)) if self.keeps && range.entries <= PAGE_ENTRIES_MAX => {
+                (None, Some(bounds)) => {
                     let reader = reader.get_or_insert_with(|| RangeReader::new(self));
-                    reader.read(range, bounds, &mut keeping)?
+                    reader.read(bounds, &mut keeping)?
                 }
-                _ => {
+                (None, None) => {
                     apart.extend(range.wanted.clone());
                     continue;
                 }
@@ -160,15 +177,10 @@ impl<'a> RangeReader<'a> {
     }
 
     /// All documents of a range at the statement's moment, which are kept.
-    fn read(
-        &mut self,
-        range: &HeldRange,
-        (start, end): &(Vec<u8>, Option<Vec<u8>>),
-        keeping: &mut Keeping<'_>,
-    ) -> Result<Arc<PageContents>> {
-        let keeper = self.of.keeper;
+    fn read(&mut self, bounds: &Bounds, keeping: &mut Keeping<'_>) -> Result<Arc<PageContents>> {
+        let (keeper, Bounds { start, end, .. }) = (self.of.keeper, bounds);
         let mut contents = PageContents::new(PageKind::Documents, keeper.changes());
-        contents.reserve_documents(range.entries as usize, self.of.mean_bytes);
+        contents.reserve_documents(bounds.entries as usize, self.of.mean_bytes);
         let mut is_on_document = true;
         if self.stands_at.as_ref() != Some(start) {
             self.scan.seek(&keeper.tree().key(start));

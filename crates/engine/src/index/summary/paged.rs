@@ -96,26 +96,32 @@ impl Summary {
         }
     }
 
-    /// The ranges that hold these ascending keys, with how many of them each holds, and its page as a
-    /// snapshot of the summary's state `changes` sees it. The number of entries from the first of these
-    /// ranges to the last; `None` when part of it is unknown.
+    /// The number of entries from the range that holds one key to the range that holds another, which is not
+    /// before it; `None` when part of it is unknown.
+    pub fn entries_around(&self, first: &[u8], last: &[u8]) -> Option<u64> {
+        let from = self.find(Place::FIRST, first);
+        let behind = self.next(self.find_from(from, last));
+        let is_last = behind.block == self.blocks.len();
+        let end = (!is_last).then(|| self.start(behind));
+        let is_known = !self.is_unknown_before(end.as_deref());
+        is_known.then(|| self.sum(from, Some(behind)))
+    }
+
+    /// Hands out the ranges that hold these ascending keys, with how many of them each holds, and its page as
+    /// a snapshot of the summary's state `changes` sees it.
     pub fn ranges_of<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
         kind: PageKind,
         changes: u64,
         found: &mut dyn FnMut(PagedRange<'_>, usize),
-    ) -> Option<u64> {
+    ) {
         let mut keys = keys.peekable();
-        let first = self.find(Place::FIRST, keys.peek()?);
-        let mut place = first;
+        let mut place = Place::FIRST;
         while let Some(key) = keys.next() {
             place = self.find_from(place, key);
             let (start, end) = (self.start(place), self.end(place));
             let end = end.as_deref();
-            if self.is_unknown_before(end) {
-                return None;
-            }
             let mut held = 1;
             while keys
                 .next_if(|key| end.is_none_or(|end| *key < end))
@@ -131,7 +137,6 @@ impl Summary {
             };
             found(range, held);
         }
-        Some(self.sum(first, Some(self.next(place))))
     }
 
     /// The entries of a range as they are now, if they are kept.
