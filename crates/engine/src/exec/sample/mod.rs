@@ -4,9 +4,9 @@
 //! ranges at the ends, an area's border), then those in whole ranges of the summary, by their rank in
 //! the tree. A pseudo-random order of these numbers gives the sample; the summary says where the entry
 //! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index, and those of
-//! the documents, that a sample walks from end to end are kept in memory, so that the next one needs no steps there. Conditions that
-//! entries do not prove are tested on the documents, and the draw goes on until enough passed: what
-//! passes is still uniform.
+//! the documents, that a sample walks from end to end are kept in memory, so that the next one needs no
+//! steps there. Conditions that entries do not prove are tested on the documents, and the draw goes on
+//! until enough passed: what passes is still uniform.
 
 mod drawn;
 mod permutation;
