@@ -103,7 +103,7 @@ mod tests {
             }
             let count = |summary: &Summary, start: &[u8]| {
                 summary.count(start, None, &mut |piece| {
-                    assert!(piece.entries_max as usize <= all.len());
+                    assert!(piece.range.entries() as usize <= all.len());
                 })
             };
             for start in (0..=255_u8).map(|first| [first]) {

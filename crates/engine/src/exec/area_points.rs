@@ -8,17 +8,18 @@ use super::counted_area::{CellKeys, covering};
 use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
-use crate::geo::{CellRelation, CoveredRange};
+use crate::geo::{CellRelation, CoveredRange, flat_place};
 use crate::index::entry::Located;
-use crate::index::summary::{Hint, Piece, Point, Points, WalkedRange};
+use crate::index::summary::{Hint, Piece, Place, Point, Points, RangeAt, WalkedRange};
 use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Points from which on a second core is worth it.
-const POINTS_ALONE: u64 = 4_096;
+/// Points to be read, or in memory, from which on a second core is worth it.
+const READ_ALONE: u64 = 4_096;
+const REMEMBERED_ALONE: u64 = 1 << 18;
 
 /// The ranges of the summary that an area cuts through, ascending.
 pub(super) struct Border {
@@ -27,19 +28,33 @@ pub(super) struct Border {
     state: Arc<CollectionState>,
     mark: Mark,
     ranges: Vec<BorderRange>,
+    /// Which range of the summary the last one is.
+    last: Option<Place>,
     /// The parts of the area in these ranges, range by range.
     parts: Vec<CoveredRange>,
-    /// `tree ++ start` and `tree ++ end` of all ranges, one behind the other.
+    /// `tree ++ start` and `tree ++ end` of the ranges to be read, one behind the other.
     keys: Vec<u8>,
-    points_max: u64,
+    /// Points of these ranges that are in memory, and those that are not.
+    remembered: u64,
+    to_be_read: u64,
 }
 
 struct BorderRange {
-    points: Option<Points>,
+    points: RangePoints,
+    parts: Range<usize>,
+}
+
+/// The points of a range.
+enum RangePoints {
+    Remembered(Points),
+    ToBeRead(Bounds),
+}
+
+/// Where a range begins and ends, in the border's keys.
+struct Bounds {
     start: Range<usize>,
     end: Range<usize>,
     is_last: bool,
-    parts: Range<usize>,
 }
 
 /// What was found along a border.
@@ -67,21 +82,24 @@ impl Border {
             state: collection.state.clone(),
             mark: moment.mark(tree)?,
             ranges: Vec::new(),
+            last: None,
             parts: Vec::new(),
             keys: Vec::new(),
-            points_max: 0,
+            remembered: 0,
+            to_be_read: 0,
         };
         let mut whole = 0;
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in covering(access, &[], &summary) {
+        for part in covering(access, &[], &summary, true) {
             let (start, end) = keys.of(part.first, part.last);
-            let mut look = |piece: Piece<'_>| border.push(&piece, part);
             whole += match part.relation {
                 CellRelation::Inside => {
-                    summary.count_from(&mut hint, start, Some(end), &mut look)?
+                    let mut piece = |piece: Piece<'_>| border.push(piece.range, part);
+                    summary.count_from(&mut hint, start, Some(end), &mut piece)?
                 }
                 CellRelation::Border => {
-                    summary.pieces_from(&mut hint, start, end, &mut look)?;
+                    let mut push = |range: RangeAt<'_>| border.push(range, part);
+                    summary.ranges_from(&mut hint, start, end, &mut push)?;
                     0
                 }
             };
@@ -99,29 +117,37 @@ impl Border {
         Ok(seen.points)
     }
 
-    /// Adds a part of the area that takes a piece of a range, behind the others.
-    fn push(&mut self, piece: &Piece<'_>, part: CoveredRange) {
-        let is_new = self.ranges.last().is_none_or(|last| {
-            &self.keys[last.start.start + 4..last.start.end] != piece.range_start
-        });
-        if is_new {
-            let at = self.parts.len();
-            let range = BorderRange {
-                points: piece.points.cloned(),
-                start: self.key(piece.range_start),
-                end: match piece.range_end {
-                    Some(end) => self.key(end),
-                    None => self.key_behind_all(),
-                },
-                is_last: piece.range_end.is_none(),
-                parts: at..at,
+    /// Adds a part of the area that takes some of a range, behind the others.
+    fn push(&mut self, range: RangeAt<'_>, part: CoveredRange) {
+        if self.last != Some(range.place()) {
+            self.last = Some(range.place());
+            let entries = u64::from(range.entries());
+            let points = if let Some(points) = range.points() {
+                self.remembered += entries;
+                RangePoints::Remembered(points.clone())
+            } else {
+                self.to_be_read += entries;
+                RangePoints::ToBeRead(self.bounds(range))
             };
-            self.ranges.push(range);
-            self.points_max += u64::from(piece.entries_max);
+            let at = self.parts.len();
+            let parts = at..at;
+            self.ranges.push(BorderRange { points, parts });
         }
         self.parts.push(part);
         if let Some(last) = self.ranges.last_mut() {
             last.parts.end = self.parts.len();
+        }
+    }
+
+    fn bounds(&mut self, range: RangeAt<'_>) -> Bounds {
+        let (start, end) = (range.start(), range.end());
+        Bounds {
+            start: self.key(&start),
+            end: match &end {
+                Some(end) => self.key(end),
+                None => self.key_behind_all(),
+            },
+            is_last: end.is_none(),
         }
     }
 
@@ -141,7 +167,7 @@ impl Border {
     /// The points in the area, of many as two halves.
     fn count_halves(&self, snapshot: &Snapshot, context: &Context) -> Result<Seen> {
         let part = |ranges| self.count_part(ranges, snapshot, context);
-        if self.points_max < POINTS_ALONE {
+        if self.to_be_read < READ_ALONE && self.remembered < REMEMBERED_ALONE {
             return part(&self.ranges);
         }
         let (low, high) = self.ranges.split_at(self.ranges.len() / 2);
@@ -161,46 +187,62 @@ impl Border {
         let mut reader = PointReader::new(&self.access, context);
         let mut seen = Seen::default();
         for range in ranges {
-            let read = match &range.points {
-                Some(_) => None,
-                None => Some(reader.read(self, range, snapshot)?),
-            };
-            let points = range.points.as_ref().or(read.as_ref());
-            let points = points.map_or(&[][..], |points| points);
-            for part in &self.parts[range.parts.clone()] {
-                seen.points += count_in(points, part, &self.access);
-            }
-            if let Some(points) = read {
-                seen.walked.push(self.walked(range, points));
+            let parts = &self.parts[range.parts.clone()];
+            match &range.points {
+                RangePoints::Remembered(points) => seen.points += self.count_in(points, parts),
+                RangePoints::ToBeRead(bounds) => {
+                    let points = reader.read(self, bounds, snapshot)?;
+                    seen.points += self.count_in(&points, parts);
+                    seen.walked.push(self.walked(bounds, points));
+                }
             }
         }
         Ok(seen)
     }
 
-    fn walked(&self, range: &BorderRange, points: Points) -> WalkedRange {
+    fn walked(&self, bounds: &Bounds, points: Points) -> WalkedRange {
         let key = |range: &Range<usize>| self.keys[range.start + 4..range.end].to_vec();
         WalkedRange {
-            start: key(&range.start),
-            end: (!range.is_last).then(|| key(&range.end)),
+            start: key(&bounds.start),
+            end: (!bounds.is_last).then(|| key(&bounds.end)),
             points,
         }
     }
-}
 
-/// How many of the points, which are in the order of their cells, lie in a part of the area.
-fn count_in(points: &[Point], part: &CoveredRange, access: &GeoAccess) -> u64 {
-    let from = points.partition_point(|point| point.cell < part.first);
-    let to = points.partition_point(|point| point.cell <= part.last);
-    let points = &points[from..to];
-    let matches = |point: &&Point| {
-        let Point { cell, lon, lat } = **point;
-        access.region.matches_entry(cell, lon, lat)
-    };
-    let inside = match part.relation {
-        CellRelation::Inside => points.len(),
-        CellRelation::Border => points.iter().filter(matches).count(),
-    };
-    inside as u64
+    /// How many of the points, which are in the order of their cells, lie in some parts of the area.
+    fn count_in(&self, points: &[Point], parts: &[CoveredRange]) -> u64 {
+        let in_part = |part: &CoveredRange| {
+            let from = points.partition_point(|point| point.cell < part.first);
+            let to = points.partition_point(|point| point.cell <= part.last);
+            let points = &points[from..to];
+            let inside = match (part.relation, &part.cut) {
+                (CellRelation::Inside, _) => points.len(),
+                (CellRelation::Border, None) => self.count_matches(points),
+                (CellRelation::Border, Some(cut)) => {
+                    // Nearly always none is close to the line.
+                    let (mut inside, mut close) = (0, 0);
+                    for point in points {
+                        let side = cut.matches(point.flat);
+                        inside += usize::from(side == Some(true));
+                        close += usize::from(side.is_none());
+                    }
+                    match close {
+                        0 => inside,
+                        _ => self.count_matches(points),
+                    }
+                }
+            };
+            inside as u64
+        };
+        parts.iter().map(in_part).sum()
+    }
+
+    /// How many points match, by the region's own test.
+    fn count_matches(&self, points: &[Point]) -> usize {
+        let region = &self.access.region;
+        let matches = |point: &&Point| region.matches_entry(point.cell, point.lon, point.lat);
+        points.iter().filter(matches).count()
+    }
 }
 
 /// Reads the points of ascending ranges.
@@ -222,15 +264,10 @@ impl<'a> PointReader<'a> {
         }
     }
 
-    fn read(
-        &mut self,
-        border: &Border,
-        range: &BorderRange,
-        snapshot: &Snapshot,
-    ) -> Result<Points> {
+    fn read(&mut self, border: &Border, bounds: &Bounds, snapshot: &Snapshot) -> Result<Points> {
         let (start, end) = (
-            &border.keys[range.start.clone()],
-            &border.keys[range.end.clone()],
+            &border.keys[bounds.start.clone()],
+            &border.keys[bounds.end.clone()],
         );
         let (scan, is_on_entry) = self.scan.get_or_insert_with(|| {
             let behind = border.tree.range().1;
@@ -252,7 +289,13 @@ impl<'a> PointReader<'a> {
             let cell = decode_cell(&key[4..], Direction::Ascending);
             let located = self.access.index.layout.located(value);
             if let (Some(cell), Some(Located::Point { lon, lat, .. })) = (cell, located) {
-                self.points.push(Point { cell, lon, lat });
+                let flat = flat_place(cell);
+                self.points.push(Point {
+                    cell,
+                    flat,
+                    lon,
+                    lat,
+                });
             }
             *is_on_entry = scan.advance()?;
         }

@@ -78,7 +78,7 @@ fn middle(state: &CollectionState, tree: Tree) -> Option<Vec<u8>> {
         }
         let mut middle = None;
         summary.select(&[documents / 2], &mut |selected| {
-            middle = Some(tree.key(&selected.start()));
+            middle = Some(tree.key(&selected.range.start()));
         });
         middle
     })

@@ -129,7 +129,7 @@ impl TreeRanges {
         collection.state.counted().peek(self.tree, |summary| {
             let (mut whole, mut in_pieces) = (0, 0);
             let mut hint = Hint::default();
-            let mut piece = |piece: Piece<'_>| in_pieces += u64::from(piece.entries_max);
+            let mut piece = |piece: Piece<'_>| in_pieces += u64::from(piece.range.entries());
             for range in &self.ranges {
                 whole +=
                     summary.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
@@ -255,7 +255,7 @@ impl<M: Copy + Sync> Pieces<M> {
     /// Adds a piece behind the others.
     pub fn push(&mut self, piece: &Piece<'_>, mark: M) {
         self.push_span(piece.start, piece.end, mark);
-        self.entries_max += u64::from(piece.entries_max);
+        self.entries_max += u64::from(piece.range.entries());
     }
 
     /// Adds the keys from `start` up to `end` (`None`: to the end of the tree) behind the others.

@@ -5,6 +5,7 @@
 //! split level by level until the number of cells reaches the limit, or until the caller
 //! says that a cell holds too few entries to be worth it.
 
+use super::cut::Cut;
 use super::geometry::{Geometry, Part};
 use super::grid::{Frontier, Target};
 use super::plane_cover::Squares;
@@ -24,7 +25,7 @@ pub enum CellRelation {
 }
 
 /// Leaf cell ids from `first` to `last`, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoveredRange {
     /// The first leaf cell id.
     pub first: u64,
@@ -32,6 +33,8 @@ pub struct CoveredRange {
     pub last: u64,
     /// Whether points in the range must be tested.
     pub relation: CellRelation,
+    /// What tells which points of a border range match, if that is asked for and a line does.
+    pub cut: Option<Cut>,
 }
 
 /// Told the first and last leaf id of a border cell, answers whether to leave it unsplit.
@@ -45,6 +48,8 @@ pub struct CoverLimits<'a> {
     pub level_max: u8,
     /// The caller's own reason to leave a border cell as it is: few entries in it.
     pub stop: Option<StopAt<'a>>,
+    /// Whether ranges on the border are told with the lines that cut them, each in a range of its own.
+    pub cuts: bool,
 }
 
 impl Default for CoverLimits<'_> {
@@ -53,6 +58,7 @@ impl Default for CoverLimits<'_> {
             cells_max: 512,
             level_max: 30,
             stop: None,
+            cuts: false,
         }
     }
 }
@@ -68,7 +74,9 @@ const LEAF_LEVEL: u8 = 30;
 /// Covers the points that a region matches by S2 cells.
 pub fn cover(region: &Region, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
     let (targets, points) = region.cover_targets();
-    let (inside, border) = descend_sphere(&targets, limits);
+    // Single points match on both sides of a polygon's edge.
+    let cuts = limits.cuts && points.is_empty();
+    let (inside, border) = descend_sphere(&targets, CoverLimits { cuts, ..limits });
     let inside = inside.into_iter().chain(points);
     merged(inside, border)
 }
@@ -82,10 +90,8 @@ pub fn cover_plane(region: &Region, grid: PlaneGrid, limits: CoverLimits<'_>) ->
     };
     let mut inside = Vec::new();
     let all = Squares::all(*target, grid, &mut inside);
-    let split = |squares: &Squares, at: usize, next: &mut Squares, inside: &mut Vec<CellId>| {
-        squares.split(at, *target, grid, next, inside);
-    };
-    let border = descend(all, &mut inside, &split, limits);
+    let target = *target;
+    let border = descend(all, &mut inside, &PlaneDescent { target, grid }, limits);
     merged(inside.into_iter(), border)
 }
 
@@ -108,28 +114,63 @@ impl BorderCells for Frontier {
     }
 }
 
+/// A border cell that was left, and the line that cuts it.
+type Left = (CellId, Option<Cut>);
+
 /// The S2 cells wholly inside some target, and the border cells that were left.
-fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<CellId>) {
+fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<Left>) {
     let mut inside = Vec::new();
     let roots = Frontier::roots(targets, &mut inside);
-    let split = |cells: &Frontier, at: usize, next: &mut Frontier, inside: &mut Vec<CellId>| {
-        cells.split(&cells.nodes[at], targets, next, inside);
-    };
-    let border = descend(roots, &mut inside, &split, limits);
+    let border = descend(roots, &mut inside, &SphereDescent { targets }, limits);
     (inside, border)
 }
 
-/// Puts the children of the cell at a position that are on the border into the next level, and those
-/// wholly inside into the list.
-type Split<'s, B> = &'s dyn Fn(&B, usize, &mut B, &mut Vec<CellId>);
+/// How border cells of one kind are taken apart.
+trait Descent<B> {
+    /// Puts the children of the cell at a position that are on the border into the next level, and those
+    /// wholly inside into the list.
+    fn split(&self, cells: &B, at: usize, next: &mut B, inside: &mut Vec<CellId>);
+
+    /// The line that cuts the cell at a position.
+    fn cut(&self, cells: &B, at: usize) -> Option<Cut>;
+}
+
+struct SphereDescent<'a> {
+    targets: &'a [Target<'a>],
+}
+
+impl Descent<Frontier> for SphereDescent<'_> {
+    fn split(&self, cells: &Frontier, at: usize, next: &mut Frontier, inside: &mut Vec<CellId>) {
+        cells.split(&cells.nodes[at], self.targets, next, inside);
+    }
+
+    fn cut(&self, cells: &Frontier, at: usize) -> Option<Cut> {
+        cells.cut(&cells.nodes[at], self.targets)
+    }
+}
+
+struct PlaneDescent<'a> {
+    target: Target<'a>,
+    grid: PlaneGrid,
+}
+
+impl Descent<Squares> for PlaneDescent<'_> {
+    fn split(&self, squares: &Squares, at: usize, next: &mut Squares, inside: &mut Vec<CellId>) {
+        squares.split(at, self.target, self.grid, next, inside);
+    }
+
+    fn cut(&self, _: &Squares, _: usize) -> Option<Cut> {
+        None
+    }
+}
 
 /// Splits border cells level by level; the border cells that were left.
 fn descend<B: BorderCells>(
     mut level: B,
     inside: &mut Vec<CellId>,
-    split: Split<'_, B>,
+    descent: &impl Descent<B>,
     mut limits: CoverLimits<'_>,
-) -> Vec<CellId> {
+) -> Vec<Left> {
     let mut border = Vec::new();
     while level.count() > 0 {
         let depth = level.cell(0).level().as_u8();
@@ -143,9 +184,10 @@ fn descend<B: BorderCells>(
             let id = level.cell(at);
             let stopped = |stop: &mut StopAt<'_>| stop(id.range_min().id(), id.range_max().id());
             if is_fine || limits.stop.as_mut().is_some_and(stopped) {
-                border.push(id);
+                let cut = limits.cuts.then(|| descent.cut(&level, at)).flatten();
+                border.push((id, cut));
             } else {
-                split(&level, at, &mut next, inside);
+                descent.split(&level, at, &mut next, inside);
             }
         }
         level = next;
@@ -154,16 +196,16 @@ fn descend<B: BorderCells>(
 }
 
 /// Sorts the ranges of cells, drops those inside another, and joins neighbours with the same relation.
-fn merged(inside: impl Iterator<Item = CellId>, border: Vec<CellId>) -> Vec<CoveredRange> {
-    let range = |relation| {
-        move |cell: CellId| CoveredRange {
-            first: cell.range_min().id(),
-            last: cell.range_max().id(),
-            relation,
-        }
+fn merged(inside: impl Iterator<Item = CellId>, border: Vec<Left>) -> Vec<CoveredRange> {
+    let range = |cell: CellId, relation, cut| CoveredRange {
+        first: cell.range_min().id(),
+        last: cell.range_max().id(),
+        relation,
+        cut,
     };
-    let inside = inside.map(range(CellRelation::Inside));
-    let border = border.into_iter().map(range(CellRelation::Border));
+    let inside = inside.map(|cell| range(cell, CellRelation::Inside, None));
+    let border = border.into_iter();
+    let border = border.map(|(cell, cut)| range(cell, CellRelation::Border, cut));
     let mut sorted: Vec<_> = inside.chain(border).collect();
     sorted.sort_unstable_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)));
     let mut out: Vec<CoveredRange> = Vec::with_capacity(sorted.len());
@@ -173,7 +215,8 @@ fn merged(inside: impl Iterator<Item = CellId>, border: Vec<CellId>) -> Vec<Cove
             Some(previous) if range.last <= previous.last => {}
             // Leaf ids are odd: the next one is two higher.
             Some(previous)
-                if previous.relation == range.relation && previous.last + 2 == range.first =>
+                if (previous.relation, previous.cut) == (range.relation, range.cut)
+                    && previous.last + 2 == range.first =>
             {
                 previous.last = range.last;
             }
@@ -254,10 +297,11 @@ fn covering(geometry: &Geometry) -> SmallVec<[CellId; 1]> {
         let limits = CoverLimits {
             cells_max: INDEX_CELLS_MAX,
             level_max: INDEX_LEVEL_MAX,
-            stop: None,
+            ..CoverLimits::default()
         };
         let (inside, border) = descend_sphere(&targets, limits);
-        cells.extend(inside.into_iter().chain(border));
+        cells.extend(inside);
+        cells.extend(border.into_iter().map(|(cell, _)| cell));
     }
     cells.sort_unstable();
     cells.dedup();

@@ -9,6 +9,7 @@
 
 use super::boundary::{Boundary, Edge};
 use super::cap::SphericalCap;
+use super::cut::{CROSS_ERROR, Cut};
 use super::geometry::Position;
 use super::planar::{DegreeRect, Planar, Relation};
 use super::predicates::counts_as_crossing;
@@ -20,8 +21,6 @@ use s2rst::s2::{Cell, CellId, Face, LatLng, Point, Rect};
 const PAD: f64 = 2e-8;
 /// Edges are clipped to faces widened by this; larger than [`PAD`].
 const FACE_PAD: f64 = 1e-6;
-/// Above any rounding of a planar cross product of face coordinates.
-const CROSS_ERROR: f64 = 1e-14;
 
 /// An edge as a segment on a face.
 #[derive(Debug, Clone, Copy)]
@@ -246,6 +245,21 @@ impl Frontier {
             }
             open.close(inside);
         }
+    }
+
+    /// The line that cuts a border cell in two, if a single edge of a single polygon does.
+    pub(super) fn cut(&self, node: &Node, targets: &[Target<'_>]) -> Option<Cut> {
+        let [item] = self.items_of(node) else {
+            return None;
+        };
+        let (Target::Boundary(boundary), [edge]) =
+            (targets[item.target as usize], self.edges_of(item))
+        else {
+            return None;
+        };
+        let flat = &boundary.flat()[node.cell.face().as_u8() as usize][*edge as usize];
+        let cut = || Cut::new([flat.from, flat.to], middle(node.cell), item.inside);
+        boundary.has_interior().then(cut).flatten()
     }
 
     fn open(&mut self, cell: Cell) -> Open<'_> {

@@ -507,12 +507,13 @@ fn the_fast_path_agrees_with_the_plain_twin() {
     }
 }
 
-fn covered(ranges: &[CoveredRange], leaf: u64) -> Option<CellRelation> {
+fn range_of(ranges: &[CoveredRange], leaf: u64) -> Option<&CoveredRange> {
     let after = ranges.partition_point(|range| range.first <= leaf);
-    ranges[..after]
-        .last()
-        .filter(|range| leaf <= range.last)
-        .map(|range| range.relation)
+    ranges[..after].last().filter(|range| leaf <= range.last)
+}
+
+fn covered(ranges: &[CoveredRange], leaf: u64) -> Option<CellRelation> {
+    range_of(ranges, leaf).map(|range| range.relation)
 }
 
 /// Inside ranges hold matching points only, and no matching point is outside all ranges.
@@ -573,6 +574,72 @@ fn coverings_are_sound_for_every_kind_of_region() {
             );
         }
     }
+}
+
+#[test]
+fn lines_that_cut_border_cells_agree_with_the_region() {
+    const SEED: u64 = 20_261_124;
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let (mut told, mut close) = (0, 0);
+    for shape in 0..240 {
+        let center = CENTERS[shape % CENTERS.len()];
+        let degrees = 10f64.powf(random.random_range(-2.0..1.3));
+        let ring = match shape % 4 {
+            0 => rectangle(center, degrees),
+            _ => star(&mut random, center, degrees, [3, 4, 30, 300][shape / 8 % 4]),
+        };
+        let argument = ring_argument(&ring);
+        let polygon = &argument["$geometry"];
+        let geometries = match shape % 3 {
+            // A point beside the polygon, and another polygon over it.
+            1 => vec![
+                polygon.clone(),
+                serde_json::json!({"type": "Point", "coordinates": [center.0, center.1 + 1e-4]}),
+            ],
+            2 => vec![
+                polygon.clone(),
+                ring_argument(&star(&mut random, center, degrees, 7))["$geometry"].clone(),
+            ],
+            _ => vec![polygon.clone()],
+        };
+        let collection =
+            serde_json::json!({"type": "GeometryCollection", "geometries": geometries});
+        let Ok(region) = intersects(&serde_json::json!({"$geometry": collection})) else {
+            continue;
+        };
+        let limits = CoverLimits {
+            cells_max: 200,
+            cuts: true,
+            ..CoverLimits::default()
+        };
+        let ranges = cover(&region, limits);
+        for _ in 0..400 {
+            let (mut lon, mut lat) = probe(&mut random, &ring, center, degrees);
+            if random.random() {
+                let beside = 10f64.powf(random.random_range(-9.0..-3.0));
+                (lon, lat) = (
+                    (lon + beside).clamp(-180.0, 180.0),
+                    (lat - beside).clamp(-90.0, 90.0),
+                );
+            }
+            let leaf = point_cell(lon, lat);
+            let cut = range_of(&ranges, leaf).and_then(|range| range.cut);
+            let Some(cut) = cut else { continue };
+            match cut.matches(flat_place(leaf)) {
+                Some(matches) => {
+                    told += 1;
+                    assert_eq!(
+                        matches,
+                        region.matches_point(lon, lat),
+                        "seed {SEED}, shape {shape}: {lon}, {lat}"
+                    );
+                }
+                None => close += 1,
+            }
+        }
+    }
+    assert!(told > 4_000, "{told} were told, {close} too close");
+    assert!(close > 100, "{told} were told, {close} too close");
 }
 
 #[test]

@@ -229,9 +229,10 @@ impl NearEntries {
                     whole[..length].copy_from_slice(&rest[..length]);
                     decode_cell(&whole, Direction::Ascending)
                 };
-                let first = cell(piece.range_start).unwrap_or(0);
-                let last = piece.range_end.and_then(cell).unwrap_or(u64::MAX);
-                range = Some((piece.entries_max, last.saturating_sub(first)));
+                let first = cell(&piece.range.start()).unwrap_or(0);
+                let behind = piece.range.end();
+                let last = behind.and_then(|key| cell(&key)).unwrap_or(u64::MAX);
+                range = Some((piece.range.entries(), last.saturating_sub(first)));
             };
             summary.count_from(
                 &mut Hint::default(),

@@ -85,11 +85,11 @@ impl Targets {
             start..self.keys.len()
         };
         self.ranges.push(TargetRange {
-            page: selected.contents(population.page_kind()),
-            entries: selected.entries(),
+            page: selected.range.contents(population.page_kind()),
+            entries: selected.range.entries(),
             rank,
-            start: add(&[&population.tree.prefix()[..], &selected.start()]),
-            end: selected.end().map(|end| add(&[&end])),
+            start: add(&[&population.tree.prefix()[..], &selected.range.start()]),
+            end: selected.range.end().map(|end| add(&[&end])),
             targets: self.targets.len()..self.targets.len(),
         });
     }

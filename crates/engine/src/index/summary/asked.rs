@@ -1,4 +1,4 @@
-//! What a summary is asked: how many entries lie in a range, and where the one of a rank is.
+//! What a summary is asked: how many entries lie between two keys, and where the one of a rank is.
 
 use super::block::{Start, word};
 use super::{Place, Points, Summary, shared_bytes};
@@ -32,37 +32,70 @@ pub struct Run {
     pub entries: u64,
 }
 
+/// One range.
+#[derive(Debug, Clone, Copy)]
+pub struct RangeAt<'a> {
+    summary: &'a Summary,
+    place: Place,
+}
+
+impl<'a> RangeAt<'a> {
+    /// Which range it is, as long as the summary does not change.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Its first key.
+    pub fn start(&self) -> Start {
+        self.summary.start(self.place)
+    }
+
+    /// The first key behind it; `None` at the end of the tree.
+    pub fn end(&self) -> Option<Start> {
+        self.summary.end(self.place)
+    }
+
+    /// The number of its entries.
+    pub fn entries(&self) -> u32 {
+        self.summary.count_at(self.place)
+    }
+
+    /// The points of its entries, if they are remembered.
+    pub fn points(&self) -> Option<&'a Points> {
+        self.summary.blocks[self.place.block].points(self.place.range)
+    }
+
+    /// Its entries, if they are kept.
+    pub fn contents(&self, kind: PageKind) -> Option<Arc<PageContents>> {
+        self.summary.contents_now(self.place, kind)
+    }
+}
+
 /// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
 /// walked to be counted.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     /// The first key asked for.
     pub start: &'a [u8],
     /// The first key not asked for.
     pub end: Option<&'a [u8]>,
-    /// Entries of the whole range: there are not more in the piece.
-    pub entries_max: u32,
-    /// First key of the whole range.
-    pub range_start: &'a [u8],
-    /// First key behind it; `None` at the end of the tree.
-    pub range_end: Option<&'a [u8]>,
-    /// The points of the whole range, if they are remembered.
-    pub points: Option<&'a Points>,
+    /// The whole range.
+    pub range: RangeAt<'a>,
 }
 
 impl Piece<'_> {
     /// About how many entries it has, if they lie evenly in their range.
     pub fn estimate(&self) -> f64 {
-        f64::from(self.entries_max) * self.share().unwrap_or(0.5)
+        f64::from(self.range.entries()) * self.share().unwrap_or(0.5)
     }
 
     /// Which part of its range the piece is, told from the eight bytes behind those that the range's ends
     /// have in common.
     fn share(&self) -> Option<f64> {
-        let (low, high) = (self.range_start, self.range_end?);
-        let shared = shared_bytes(low, high);
+        let (low, high) = (self.range.start(), self.range.end()?);
+        let shared = shared_bytes(&low, &high);
         let behind = |key: &[u8]| word(key.get(shared..).unwrap_or_default());
-        let (first, last) = (behind(low), behind(high));
+        let (first, last) = (behind(&low), behind(&high));
         if first == last {
             return None;
         }
@@ -76,32 +109,10 @@ impl Piece<'_> {
 /// Where the entry of some rank is: that many entries behind the first of a range.
 #[derive(Debug, Clone, Copy)]
 pub struct Selected<'a> {
-    summary: &'a Summary,
-    place: Place,
+    /// The range.
+    pub range: RangeAt<'a>,
     /// Entries of the range before it.
     pub offset: u32,
-}
-
-impl<'a> Selected<'a> {
-    /// The range's first key.
-    pub fn start(&self) -> Start {
-        self.summary.start(self.place)
-    }
-
-    /// The first key behind the range; `None` at the end of the tree.
-    pub fn end(&self) -> Option<Start> {
-        self.summary.end(self.place)
-    }
-
-    /// Entries of the range.
-    pub fn entries(&self) -> u32 {
-        self.summary.count_at(self.place)
-    }
-
-    /// The range's entries, if they are kept.
-    pub fn contents(&self, kind: PageKind) -> Option<Arc<PageContents>> {
-        self.summary.contents_now(self.place, kind)
-    }
 }
 
 impl Summary {
@@ -151,27 +162,64 @@ impl Summary {
         })
     }
 
-    /// Hands out what `[start, end)` takes of every range, whole ones too. `None` when part of it is
-    /// unknown.
-    pub fn pieces_from(
+    /// Hands out the ranges that hold entries and of which `[start, end)` takes some or all. `None` when part
+    /// of it is unknown.
+    pub fn ranges_from(
         &self,
         hint: &mut Hint,
         start: &[u8],
         end: &[u8],
-        piece: &mut dyn FnMut(Piece<'_>),
+        range: &mut dyn FnMut(RangeAt<'_>),
     ) -> Option<()> {
-        if self.is_unknown_before(Some(end)) {
-            return None;
-        }
-        let mut place = self.find(hint.place, start);
-        hint.place = place;
-        while place.block < self.blocks.len() && *self.start(place) < *end {
-            let (first, behind) = (self.start(place), self.end(place));
-            let last = behind.as_deref().map_or(end, |behind| behind.min(end));
-            self.edge(place, start.max(&first), Some(last), piece);
+        let (mut place, last) = self.ends_from(hint, start, end)?;
+        while place <= last {
+            if self.count_at(place) > 0 {
+                range(self.range_at(place));
+            }
             place = self.next(place);
         }
         Some(())
+    }
+
+    /// About how many entries lie in `[start, end)`: half of what is in the ranges, or blocks, at its ends, and
+    /// all between. `None` when part of it is unknown. What lies in two ranges at most counts as nothing.
+    pub fn about_from(&self, hint: &mut Hint, start: &[u8], end: &[u8]) -> Option<u64> {
+        if self.is_unknown_before(Some(end)) {
+            return None;
+        }
+        let begins_by_start = self.begins_by(hint.place, start);
+        let first = self.block_from(if begins_by_start { hint.place.block } else { 0 }, start);
+        let last = self.block_from(first, end);
+        if first + 1 < last {
+            hint.place = hint.place.max(Place {
+                block: first,
+                range: 0,
+            });
+            let between: u64 = self.totals[first + 1..last].iter().sum();
+            return Some(between + (self.totals[first] + self.totals[last]) / 2);
+        }
+        let (first, last) = self.ends_from(hint, start, end)?;
+        if last <= self.next(first) {
+            return Some(0);
+        }
+        let ends = self.count_at(first) + self.count_at(last);
+        Some(self.sum(self.next(first), Some(last)) + u64::from(ends / 2))
+    }
+
+    /// The first and the last range of which `[start, end)` takes something.
+    fn ends_from(&self, hint: &mut Hint, start: &[u8], end: &[u8]) -> Option<(Place, Place)> {
+        if self.is_unknown_before(Some(end)) {
+            return None;
+        }
+        let first = self.find(hint.place, start);
+        hint.place = first;
+        // One that begins at the end holds nothing of it, but hardly any does.
+        Some((first, self.find_from(first, end)))
+    }
+
+    fn range_at(&self, place: Place) -> RangeAt<'_> {
+        let summary = self;
+        RangeAt { summary, place }
     }
 
     /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
@@ -217,16 +265,9 @@ impl Summary {
         end: Option<&[u8]>,
         piece: &mut dyn FnMut(Piece<'_>),
     ) {
-        let entries_max = self.count_at(place);
-        if entries_max > 0 {
-            piece(Piece {
-                start,
-                end,
-                entries_max,
-                range_start: &self.start(place),
-                range_end: self.end(place).as_deref(),
-                points: self.blocks[place.block].points(place.range),
-            });
+        let range = self.range_at(place);
+        if range.entries() > 0 {
+            piece(Piece { start, end, range });
         }
     }
 
@@ -241,8 +282,7 @@ impl Summary {
             }
             let offset = u32::try_from(rank - before);
             found(Selected {
-                summary: self,
-                place,
+                range: self.range_at(place),
                 offset: offset.expect("a range holds fewer than 2^32 entries"),
             });
         }

@@ -24,7 +24,7 @@ mod recount;
 mod tests;
 
 pub use arrived::Arrived;
-pub use asked::{Hint, Piece, Run, Selected};
+pub use asked::{Hint, Piece, RangeAt, Run, Selected};
 pub use audit::Audit;
 pub use paged::{PagedRange, ReadRange};
 pub use points::{Point, Points, WalkedRange};
@@ -83,7 +83,7 @@ pub struct Summary {
 
 /// A range: which block, and which in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+pub struct Place {
     block: usize,
     range: usize,
 }
@@ -296,19 +296,24 @@ impl Summary {
 
     /// The range that holds `key`, which is not before `from`.
     fn find_from(&self, from: Place, key: &[u8]) -> Place {
-        let own = head(key);
-        let begins_before = |block: usize| match self.heads[block].cmp(&own) {
-            Ordering::Less => true,
-            Ordering::Equal => self.begins_by(Place { block, range: 0 }, key),
-            Ordering::Greater => false,
-        };
-        let block = last_where(from.block, self.blocks.len(), begins_before);
+        let block = self.block_from(from.block, key);
         let first = if block == from.block { from.range } else { 0 };
         let heads = [self.heads[block], self.next_head(block)];
         Place {
             block,
             range: self.blocks[block].find(first, key, heads),
         }
+    }
+
+    /// The block that holds `key`, which is not before the block `from`.
+    fn block_from(&self, from: usize, key: &[u8]) -> usize {
+        let own = head(key);
+        let begins_before = |block: usize| match self.heads[block].cmp(&own) {
+            Ordering::Less => true,
+            Ordering::Equal => self.begins_by(Place { block, range: 0 }, key),
+            Ordering::Greater => false,
+        };
+        last_where(from, self.blocks.len(), begins_before)
     }
 
     /// The head of the first key behind a block; behind the last one its own.

@@ -18,6 +18,8 @@ const POINTS_MAX: usize = 1_024;
 pub struct Point {
     /// Its leaf cell.
     pub cell: u64,
+    /// Where that is on its face of the cube, in short: a look at it settles nearly every point.
+    pub flat: [f32; 2],
     /// Degrees of longitude, exactly as stored.
     pub lon: f64,
     /// Degrees of latitude, exactly as stored.

@@ -81,7 +81,7 @@ impl Model {
                 .range(piece.start.to_vec()..)
                 .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
                 .count();
-            assert!(inside <= piece.entries_max as usize);
+            assert!(inside <= piece.range.entries() as usize);
             walked += inside as u64;
         });
         whole.map(|whole| whole + walked)
@@ -131,7 +131,7 @@ impl Model {
         self.summary.select(&ranks, &mut |selected| {
             let key = self
                 .keys
-                .range(selected.start().to_vec()..)
+                .range(selected.range.start().to_vec()..)
                 .nth(selected.offset as usize);
             found.push(key.expect("the range holds the entry").clone());
         });
@@ -314,7 +314,7 @@ fn ascending_keys_need_no_walk() {
         Some(&90_500_u32.to_be_bytes()),
         &mut |piece| {
             pieces += 1;
-            assert!(piece.entries_max <= ENTRIES_MAX);
+            assert!(piece.range.entries() <= ENTRIES_MAX);
         },
     );
     assert!(whole.unwrap() > 89_500 && pieces <= 2);
@@ -346,7 +346,7 @@ fn random_keys_take_a_byte_of_memory_at_most() {
     model
         .summary
         .count(b"\x14\x50", Some(b"\x14\x90"), &mut |piece| {
-            longest = longest.max(piece.entries_max);
+            longest = longest.max(piece.range.entries());
         });
     assert!(longest > 0 && longest <= ENTRIES_MAX);
 }
@@ -464,11 +464,11 @@ fn points_are_remembered_until_their_range_changes() {
     let known = |summary: &Summary| {
         let mut known = Vec::new();
         let (start, end) = (100_u32.to_be_bytes(), 200_u32.to_be_bytes());
-        let mut see = |piece: Piece<'_>| {
-            known.push((piece.points.is_some(), walked(&piece)));
+        let mut see = |range: RangeAt<'_>| {
+            known.push((range.points().is_some(), walked(range)));
         };
         summary
-            .pieces_from(&mut Hint::default(), &start, &end, &mut see)
+            .ranges_from(&mut Hint::default(), &start, &end, &mut see)
             .unwrap();
         known
     };
@@ -506,16 +506,17 @@ fn points_are_remembered_until_their_range_changes() {
     );
 }
 
-/// The range of a piece as a walk finds it.
-fn walked(piece: &Piece<'_>) -> WalkedRange {
+/// A range as a walk finds it.
+fn walked(range: RangeAt<'_>) -> WalkedRange {
     let point = Point {
         cell: 0,
+        flat: [0.0; 2],
         lon: 0.0,
         lat: 0.0,
     };
     WalkedRange {
-        start: piece.range_start.to_vec(),
-        end: piece.range_end.map(<[u8]>::to_vec),
-        points: vec![point; piece.entries_max as usize].into(),
+        start: range.start().to_vec(),
+        end: range.end().map(|end| end.to_vec()),
+        points: vec![point; range.entries() as usize].into(),
     }
 }
