@@ -393,6 +393,27 @@ fn documents_that_a_sample_meets_are_kept_until_they_change() {
     assert_eq!(kept(), 0);
 }
 
+/// A sample that finds much of what it meets kept keeps the rest, though it is not the one in four that does.
+#[test]
+fn what_is_sampled_again_is_kept_sooner() {
+    let engine = Engine::in_memory().unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
+    create_indexes(&engine);
+    insert(&engine, &documents);
+    let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
+    let filter = rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } };
+    let kept: Vec<_> = (0..3)
+        .map(|seed| {
+            sample(&engine, &filter, 400, seed);
+            engine.server_stats().pages_bytes as usize
+        })
+        .collect();
+    assert!(kept[0] > bytes / 4, "{kept:?} of {bytes}");
+    assert!(kept[1] - kept[0] > bytes / 6, "{kept:?} of {bytes}");
+    assert!(kept[2] - kept[1] > bytes / 12, "{kept:?} of {bytes}");
+}
+
 /// What a sample finds by an index is as the index says, while others write: a document that is kept is
 /// never older or newer than the entry that leads to it.
 #[test]

@@ -51,6 +51,11 @@ impl Keeper {
         bytes <= self.cache.bytes_max() && self.cache.is_to_keep()
     }
 
+    /// Whether so many bytes more can be kept without others making room.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.cache.has_room(bytes)
+    }
+
     /// Asks the tree's summary as it is now, if it is still the one of the moment.
     pub fn ask<T>(&self, ask: impl FnOnce(&Summary) -> Option<T>) -> Option<T> {
         self.state.counted().peek_marked(self.tree, self.mark, ask)

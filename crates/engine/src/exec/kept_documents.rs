@@ -11,7 +11,7 @@ use super::parallel;
 use super::stacks::Stacking;
 use crate::error::Result;
 use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
-use crate::index::summary::PagedRange;
+use crate::index::summary::Summary;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,21 +46,29 @@ struct Bounds {
     entries: u32,
 }
 
-impl HeldRange {
-    /// A range that is to be kept, where it is not yet and is no larger than a page.
-    fn new(range: PagedRange<'_>, wanted: Range<usize>, keeps: bool) -> Self {
+/// The ranges that hold some keys; those that are to be kept, and are not yet, are to be read from end to end.
+fn ranges_of<'k>(
+    summary: &Summary,
+    ids: impl Iterator<Item = &'k [u8]>,
+    changes: u64,
+    keeps: bool,
+) -> Vec<HeldRange> {
+    let mut ranges = Vec::<HeldRange>::new();
+    summary.ranges_of(ids, PageKind::Documents, changes, &mut |range, held| {
+        let from = ranges.last().map_or(0, |last| last.wanted.end);
         let is_to_be_read = keeps && range.contents.is_none() && range.entries <= PAGE_ENTRIES_MAX;
         let bounds = is_to_be_read.then(|| Bounds {
             start: range.start.to_vec(),
             end: range.end.map(<[u8]>::to_vec),
             entries: range.entries,
         });
-        Self {
+        ranges.push(HeldRange {
             page: range.contents,
             bounds,
-            wanted,
-        }
-    }
+            wanted: from..from + held,
+        });
+    });
+    ranges
 }
 
 impl<'a> KeptDocuments<'a> {
@@ -78,19 +86,23 @@ impl<'a> KeptDocuments<'a> {
             let entries = summary.entries_around(first, last)?;
             let are_neighbours = entries <= DOCUMENTS_A_WANTED * wanted.len() as u64;
             let bytes = entries.saturating_mul(mean_bytes as u64);
-            let keeps = are_neighbours && keeper.is_to_keep(bytes);
-            let (mut ranges, ids) = (Vec::<HeldRange>::new(), wanted.iter().map(id));
-            let (kind, changes) = (PageKind::Documents, keeper.changes());
-            summary.ranges_of(ids, kind, changes, &mut |range, held| {
-                let from = ranges.last().map_or(0, |last| last.wanted.end);
-                ranges.push(HeldRange::new(range, from..from + held, keeps));
-            });
+            let mut keeps = are_neighbours && keeper.is_to_keep(bytes);
+            let listed = |keeps| ranges_of(summary, wanted.iter().map(id), keeper.changes(), keeps);
+            let mut ranges = listed(keeps);
+            // Who meets so much that is kept is not the first to draw from here, nor the last: the rest is
+            // worth keeping now, if nothing has to go for it.
+            let (kept, all) = (kept_among(&ranges), ranges.len());
+            let is_drawn_again = 4 * kept >= all && 8 * kept < 7 * all;
+            let has_room = || keeper.has_room(bytes / all as u64 * (all - kept) as u64);
+            if are_neighbours && !keeps && is_drawn_again && has_room() {
+                keeps = true;
+                ranges = listed(keeps);
+            }
             Some((keeps, are_neighbours, ranges))
         })?;
-        let kept = ranges.iter().filter(|range| range.page.is_some()).count();
         // Neighbours are walked faster than they are read one by one between pages.
         let kept_min = if are_neighbours { ranges.len() / 2 } else { 1 };
-        (keeps || kept >= kept_min).then_some(Self {
+        (keeps || kept_among(&ranges) >= kept_min.max(1)).then_some(Self {
             keeper,
             snapshot,
             wanted,
@@ -146,6 +158,11 @@ impl<'a> KeptDocuments<'a> {
         })?;
         Ok(part)
     }
+}
+
+/// How many of the ranges are kept.
+fn kept_among(ranges: &[HeldRange]) -> usize {
+    ranges.iter().filter(|range| range.page.is_some()).count()
 }
 
 /// The positions of what is wanted in ranges side by side.

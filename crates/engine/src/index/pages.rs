@@ -267,6 +267,11 @@ impl PageCache {
         self.room.lent_max().saturating_sub(self.lent_before) as u64
     }
 
+    /// Whether so many bytes more fit without others making room.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.bytes() as u64 + bytes <= self.bytes_max()
+    }
+
     fn lend(&self, bytes: usize, clock: &mut Clock) -> Option<Lease> {
         for _ in 0..LOOKED_AT_MAX {
             if let Some(lease) = self.room.lend(bytes) {
