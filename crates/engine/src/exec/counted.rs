@@ -6,7 +6,7 @@
 
 use super::area_points::Border;
 use super::index::{settled_ranges, walked_ranges};
-use super::{Context, Pacer, counted_area, parallel};
+use super::{Context, Pacer, STEPS_BEFORE_SEEK, counted_area, parallel};
 use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
 use crate::geo::CellRelation;
@@ -19,9 +19,6 @@ use std::sync::Arc;
 
 /// Entries in all pieces from which on they are worth a second core.
 const ENTRIES_ALONE: u64 = 8_192;
-
-/// A search costs as much as about this many steps.
-const STEPS_BEFORE_SEEK: u32 = 40;
 /// Entries that a span is taken to have where nobody knows.
 const ENTRIES_OF_A_SPAN: u64 = 8;
 

@@ -5,6 +5,7 @@
 //! or single reads would find them on the same snapshot. Ranges that are not kept are read from end to end and
 //! kept, where what is wanted lies so close together that a walk would meet most of them anyway.
 
+use super::STEPS_BEFORE_SEEK;
 use super::fetch::{Part, Wanted, read_together};
 use super::keeper::{Keeper, Keeping};
 use super::parallel;
@@ -15,9 +16,6 @@ use crate::index::summary::Summary;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Ranges are read from end to end where one document in so many, from the first to the last, is wanted.
-const DOCUMENTS_A_WANTED: u64 = 40;
 
 /// The ranges in which the documents of a batch lie.
 pub(super) struct KeptDocuments<'a> {
@@ -84,7 +82,7 @@ impl<'a> KeptDocuments<'a> {
         let (keeps, are_neighbours, ranges) = keeper.ask(|summary| {
             let (first, last) = ends?;
             let entries = summary.entries_around(first, last)?;
-            let are_neighbours = entries <= DOCUMENTS_A_WANTED * wanted.len() as u64;
+            let are_neighbours = entries <= STEPS_BEFORE_SEEK * wanted.len() as u64;
             let bytes = entries.saturating_mul(mean_bytes as u64);
             let mut keeps = are_neighbours && keeper.is_to_keep(bytes);
             let listed = |keeps| ranges_of(summary, wanted.iter().map(id), keeper.changes(), keeps);

@@ -62,6 +62,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// A search in a tree costs as much as about so many steps to the next entry.
+const STEPS_BEFORE_SEEK: u64 = 40;
+
 /// What a node lends: a document and the encoded `_id` it is stored under.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {

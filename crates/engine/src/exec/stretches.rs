@@ -6,7 +6,7 @@
 //! step, over a long one by the summary, which knows how many entries it has without reading them.
 
 use super::counted::TreeRanges;
-use super::{Context, Pacer, corrupt_document, corrupt_entry};
+use super::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_document, corrupt_entry};
 use crate::catalog::{Collection, Index, Moment, Tree};
 use crate::error::Result;
 use crate::index::bounds::ByteRange;
@@ -17,9 +17,6 @@ use bson::Bson;
 use bson::raw::RawDocument;
 use meridian_value::key::{Direction, skip};
 use std::sync::Arc;
-
-/// A search costs as much as about this many steps.
-const STEPS_BEFORE_SEEK: u32 = 40;
 
 /// The entries of an access path, in the order of one field's values.
 pub(super) struct FieldEntries {
@@ -214,7 +211,7 @@ impl<'w> Walk<'w> {
             }
         }
         let jump = known.jump(self.scan.entry().0, limit);
-        let jump = jump.filter(|jump| jump.entries > u64::from(STEPS_BEFORE_SEEK));
+        let jump = jump.filter(|jump| jump.entries > STEPS_BEFORE_SEEK);
         self.has_jumped = jump.is_some();
         let Some(jump) = jump else {
             return Ok((passed + self.step_to(limit)?, 0));

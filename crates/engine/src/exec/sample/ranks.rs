@@ -2,15 +2,12 @@
 
 use super::Population;
 use crate::error::Result;
-use crate::exec::{Context, Pacer, corrupt_entry};
+use crate::exec::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_entry};
 use crate::index::pages::{PageContents, PageKind};
 use crate::index::summary::{Selected, Summary};
 use crate::storage::{Order, Scan, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The next entry is stepped to when it is at most this far; further, it is searched.
-const STEPS_BEFORE_SEEK: u64 = 40;
 
 /// A drawn entry.
 pub(super) struct Target {

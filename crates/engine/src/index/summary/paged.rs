@@ -100,11 +100,9 @@ impl Summary {
     /// before it; `None` when part of it is unknown.
     pub fn entries_around(&self, first: &[u8], last: &[u8]) -> Option<u64> {
         let from = self.find(Place::FIRST, first);
-        let behind = self.next(self.find_from(from, last));
-        let is_last = behind.block == self.blocks.len();
-        let end = (!is_last).then(|| self.start(behind));
-        let is_known = !self.is_unknown_before(end.as_deref());
-        is_known.then(|| self.sum(from, Some(behind)))
+        let to = self.find_from(from, last);
+        let is_known = !self.is_unknown_before(self.end(to).as_deref());
+        is_known.then(|| self.sum(from, Some(self.next(to))))
     }
 
     /// Hands out the ranges that hold these ascending keys, with how many of them each holds, and its page as
