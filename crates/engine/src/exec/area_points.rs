@@ -4,19 +4,21 @@
 //! the area are added up. Of a range that the area cuts through, all points are needed: they come from
 //! memory when an earlier count has read them and no write has changed the range since.
 
-use super::counted_area::{CellKeys, covering};
+use super::counted_area::{CELLS_MAX, CellKeys};
 use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
-use crate::geo::{CellRelation, CoveredRange, flat_place};
+use crate::geo::{CellRelation, CoverLimits, CoveredRange, flat_place};
 use crate::index::entry::Located;
-use crate::index::summary::{Hint, Piece, Place, Point, Points, RangeAt, WalkedRange};
+use crate::index::summary::{Hint, Piece, Place, Point, Points, RangeAt, Summary, WalkedRange};
 use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A border cell with about as many entries is not split: testing their points costs as much as splitting.
+const BORDER_ENTRIES: u64 = 128;
 /// Points to be read, or in memory, from which on a second core is worth it.
 const READ_ALONE: u64 = 4_096;
 const REMEMBERED_ALONE: u64 = 1 << 18;
@@ -57,6 +59,22 @@ struct Bounds {
     is_last: bool,
 }
 
+/// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
+fn covering(access: &GeoAccess, summary: &Summary) -> Vec<CoveredRange> {
+    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+    let mut holds_few = |first: u64, last: u64| {
+        let (start, end) = keys.of(first, last);
+        let about = summary.about_from(&mut hint, start, end);
+        about.is_none_or(|about| about <= BORDER_ENTRIES)
+    };
+    access.cover(CoverLimits {
+        cells_max: CELLS_MAX,
+        stop: Some(&mut holds_few),
+        cuts: true,
+        ..CoverLimits::default()
+    })
+}
+
 /// What was found along a border.
 #[derive(Default)]
 struct Seen {
@@ -90,7 +108,7 @@ impl Border {
         };
         let mut whole = 0;
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in covering(access, &[], &summary, true) {
+        for part in covering(access, &summary) {
             let (start, end) = keys.of(part.first, part.last);
             whole += match part.relation {
                 CellRelation::Inside => {

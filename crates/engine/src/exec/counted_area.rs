@@ -17,10 +17,10 @@ use crate::plan::GeoAccess;
 use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
-/// A border cell with about as many entries is not split: testing them costs as much as splitting.
-const BORDER_ENTRIES: u64 = 128;
+/// A border cell with about as many entries is not split: reading and testing them costs as much as splitting.
+const BORDER_ENTRIES: f64 = 48.0;
 /// Cells of one area at most.
-const CELLS_MAX: usize = 1 << 16;
+pub(super) const CELLS_MAX: usize = 1 << 16;
 
 /// Whether the point of an entry lies in the area, by the cell's relation and the entry's value.
 pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> bool + Sync + '_ {
@@ -91,7 +91,7 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
     prefixes.sort_unstable();
     for prefix in prefixes {
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
-        for range in covering(access, prefix, &summary, false) {
+        for range in covering(access, prefix, &summary) {
             let (start, end) = keys.of(range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
             if !inside {
@@ -105,23 +105,21 @@ pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea>
     Some(TakenArea { runs, pieces })
 }
 
-/// The area's cells, the finer the more entries lie along its border; with the lines that cut them, if `cuts`.
-pub(super) fn covering(
-    access: &GeoAccess,
-    prefix: &[u8],
-    summary: &Summary,
-    cuts: bool,
-) -> Vec<CoveredRange> {
+/// The area's cells, the finer the more entries lie along its border.
+fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
     let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
     let mut holds_few = |first: u64, last: u64| {
         let (start, end) = keys.of(first, last);
-        let about = summary.about_from(&mut hint, start, end);
-        about.is_none_or(|about| about <= BORDER_ENTRIES)
+        let mut in_pieces = 0.0;
+        let whole = summary.count_from(&mut hint, start, Some(end), &mut |piece| {
+            in_pieces += piece.estimate();
+        });
+        #[allow(clippy::cast_precision_loss)]
+        whole.is_none_or(|whole| whole as f64 + in_pieces <= BORDER_ENTRIES)
     };
     let limits = CoverLimits {
         cells_max: CELLS_MAX,
         stop: Some(&mut holds_few),
-        cuts,
         ..CoverLimits::default()
     };
     access.cover(limits)
