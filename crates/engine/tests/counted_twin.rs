@@ -350,15 +350,21 @@ fn what_a_sample_walks_is_kept_until_it_changes() {
     assert_eq!(kept(), 0);
 }
 
-/// The documents of a sample are kept for the next, by an index and without, each until it changes.
-#[test]
-fn documents_that_a_sample_meets_are_kept_until_they_change() {
+/// An engine with ten thousand documents, and their bytes.
+fn filled(seed: u64) -> (Arc<Engine>, usize) {
     let engine = Engine::in_memory().unwrap();
-    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
     let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
     create_indexes(&engine);
     insert(&engine, &documents);
-    let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
+    let bytes = documents.iter().map(|one| one.as_bytes().len()).sum();
+    (engine, bytes)
+}
+
+/// The documents of a sample are kept for the next, by an index and without, each until it changes.
+#[test]
+fn documents_that_a_sample_meets_are_kept_until_they_change() {
+    let (engine, bytes) = filled(8);
     let kept = || engine.server_stats().pages_bytes as usize;
     let filters = [
         rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } },
@@ -396,12 +402,7 @@ fn documents_that_a_sample_meets_are_kept_until_they_change() {
 /// A sample that finds much of what it meets kept keeps the rest, though it is not the one in four that does.
 #[test]
 fn what_is_sampled_again_is_kept_sooner() {
-    let engine = Engine::in_memory().unwrap();
-    let mut random = ChaCha8Rng::seed_from_u64(9);
-    let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
-    create_indexes(&engine);
-    insert(&engine, &documents);
-    let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
+    let (engine, bytes) = filled(9);
     let filter = rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } };
     let kept: Vec<_> = (0..3)
         .map(|seed| {

@@ -171,7 +171,13 @@ impl Summary {
         end: &[u8],
         range: &mut dyn FnMut(RangeAt<'_>),
     ) -> Option<()> {
-        let (mut place, last) = self.ends_from(hint, start, end)?;
+        if self.is_unknown_before(Some(end)) {
+            return None;
+        }
+        let mut place = self.find(hint.place, start);
+        hint.place = place;
+        // One that begins at the end holds nothing of it, but hardly any does.
+        let last = self.find_from(place, end);
         while place <= last {
             if self.count_at(place) > 0 {
                 range(self.range_at(place));
@@ -187,34 +193,26 @@ impl Summary {
         if self.is_unknown_before(Some(end)) {
             return None;
         }
-        let begins_by_start = self.begins_by(hint.place, start);
-        let first = self.block_from(if begins_by_start { hint.place.block } else { 0 }, start);
-        let last = self.block_from(first, end);
-        if first + 1 < last {
-            hint.place = hint.place.max(Place {
-                block: first,
-                range: 0,
-            });
-            let between: u64 = self.totals[first + 1..last].iter().sum();
-            return Some(between + (self.totals[first] + self.totals[last]) / 2);
+        let from = if self.begins_by(hint.place, start) {
+            hint.place
+        } else {
+            Place::FIRST
+        };
+        let block = self.block_from(from.block, start);
+        let last_block = self.block_from(block, end);
+        if block + 1 < last_block {
+            hint.place = from.max(Place { block, range: 0 });
+            let between: u64 = self.totals[block + 1..last_block].iter().sum();
+            return Some(between + (self.totals[block] + self.totals[last_block]) / 2);
         }
-        let (first, last) = self.ends_from(hint, start, end)?;
+        let first = self.find_in(block, from, start);
+        let last = self.find_in(last_block, first, end);
+        hint.place = first;
         if last <= self.next(first) {
             return Some(0);
         }
         let ends = self.count_at(first) + self.count_at(last);
         Some(self.sum(self.next(first), Some(last)) + u64::from(ends / 2))
-    }
-
-    /// The first and the last range of which `[start, end)` takes something.
-    fn ends_from(&self, hint: &mut Hint, start: &[u8], end: &[u8]) -> Option<(Place, Place)> {
-        if self.is_unknown_before(Some(end)) {
-            return None;
-        }
-        let first = self.find(hint.place, start);
-        hint.place = first;
-        // One that begins at the end holds nothing of it, but hardly any does.
-        Some((first, self.find_from(first, end)))
     }
 
     fn range_at(&self, place: Place) -> RangeAt<'_> {

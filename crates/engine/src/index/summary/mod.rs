@@ -296,7 +296,11 @@ impl Summary {
 
     /// The range that holds `key`, which is not before `from`.
     fn find_from(&self, from: Place, key: &[u8]) -> Place {
-        let block = self.block_from(from.block, key);
+        self.find_in(self.block_from(from.block, key), from, key)
+    }
+
+    /// The same where the block that holds `key` is known.
+    fn find_in(&self, block: usize, from: Place, key: &[u8]) -> Place {
         let first = if block == from.block { from.range } else { 0 };
         let heads = [self.heads[block], self.next_head(block)];
         Place {
