@@ -8,71 +8,41 @@ use super::counted_area::{CELLS_MAX, CellKeys};
 use super::{Context, Pacer, parallel};
 use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
 use crate::error::Result;
-use crate::geo::{CellRelation, CoverLimits, CoveredRange, flat_place};
+use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
 use crate::index::summary::{Hint, Piece, Place, Point, Points, RangeAt, Summary, WalkedRange};
 use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
-use std::ops::Range;
+use smallvec::{SmallVec, smallvec};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A border cell with about as many entries is not split: testing their points costs as much as splitting.
 const BORDER_ENTRIES: u64 = 128;
-/// Points to be read, or in memory, from which on a second core is worth it.
+/// Points along the border, about, from which on a second core is worth it: half a millisecond's work is saved.
+const BORDER_ALONE: f64 = 65_536.0;
+/// Points to be read from which on one is.
 const READ_ALONE: u64 = 4_096;
-const REMEMBERED_ALONE: u64 = 1 << 18;
 
-/// The ranges of the summary that an area cuts through, ascending.
+/// The ranges of the summary that an area cuts through and whose points are not in memory, ascending.
 pub(super) struct Border {
     access: GeoAccess,
     tree: Tree,
     state: Arc<CollectionState>,
     mark: Mark,
-    ranges: Vec<BorderRange>,
-    /// Which range of the summary the last one is.
-    last: Option<Place>,
-    /// The parts of the area in these ranges, range by range.
-    parts: Vec<CoveredRange>,
-    /// `tree ++ start` and `tree ++ end` of the ranges to be read, one behind the other.
-    keys: Vec<u8>,
-    /// Points of these ranges that are in memory, and those that are not.
-    remembered: u64,
-    to_be_read: u64,
+    ranges: Vec<UnreadRange>,
 }
 
-struct BorderRange {
-    points: RangePoints,
-    parts: Range<usize>,
-}
-
-/// The points of a range.
-enum RangePoints {
-    Remembered(Points),
-    ToBeRead(Bounds),
-}
-
-/// Where a range begins and ends, in the border's keys.
-struct Bounds {
-    start: Range<usize>,
-    end: Range<usize>,
+struct UnreadRange {
+    place: Place,
+    /// `tree ++ first key`, and that of the first key behind it.
+    start: Vec<u8>,
+    end: Vec<u8>,
     is_last: bool,
-}
-
-/// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
-fn covering(access: &GeoAccess, summary: &Summary) -> Vec<CoveredRange> {
-    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-    let mut holds_few = |first: u64, last: u64| {
-        let (start, end) = keys.of(first, last);
-        let about = summary.about_from(&mut hint, start, end);
-        about.is_none_or(|about| about <= BORDER_ENTRIES)
-    };
-    access.cover(CoverLimits {
-        cells_max: CELLS_MAX,
-        stop: Some(&mut holds_few),
-        cuts: true,
-        ..CoverLimits::default()
-    })
+    entries: u32,
+    /// The parts of the area in it.
+    parts: SmallVec<[CoveredRange; 2]>,
 }
 
 /// What was found along a border.
@@ -85,7 +55,7 @@ struct Seen {
 }
 
 impl Border {
-    /// The points that the summary knows to be in the area, and the border, whose points are still to be
+    /// The points that are known to be in the area, and that part of the border whose points are still to be
     /// counted; `None` when the summary cannot tell.
     pub fn take(
         access: &GeoAccess,
@@ -94,35 +64,16 @@ impl Border {
     ) -> Option<(u64, Self)> {
         let tree = access.index.tree;
         let summary = moment.summary(tree)?;
-        let mut border = Self {
+        let mark = moment.mark(tree)?;
+        let (points, ranges) = take(access, &summary)?;
+        let border = Self {
             access: access.clone(),
             tree,
             state: collection.state.clone(),
-            mark: moment.mark(tree)?,
-            ranges: Vec::new(),
-            last: None,
-            parts: Vec::new(),
-            keys: Vec::new(),
-            remembered: 0,
-            to_be_read: 0,
+            mark,
+            ranges,
         };
-        let mut whole = 0;
-        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in covering(access, &summary) {
-            let (start, end) = keys.of(part.first, part.last);
-            whole += match part.relation {
-                CellRelation::Inside => {
-                    let mut piece = |piece: Piece<'_>| border.push(piece.range, part);
-                    summary.count_from(&mut hint, start, Some(end), &mut piece)?
-                }
-                CellRelation::Border => {
-                    let mut push = |range: RangeAt<'_>| border.push(range, part);
-                    summary.ranges_from(&mut hint, start, end, &mut push)?;
-                    0
-                }
-            };
-        }
-        Some((whole, border))
+        Some((points, border))
     }
 
     /// The points of the border that are in the area, on the moment's snapshot.
@@ -135,57 +86,15 @@ impl Border {
         Ok(seen.points)
     }
 
-    /// Adds a part of the area that takes some of a range, behind the others.
-    fn push(&mut self, range: RangeAt<'_>, part: CoveredRange) {
-        if self.last != Some(range.place()) {
-            self.last = Some(range.place());
-            let entries = u64::from(range.entries());
-            let points = if let Some(points) = range.points() {
-                self.remembered += entries;
-                RangePoints::Remembered(points.clone())
-            } else {
-                self.to_be_read += entries;
-                RangePoints::ToBeRead(self.bounds(range))
-            };
-            let at = self.parts.len();
-            let parts = at..at;
-            self.ranges.push(BorderRange { points, parts });
-        }
-        self.parts.push(part);
-        if let Some(last) = self.ranges.last_mut() {
-            last.parts.end = self.parts.len();
-        }
-    }
-
-    fn bounds(&mut self, range: RangeAt<'_>) -> Bounds {
-        let (start, end) = (range.start(), range.end());
-        Bounds {
-            start: self.key(&start),
-            end: match &end {
-                Some(end) => self.key(end),
-                None => self.key_behind_all(),
-            },
-            is_last: end.is_none(),
-        }
-    }
-
-    fn key(&mut self, key: &[u8]) -> Range<usize> {
-        let at = self.keys.len();
-        self.keys.extend_from_slice(&self.tree.prefix());
-        self.keys.extend_from_slice(key);
-        at..self.keys.len()
-    }
-
-    fn key_behind_all(&mut self) -> Range<usize> {
-        let at = self.keys.len();
-        self.keys.extend_from_slice(&self.tree.range().1);
-        at..self.keys.len()
-    }
-
     /// The points in the area, of many as two halves.
     fn count_halves(&self, snapshot: &Snapshot, context: &Context) -> Result<Seen> {
         let part = |ranges| self.count_part(ranges, snapshot, context);
-        if self.to_be_read < READ_ALONE && self.remembered < REMEMBERED_ALONE {
+        let to_be_read: u64 = self
+            .ranges
+            .iter()
+            .map(|range| u64::from(range.entries))
+            .sum();
+        if to_be_read < READ_ALONE {
             return part(&self.ranges);
         }
         let (low, high) = self.ranges.split_at(self.ranges.len() / 2);
@@ -198,69 +107,181 @@ impl Border {
 
     fn count_part(
         &self,
-        ranges: &[BorderRange],
+        ranges: &[UnreadRange],
         snapshot: &Snapshot,
         context: &Context,
     ) -> Result<Seen> {
         let mut reader = PointReader::new(&self.access, context);
         let mut seen = Seen::default();
         for range in ranges {
-            let parts = &self.parts[range.parts.clone()];
-            match &range.points {
-                RangePoints::Remembered(points) => seen.points += self.count_in(points, parts),
-                RangePoints::ToBeRead(bounds) => {
-                    let points = reader.read(self, bounds, snapshot)?;
-                    seen.points += self.count_in(&points, parts);
-                    seen.walked.push(self.walked(bounds, points));
-                }
-            }
+            let points = reader.read(self.tree, range, snapshot)?;
+            seen.points += count_in(&self.access, &points, &range.parts);
+            seen.walked.push(WalkedRange {
+                start: range.start[4..].to_vec(),
+                end: (!range.is_last).then(|| range.end[4..].to_vec()),
+                points,
+            });
         }
         Ok(seen)
     }
+}
 
-    fn walked(&self, bounds: &Bounds, points: Points) -> WalkedRange {
-        let key = |range: &Range<usize>| self.keys[range.start + 4..range.end].to_vec();
-        WalkedRange {
-            start: key(&bounds.start),
-            end: (!bounds.is_last).then(|| key(&bounds.end)),
-            points,
+/// The points that are known to be in an area, and the ranges to be read.
+type Taken = (u64, Vec<UnreadRange>);
+
+/// Takes an area apart, a large one as two halves.
+fn take(access: &GeoAccess, summary: &Summary) -> Option<Taken> {
+    match middle(access, summary) {
+        Some(middle) => take_halves(access, summary, middle),
+        None => Taking::take(access, summary, 0..=u64::MAX),
+    }
+}
+
+/// The same in two parts, of which one ends with a leaf cell.
+fn take_halves(access: &GeoAccess, summary: &Summary, middle: u64) -> Option<Taken> {
+    let part = |within| Taking::take(access, summary, within);
+    let (low, high) = parallel::join(|| part(0..=middle), || part(middle + 1..=u64::MAX));
+    let ((mut points, mut unread), (more_points, more_unread)) = (low?, high?);
+    points += more_points;
+    unread.extend(more_unread);
+    Some((points, unread))
+}
+
+/// The last leaf cell of a border cell up to which lies about half of a long border; `None` when it is short.
+fn middle(access: &GeoAccess, summary: &Summary) -> Option<u64> {
+    const CELLS: usize = 64;
+    // A sum of roots is the greatest when all are alike.
+    #[allow(clippy::cast_precision_loss)]
+    let most = (CELLS as f64 * summary.entries() as f64 * BORDER_ENTRIES as f64).sqrt();
+    if most < BORDER_ALONE {
+        return None;
+    }
+    let coarse = access.cover(CoverLimits {
+        cells_max: CELLS,
+        ..CoverLimits::default()
+    });
+    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+    let mut along = 0.0;
+    let mut ends = Vec::new();
+    for part in coarse
+        .iter()
+        .filter(|part| part.relation == CellRelation::Border)
+    {
+        let (start, end) = keys.of(part.first, part.last);
+        let entries = summary.about_from(&mut hint, start, end)?;
+        // A line through n cells of a square passes the square root of n of them.
+        #[allow(clippy::cast_precision_loss)]
+        let passed = (entries as f64 * BORDER_ENTRIES as f64).sqrt();
+        along += passed;
+        ends.push((along, part.last));
+    }
+    let middle = ends.partition_point(|(before, _)| *before < along / 2.0);
+    let is_long = along >= BORDER_ALONE && middle + 1 < ends.len();
+    is_long.then(|| ends[middle].1)
+}
+
+/// An area that is being taken apart, or some of its cells.
+struct Taking<'a> {
+    access: &'a GeoAccess,
+    summary: &'a Summary,
+    /// Points in the area.
+    points: u64,
+    unread: Vec<UnreadRange>,
+}
+
+impl<'a> Taking<'a> {
+    /// The points that are known to be in the area within some leaf cells, and the ranges to be read.
+    fn take(
+        access: &'a GeoAccess,
+        summary: &'a Summary,
+        within: RangeInclusive<u64>,
+    ) -> Option<Taken> {
+        let mut taking = Self {
+            access,
+            summary,
+            points: 0,
+            unread: Vec::new(),
+        };
+        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+        for part in taking.covering(within) {
+            let (start, end) = keys.of(part.first, part.last);
+            match part.relation {
+                CellRelation::Inside => {
+                    let mut piece = |piece: Piece<'_>| taking.add(piece.range, part);
+                    let whole = summary.count_from(&mut hint, start, Some(end), &mut piece)?;
+                    taking.points += whole;
+                }
+                CellRelation::Border => {
+                    let mut add = |range: RangeAt<'_>| taking.add(range, part);
+                    summary.ranges_from(&mut hint, start, end, &mut add)?;
+                }
+            }
+        }
+        Some((taking.points, taking.unread))
+    }
+
+    /// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
+    fn covering(&self, within: RangeInclusive<u64>) -> Vec<CoveredRange> {
+        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+        let mut holds_few = |first: u64, last: u64| {
+            let (start, end) = keys.of(first, last);
+            let about = self.summary.about_from(&mut hint, start, end);
+            about.is_none_or(|about| about <= BORDER_ENTRIES)
+        };
+        self.access.cover(CoverLimits {
+            cells_max: CELLS_MAX,
+            stop: Some(&mut holds_few),
+            cuts: true,
+            within,
+            ..CoverLimits::default()
+        })
+    }
+
+    /// Adds a part of the area that takes some of a range, behind the others.
+    fn add(&mut self, range: RangeAt<'_>, part: CoveredRange) {
+        if let Some(points) = range.points() {
+            self.points += count_in(self.access, points, &[part]);
+            return;
+        }
+        match self.unread.last_mut() {
+            Some(last) if last.place == range.place() => last.parts.push(part),
+            _ => self.unread.push(self.unread(range, part)),
         }
     }
 
-    /// How many of the points, which are in the order of their cells, lie in some parts of the area.
-    fn count_in(&self, points: &[Point], parts: &[CoveredRange]) -> u64 {
-        let in_part = |part: &CoveredRange| {
-            let from = points.partition_point(|point| point.cell < part.first);
-            let to = points.partition_point(|point| point.cell <= part.last);
-            let points = &points[from..to];
-            let inside = match (part.relation, &part.cut) {
-                (CellRelation::Inside, _) => points.len(),
-                (CellRelation::Border, None) => self.count_matches(points),
-                (CellRelation::Border, Some(cut)) => {
-                    // Nearly always none is close to the line.
-                    let (mut inside, mut close) = (0, 0);
-                    for point in points {
-                        let side = cut.matches(point.flat);
-                        inside += usize::from(side == Some(true));
-                        close += usize::from(side.is_none());
-                    }
-                    match close {
-                        0 => inside,
-                        _ => self.count_matches(points),
-                    }
-                }
-            };
-            inside as u64
-        };
-        parts.iter().map(in_part).sum()
+    fn unread(&self, range: RangeAt<'_>, part: CoveredRange) -> UnreadRange {
+        let tree = self.access.index.tree;
+        let end = range.end();
+        UnreadRange {
+            place: range.place(),
+            start: tree.key(&range.start()),
+            is_last: end.is_none(),
+            end: end.map_or_else(|| tree.range().1.to_vec(), |end| tree.key(&end)),
+            entries: range.entries(),
+            parts: smallvec![part],
+        }
     }
+}
 
-    /// How many points match, by the region's own test.
-    fn count_matches(&self, points: &[Point]) -> usize {
-        let region = &self.access.region;
-        let matches = |point: &&Point| region.matches_entry(point.cell, point.lon, point.lat);
-        points.iter().filter(matches).count()
-    }
+/// How many of the points lie in some parts of the area.
+fn count_in(access: &GeoAccess, points: &Points, parts: &[CoveredRange]) -> u64 {
+    let in_part = |part: &CoveredRange| {
+        let within = points.within(part.first, part.last);
+        if part.relation == CellRelation::Inside {
+            return within.len();
+        }
+        let cut = part.cut.as_ref();
+        let told = cut.and_then(|cut| points.count_matches(within.clone(), cut));
+        told.unwrap_or_else(|| count_matches(access, points.points(within)))
+    };
+    parts.iter().map(in_part).sum::<usize>() as u64
+}
+
+/// How many points match, by the region's own test.
+fn count_matches(access: &GeoAccess, points: impl Iterator<Item = Point>) -> usize {
+    let region = &access.region;
+    let matches = |point: &Point| region.matches_entry(point.cell, point.lon, point.lat);
+    points.filter(matches).count()
 }
 
 /// Reads the points of ascending ranges.
@@ -282,14 +303,15 @@ impl<'a> PointReader<'a> {
         }
     }
 
-    fn read(&mut self, border: &Border, bounds: &Bounds, snapshot: &Snapshot) -> Result<Points> {
-        let (start, end) = (
-            &border.keys[bounds.start.clone()],
-            &border.keys[bounds.end.clone()],
-        );
+    fn read(
+        &mut self,
+        tree: Tree,
+        range: &UnreadRange,
+        snapshot: &Snapshot,
+    ) -> Result<Arc<Points>> {
+        let (start, end) = (range.start.as_slice(), range.end.as_slice());
         let (scan, is_on_entry) = self.scan.get_or_insert_with(|| {
-            let behind = border.tree.range().1;
-            let scan = snapshot.scan(Family::Indexes, start, &behind, Order::Forward);
+            let scan = snapshot.scan(Family::Indexes, start, &tree.range().1, Order::Forward);
             (scan, false)
         });
         // Behind a range lies the next one, if that is to be read too.
@@ -307,16 +329,114 @@ impl<'a> PointReader<'a> {
             let cell = decode_cell(&key[4..], Direction::Ascending);
             let located = self.access.index.layout.located(value);
             if let (Some(cell), Some(Located::Point { lon, lat, .. })) = (cell, located) {
-                let flat = flat_place(cell);
-                self.points.push(Point {
-                    cell,
-                    flat,
-                    lon,
-                    lat,
-                });
+                self.points.push(Point { cell, lon, lat });
             }
             *is_on_entry = scan.advance()?;
         }
-        Ok(self.points.as_slice().into())
+        Ok(Points::new(&self.points).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Index;
+    use crate::geo::{Region, point_cell};
+    use crate::index::IndexSpec;
+    use crate::plan::EntryUse;
+    use crate::query::Filter;
+    use bson::{RawBsonRef, rawdoc};
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// A triangle, whose edges run across cells.
+    fn triangle() -> GeoAccess {
+        let ring = [[2.1, 45.2], [3.9, 45.9], [2.7, 46.8], [2.1, 45.2]];
+        let ring: bson::RawArrayBuf = ring
+            .iter()
+            .map(|[lon, lat]| bson::raw::RawBson::Array([*lon, *lat].into_iter().collect()))
+            .collect();
+        let within = rawdoc! { "$geometry": { "type": "Polygon", "coordinates": [ring] } };
+        let spec = rawdoc! { "key": { "at": "2dsphere" }, "name": "at_2dsphere" };
+        let condition = rawdoc! { "at": { "$geoIntersects": within.clone() } };
+        GeoAccess {
+            index: Index::new(IndexSpec::parse(&spec).unwrap(), Tree(7))
+                .unwrap()
+                .into(),
+            region: Region::parse_intersects(RawBsonRef::Document(&within))
+                .unwrap()
+                .into(),
+            condition: Filter::parse(&condition).unwrap().into(),
+            position: 0,
+            prefixes: vec![Vec::new()],
+            bounds: Vec::new(),
+            entries: EntryUse::default(),
+        }
+    }
+
+    /// Points in the order of their cells.
+    fn points(random: &mut ChaCha8Rng) -> Vec<Point> {
+        let point = |_| {
+            let (lon, lat) = (
+                random.random_range(2.0..4.0),
+                random.random_range(45.0..47.0),
+            );
+            let cell = point_cell(lon, lat);
+            Point { cell, lon, lat }
+        };
+        let mut points: Vec<_> = (0..40_000).map(point).collect();
+        points.sort_unstable_by_key(|point| point.cell);
+        points
+    }
+
+    fn key(cell: u64) -> Vec<u8> {
+        let mut key = Vec::new();
+        meridian_value::key::encode_cell(cell, Direction::Ascending, &mut key);
+        key
+    }
+
+    /// Wherever an area is parted, and whichever of its ranges are remembered, as many points are in it as
+    /// one after the other says.
+    #[test]
+    fn parts_of_an_area_hold_its_points() {
+        const SEED: u64 = 20_261_125;
+        let mut random = ChaCha8Rng::seed_from_u64(SEED);
+        let (access, all) = (triangle(), points(&mut random));
+        let mut summary = Summary::empty();
+        all.iter()
+            .for_each(|point| summary.append(&key(point.cell)));
+        let keys: Vec<_> = all.iter().map(|point| key(point.cell)).collect();
+        let of_range = |range: &UnreadRange| {
+            let before = |end: &[u8]| keys.partition_point(|key| key.as_slice() < &end[4..]);
+            Points::new(&all[before(&range.start)..before(&range.end)])
+        };
+        let (_, unread) = take(&access, &summary).unwrap();
+        let mut some = unread.iter().step_by(3).map(|range| WalkedRange {
+            start: range.start[4..].to_vec(),
+            end: (!range.is_last).then(|| range.end[4..].to_vec()),
+            points: of_range(range).into(),
+        });
+        summary.remember(some.by_ref().take(100).collect(), summary.changes());
+        let count = |(known, unread): Taken| {
+            let in_range = |range: &UnreadRange| count_in(&access, &of_range(range), &range.parts);
+            (
+                known + unread.iter().map(in_range).sum::<u64>(),
+                unread.len(),
+            )
+        };
+        let plain = count_matches(&access, all.iter().copied()) as u64;
+        let (whole, left) = count(take(&access, &summary).unwrap());
+        assert_eq!(whole, plain, "seed {SEED}");
+        assert!(left < unread.len(), "some are remembered");
+        let limits = CoverLimits {
+            cells_max: 40,
+            ..CoverLimits::default()
+        };
+        let coarse = access.cover(limits);
+        assert!(coarse.len() > 10, "{}", coarse.len());
+        for part in coarse {
+            let (halves, _) = count(take_halves(&access, &summary, part.last).unwrap());
+            assert_eq!(halves, plain, "seed {SEED}, up to {:x}", part.last);
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use cover::{
     CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
     cover_plane, index_cells, point_cell,
 };
-pub use cut::{Cut, flat_place};
+pub use cut::{Cut, FlatPlaces};
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
 pub use near::{Measured, Metric, Near, SpherePoint, SquaredChord};
 pub use plane_grid::PlaneGrid;

@@ -21,7 +21,7 @@ pub(super) type Start = SmallVec<[u8; 48]>;
 #[derive(Debug, Clone, Default)]
 struct Kept {
     /// The points, where an area's border ran through.
-    points: Option<Points>,
+    points: Option<Arc<Points>>,
     /// The entries, where searches for the nearest or samples came by.
     page: Option<Arc<Page>>,
 }
@@ -84,7 +84,7 @@ impl Block {
     }
 
     /// The points of a range, if they are known.
-    pub fn points(&self, range: usize) -> Option<&Points> {
+    pub fn points(&self, range: usize) -> Option<&Arc<Points>> {
         self.kept.get(range)?.points.as_ref()
     }
 
@@ -93,7 +93,7 @@ impl Block {
         self.kept.get(range)?.page.as_ref()
     }
 
-    pub fn set_points(&mut self, range: usize, points: Points) {
+    pub fn set_points(&mut self, range: usize, points: Arc<Points>) {
         self.kept_mut(range).points = Some(points);
     }
 
@@ -118,7 +118,7 @@ impl Block {
     /// Points that are known of all ranges.
     pub fn points_known(&self) -> usize {
         let points = self.kept.iter().filter_map(|kept| kept.points.as_ref());
-        points.map(|points| points.len()).sum()
+        points.map(|points| points.count()).sum()
     }
 
     /// Entries of several ranges together.

@@ -5,6 +5,8 @@
 //! next area along the same border reads nothing.
 
 use super::{Place, Summary};
+use crate::geo::{Cut, FlatPlaces};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of points that a summary remembers at most: so many an entry, but no more than in all.
@@ -18,16 +20,63 @@ const POINTS_MAX: usize = 1_024;
 pub struct Point {
     /// Its leaf cell.
     pub cell: u64,
-    /// Where that is on its face of the cube, in short: a look at it settles nearly every point.
-    pub flat: [f32; 2],
     /// Degrees of longitude, exactly as stored.
     pub lon: f64,
     /// Degrees of latitude, exactly as stored.
     pub lat: f64,
 }
 
-/// The points of all entries of a range, in the order of their cells.
-pub type Points = Arc<[Point]>;
+/// Bytes of memory of a point among others.
+const POINT_BYTES: usize = size_of::<Point>() + 2 * size_of::<f32>();
+
+/// The points of all entries of a range, in the order of their cells. What is looked at of nearly every one
+/// lies side by side.
+#[derive(Debug)]
+pub struct Points {
+    cells: Box<[u64]>,
+    flat: FlatPlaces,
+    /// Longitude and latitude.
+    exact: Box<[[f64; 2]]>,
+}
+
+impl Points {
+    /// Points in the order of their cells.
+    pub fn new(points: &[Point]) -> Self {
+        let cells: Box<[u64]> = points.iter().map(|point| point.cell).collect();
+        Self {
+            flat: FlatPlaces::of(&cells),
+            cells,
+            exact: points.iter().map(|point| [point.lon, point.lat]).collect(),
+        }
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Which of them lie in cells `first` to `last`.
+    pub fn within(&self, first: u64, last: u64) -> Range<usize> {
+        let from = self.cells.partition_point(|cell| *cell < first);
+        from..from + self.cells[from..].partition_point(|cell| *cell <= last)
+    }
+
+    /// How many of some of them match by the line that cuts their cell; `None` when one is too close to it.
+    pub fn count_matches(&self, of: Range<usize>, cut: &Cut) -> Option<usize> {
+        self.flat.count_matches(of, cut)
+    }
+
+    /// Some of them.
+    pub fn points(&self, of: Range<usize>) -> impl Iterator<Item = Point> {
+        let cells = self.cells[of.clone()].iter();
+        let all = cells.zip(&self.exact[of]);
+        all.map(|(cell, [lon, lat])| Point {
+            cell: *cell,
+            lon: *lon,
+            lat: *lat,
+        })
+    }
+}
 
 /// A range that was walked at some point in time.
 #[derive(Debug)]
@@ -37,7 +86,7 @@ pub struct WalkedRange {
     /// The first key behind it; `None` at the end of the tree.
     pub end: Option<Vec<u8>>,
     /// What it held.
-    pub points: Points,
+    pub points: Arc<Points>,
 }
 
 impl Summary {
@@ -49,9 +98,9 @@ impl Summary {
     /// Remembers what a walk found; ranges that have changed since `changes` are left out.
     pub fn remember(&mut self, walked: Vec<WalkedRange>, changes: u64) {
         let limit = BYTES_MAX.min(self.entries() * BYTES_AN_ENTRY);
-        let new: usize = walked.iter().map(|range| range.points.len()).sum();
+        let new: usize = walked.iter().map(|range| range.points.count()).sum();
         let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
-        let bytes = (new + known) as u64 * size_of::<Point>() as u64;
+        let bytes = ((new + known) * POINT_BYTES) as u64;
         if bytes > limit {
             let all = self.blocks.iter_mut();
             let with_points = all.filter(|block| block.points_known() > 0);
@@ -60,7 +109,7 @@ impl Summary {
         let mut place = Place::FIRST;
         for range in walked {
             place = self.find(place, &range.start);
-            let (end, points) = (range.end.as_deref(), range.points.len());
+            let (end, points) = (range.end.as_deref(), range.points.count());
             let is_as_read = self.is_as_read(place, &range.start, end, points, changes);
             if is_as_read && points <= POINTS_MAX {
                 self.block_mut(place.block)
@@ -72,6 +121,6 @@ impl Summary {
     /// Bytes of points that are remembered, about.
     pub fn points_bytes(&self) -> usize {
         let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
-        known * size_of::<Point>()
+        known * POINT_BYTES
     }
 }

@@ -510,13 +510,12 @@ fn points_are_remembered_until_their_range_changes() {
 fn walked(range: RangeAt<'_>) -> WalkedRange {
     let point = Point {
         cell: 0,
-        flat: [0.0; 2],
         lon: 0.0,
         lat: 0.0,
     };
     WalkedRange {
         start: range.start().to_vec(),
         end: range.end().map(|end| end.to_vec()),
-        points: vec![point; range.entries() as usize].into(),
+        points: Points::new(&vec![point; range.entries() as usize]).into(),
     }
 }
