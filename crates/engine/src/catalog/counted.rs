@@ -11,6 +11,7 @@ use crate::operation::Unpaced;
 use crate::storage::{Family, Snapshot, Store};
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The summaries of one collection.
@@ -28,6 +29,10 @@ pub struct Counted {
 pub struct Summaries {
     before: Option<Snapshot>,
     trees: Vec<TreeSummary>,
+    /// Whether much is written.
+    busy: bool,
+    /// Whether keys wait for [`Counted::place_full`].
+    has_full: bool,
     /// Summaries that were put in so far.
     inserted: u64,
 }
@@ -35,7 +40,7 @@ pub struct Summaries {
 struct TreeSummary {
     family: Family,
     tree: Tree,
-    summary: Deferred,
+    summary: Arc<Deferred>,
     /// Tells it from another that the tree had before.
     number: u64,
 }
@@ -190,8 +195,9 @@ impl Counted {
     }
 
     /// Adds the summary of a tree; it replaces one the tree had.
-    pub fn insert(&self, family: Family, tree: Tree, summary: Summary) {
+    pub fn insert(&self, family: Family, tree: Tree, mut summary: Summary) {
         let mut state = self.state.write();
+        summary.set_busy(state.busy);
         self.note_changed();
         state.trees.retain(|one| one.tree != tree);
         state.inserted += 1;
@@ -199,7 +205,7 @@ impl Counted {
         state.trees.push(TreeSummary {
             family,
             tree,
-            summary: Deferred::new(summary),
+            summary: Arc::new(Deferred::new(summary)),
             number,
         });
     }
@@ -207,20 +213,20 @@ impl Counted {
     /// Remembers the points of ranges that were walked at the moment when the summary's state was
     /// marked, as far as they have not changed since.
     pub fn remember(&self, tree: Tree, mark: Mark, walked: Vec<WalkedRange>) {
-        let mut state = self.state.write();
-        let mut trees = state.trees.iter_mut();
+        let state = self.state.read();
+        let mut trees = state.trees.iter();
         if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.get_mut().remember(walked, mark.changes);
+            one.summary.change().remember(walked, mark.changes);
         }
     }
 
     /// Keeps the entries of ranges that were read at the moment when the summary's state was marked, as
     /// far as they have not changed since.
     pub fn keep(&self, tree: Tree, mark: Mark, read: Vec<ReadRange>) {
-        let mut state = self.state.write();
-        let mut trees = state.trees.iter_mut();
+        let state = self.state.read();
+        let mut trees = state.trees.iter();
         if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.get_mut().keep(read, mark.changes);
+            one.summary.change().keep(read, mark.changes);
         }
     }
 
@@ -235,13 +241,13 @@ impl Counted {
         let mut state = self.state.write();
         state.set_busy(!store.rests());
         let snapshot = state.present(store);
-        let begin = |one: &mut TreeSummary| {
+        let begin = |one: &TreeSummary| {
             // What is put aside is placed only for a walk: that the snapshot has it.
             let wants = one.summary.as_placed().wants_recount();
-            let span = wants.then(|| one.summary.get_mut().begin_recount());
+            let span = wants.then(|| one.summary.change().begin_recount());
             span.flatten().map(|span| (one.family, one.tree, span))
         };
-        let (family, tree, span) = state.trees.iter_mut().find_map(begin)?;
+        let (family, tree, span) = state.trees.iter().find_map(begin)?;
         Some(Walk {
             family,
             tree,
@@ -252,8 +258,8 @@ impl Counted {
 
     /// Installs what a walk found; `None` gives the walk up.
     pub fn end_walk(&self, tree: Tree, walked: Option<Walked>) {
-        let mut state = self.state.write();
-        let Some(one) = state.trees.iter_mut().find(|one| one.tree == tree) else {
+        let state = self.state.write();
+        let Some(one) = state.trees.iter().find(|one| one.tree == tree) else {
             return;
         };
         match walked {
@@ -271,8 +277,25 @@ impl Counted {
     pub fn wants_walk(&self, store: &Store) -> bool {
         let mut state = self.state.write();
         state.set_busy(!store.rests());
-        state.place_all();
-        state.wants_walk()
+        // What is put aside is placed in all of them.
+        let mut wants = false;
+        for one in &state.trees {
+            wants |= one.summary.change().wants_recount();
+        }
+        wants
+    }
+
+    /// Places the keys that were put aside in great numbers. Writers go on meanwhile.
+    pub fn place_full(&self) {
+        let mut state = self.state.write();
+        if !std::mem::take(&mut state.has_full) {
+            return;
+        }
+        let summaries: Vec<_> = state.trees.iter().map(|one| one.summary.clone()).collect();
+        drop(state);
+        for summary in summaries {
+            while summary.place_full() {}
+        }
     }
 
     /// Notes that the collection is queued; true when it was not.
@@ -321,15 +344,15 @@ impl Summaries {
     /// Keys of a tree that came, each of them new; with or without the tree's prefix they would sort
     /// alike, they are given without it.
     pub fn add<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
-        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
-            one.summary.add(keys);
+        if let Some(one) = self.trees.iter().find(|one| one.tree == tree) {
+            self.has_full |= one.summary.add(keys);
         }
     }
 
     /// Keys of a tree that went, each of which was there.
     pub fn remove<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
-        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree)
-            && !one.summary.get_mut().remove(keys)
+        if let Some(one) = self.trees.iter().find(|one| one.tree == tree)
+            && !one.summary.change().remove(keys)
         {
             report_disagreement(tree);
         }
@@ -337,27 +360,23 @@ impl Summaries {
 
     /// Keys of a tree that stayed, with other values.
     pub fn touch<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
-        if let Some(one) = self.trees.iter_mut().find(|one| one.tree == tree) {
+        if let Some(one) = self.trees.iter().find(|one| one.tree == tree) {
             // Keys that are put aside are in no range yet, and nothing is kept of them.
             one.summary.as_placed().touch(keys);
         }
     }
 
-    /// Whether some summary has something to learn or to cut now.
-    pub fn wants_walk(&mut self) -> bool {
-        let mut trees = self.trees.iter_mut();
-        trees.any(|one| one.summary.as_placed().wants_recount())
-    }
-
-    fn place_all(&mut self) {
-        for one in &mut self.trees {
-            one.summary.get_mut();
-        }
+    /// Whether some summary has keys to be placed, or something to learn or to cut now.
+    pub fn wants_work(&self) -> bool {
+        self.has_full || self.trees.iter().any(|one| one.summary.wants_recount())
     }
 
     fn set_busy(&mut self, busy: bool) {
-        let trees = self.trees.iter_mut();
-        trees.for_each(|one| one.summary.as_placed().set_busy(busy));
+        if std::mem::replace(&mut self.busy, busy) != busy {
+            for one in &self.trees {
+                one.summary.as_placed().set_busy(busy);
+            }
+        }
     }
 
     fn present(&self, store: &Store) -> Snapshot {

@@ -122,15 +122,15 @@ impl Writer {
         batch.put(Family::Catalog, &key, &value);
         state.counted().begin_commit(&self.store);
         let written = self.store.write(batch);
-        let mut wants_walk = false;
+        let mut wants_work = false;
         state.counted().end_commit(|summaries| {
             if written.is_ok() {
                 summarise(summaries);
                 state.set_totals(documents, bytes);
-                wants_walk = summaries.wants_walk();
+                wants_work = summaries.wants_work();
             }
         });
-        if wants_walk {
+        if wants_work {
             self.queue.push(&collection.state);
         }
         Ok(written?)

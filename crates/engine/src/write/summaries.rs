@@ -1,4 +1,5 @@
-//! Keeps summaries fine: walks what is not known yet and cuts ranges that have grown crowded.
+//! Keeps summaries fine: places the keys of many commits, walks what is not known yet and cuts ranges that
+//! have grown crowded.
 //!
 //! Writers queue a collection whose summaries want work; a background thread takes it from the queue
 //! and walks part after part, each for about a millisecond, while everybody else reads and writes. Ranges
@@ -60,6 +61,7 @@ impl Writer {
         };
         state.counted().unqueue();
         for _ in 0..PARTS_IN_A_ROW {
+            state.counted().place_full();
             if !self.learn_part(&state)? {
                 return Ok(());
             }

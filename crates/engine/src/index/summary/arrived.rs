@@ -3,36 +3,35 @@
 use super::block::word;
 use super::{Summary, shared_bytes};
 
+/// Bits of a number of a key among others; a commit has fewer.
+const NUMBER_BITS: u32 = 24;
+
 /// Keys one behind the other, in any order.
 #[derive(Debug, Default)]
 pub struct Arrived {
     bytes: Vec<u8>,
-    keys: Vec<ArrivedKey>,
-}
-
-#[derive(Debug)]
-struct ArrivedKey {
-    /// What follows the bytes that all keys have in common, see [`word`].
-    word: u64,
-    start: u32,
-    end: u32,
+    /// Where each ends.
+    ends: Vec<u32>,
+    /// All begin with so many bytes of the first.
+    shared: usize,
 }
 
 impl Arrived {
     /// Adds a key behind the others.
     pub fn push(&mut self, key: &[u8]) {
-        let start = self.offset();
+        self.shared = match self.ends.first() {
+            None => key.len(),
+            Some(_) => shared_bytes(&self.bytes[..self.shared], key),
+        };
         self.bytes.extend_from_slice(key);
-        self.keys.push(ArrivedKey {
-            word: 0,
-            start,
-            end: self.offset(),
-        });
+        let end = u32::try_from(self.bytes.len());
+        self.ends
+            .push(end.expect("keys of one commit and a few megabytes are below 4 GiB"));
     }
 
     /// Number of keys.
     pub fn keys(&self) -> usize {
-        self.keys.len()
+        self.ends.len()
     }
 
     /// Bytes of all keys together.
@@ -43,44 +42,35 @@ impl Arrived {
     /// Forgets all keys, but keeps the memory for others.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.keys.clear();
+        self.ends.clear();
     }
 
-    fn offset(&self) -> u32 {
-        let bytes = u32::try_from(self.bytes.len());
-        bytes.expect("keys of one commit and a few megabytes are below 4 GiB")
-    }
-
-    fn sort(&mut self) {
-        let Self { bytes, keys } = self;
-        let Some(first) = keys.first().map(|key| key.of(bytes)) else {
-            return;
+    fn key(&self, number: usize) -> &[u8] {
+        let start = match number {
+            0 => 0,
+            _ => self.ends[number - 1],
         };
-        let shared = keys.iter().fold(first.len(), |shared, key| {
-            shared_bytes(&first[..shared], key.of(bytes))
-        });
-        for key in keys.iter_mut() {
-            key.word = word(&key.of(bytes)[shared..]);
-        }
-        // Words tell nearly all keys apart. Those of a commit are in order already: a stable sort merges.
-        keys.sort_by(|a, b| {
-            let by_word = a.word.cmp(&b.word);
-            by_word.then_with(|| a.of(bytes).cmp(b.of(bytes)))
-        });
+        &self.bytes[start as usize..self.ends[number] as usize]
     }
-}
 
-impl ArrivedKey {
-    fn of<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        &bytes[self.start as usize..self.end as usize]
+    /// The numbers of the keys in their order, nearly: of those that begin alike the first that came is first.
+    fn in_order(&self) -> impl Iterator<Item = usize> {
+        // What tells nearly all keys apart and the number beside it are one integer, which sorts fastest.
+        const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+        assert!(self.keys() as u64 <= NUMBER, "a commit has fewer keys");
+        let beginning = |number: usize| word(&self.key(number)[self.shared..]) & !NUMBER;
+        let all = 0..self.keys();
+        let mut order: Vec<u64> = all
+            .map(|number| beginning(number) | number as u64)
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|one| (one & NUMBER) as usize)
     }
 }
 
 impl Summary {
     /// Notes keys that came, each of them new.
-    pub fn add_arrived(&mut self, arrived: &mut Arrived) {
-        arrived.sort();
-        let bytes = &arrived.bytes;
-        self.add(arrived.keys.iter().map(|key| key.of(bytes)));
+    pub fn add_arrived(&mut self, arrived: &Arrived) {
+        self.add(arrived.in_order().map(|number| arrived.key(number)));
     }
 }

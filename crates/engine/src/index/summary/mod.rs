@@ -181,7 +181,11 @@ impl Summary {
             if self.is_unknown(key) {
                 continue;
             }
-            place = self.find_from(if key < previous { Place::FIRST } else { place }, key);
+            place = if key < previous {
+                self.find(place, key)
+            } else {
+                self.find_from(place, key)
+            };
             previous = key;
             if key > self.greatest.as_slice() {
                 place = self.append_key(place, key);
