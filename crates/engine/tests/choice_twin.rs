@@ -27,10 +27,11 @@ fn value(field: &str, random: &mut ChaCha8Rng) -> i32 {
     }
 }
 
+/// `late` is as the `_id`: what is late in it is late in a walk.
 fn engine(random: &mut ChaCha8Rng) -> Arc<Engine> {
     let engine = Engine::in_memory().unwrap();
     let document = |id: i32| {
-        let mut document = rawdoc! { "_id": id };
+        let mut document = rawdoc! { "_id": id, "late": id };
         for field in FIELDS {
             document.append(
                 bson::raw::CString::try_from(field).unwrap(),
@@ -49,7 +50,8 @@ fn engine(random: &mut ChaCha8Rng) -> Arc<Engine> {
         key.append(bson::raw::CString::try_from(field).unwrap(), 1);
         rawdoc! { "key": key, "name": field }
     };
-    let specs = FIELDS.map(spec);
+    let specs = FIELDS.iter().chain(&["late"]).map(|field| spec(field));
+    let specs: Vec<RawDocumentBuf> = specs.collect();
     let specs: Vec<&RawDocument> = specs.iter().map(|one| &**one).collect();
     engine
         .create_indexes(&namespace(), &specs, &mut |_| ())
@@ -115,4 +117,35 @@ fn the_index_with_the_fewest_entries_is_taken() {
     }
     // Each is the best one for some.
     assert_eq!(taken.len(), FIELDS.len(), "{taken:?}");
+}
+
+/// Documents are walked for the first rows only where few do not match: all of these may come first.
+#[test]
+fn a_limit_is_not_met_by_a_walk_that_may_be_long() {
+    let engine = engine(&mut ChaCha8Rng::seed_from_u64(23));
+    let limit = 1_000;
+    for (others, stage) in [
+        (DOCUMENTS / 2, "FETCH"),
+        (2 * limit, "FETCH"),
+        (limit / 10, "COLLSCAN"),
+    ] {
+        let filter = rawdoc! { "late": { "$gte": others } };
+        let request = FindRequest {
+            limit: u64::try_from(limit).ok(),
+            ..FindRequest::new(&filter)
+        };
+        let request = ExplainRequest::Find(request);
+        let shown = engine
+            .explain(&namespace(), &request, Verbosity::ExecutionStats)
+            .unwrap();
+        let shown = Document::try_from(&*shown).unwrap();
+        let stats = shown.get_document("executionStats").unwrap();
+        let examined = stats.get("totalDocsExamined").unwrap();
+        let examined = examined.as_i64().or(examined.as_i32().map(i64::from));
+        assert!(
+            examined.unwrap() <= i64::from(limit + limit / 10),
+            "{others}: {stats:?}"
+        );
+        assert!(stats.to_string().contains(stage), "{others}: {stats:?}");
+    }
 }

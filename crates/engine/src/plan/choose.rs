@@ -248,8 +248,9 @@ fn entries(found: &[Candidate], selective: &[usize], sizes: &dyn Sizes) -> Resul
     Ok(counts)
 }
 
-/// Whether the first rows come sooner from a walk over all documents: when a large share of them
-/// matches, in any order, reading one after the other beats fetching each by its identifier.
+/// Whether the first rows come sooner from a walk over all documents: where few do not match, reading one
+/// after the other beats fetching each by its identifier. All that do not match may come first, as in time order
+/// what happened before a date does.
 #[allow(clippy::cast_precision_loss)]
 fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Result<bool> {
     let (Some(limit), None) = (query.limit, &query.sort) else {
@@ -260,10 +261,10 @@ fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Re
     if !fetches || wanted < SCAN_ROWS_MIN {
         return Ok(false);
     }
-    let documents = sizes.documents() as f64;
     Ok(sizes.known(&best.access)?.is_some_and(|entries| {
-        let scanned = (wanted * documents / entries as f64).min(documents);
-        scanned < wanted * FETCH_IN_BATCHES_COST
+        let others = sizes.documents().saturating_sub(entries) as f64;
+        let rows = wanted.min(entries as f64);
+        rows + others < rows * FETCH_IN_BATCHES_COST
     }))
 }
 
