@@ -15,14 +15,11 @@ use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell};
 use smallvec::{SmallVec, smallvec};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// A border cell with about as many entries is not split: testing their points costs as much as splitting.
 const BORDER_ENTRIES: u64 = 128;
-/// Points along the border, about, from which on a second core is worth it: half a millisecond's work is saved.
-const BORDER_ALONE: f64 = 65_536.0;
-/// Points to be read from which on one is.
+/// Points to be read from which on a second core is worth it.
 const READ_ALONE: u64 = 4_096;
 
 /// The ranges of the summary that an area cuts through and whose points are not in memory, ascending.
@@ -65,7 +62,7 @@ impl Border {
         let tree = access.index.tree;
         let summary = moment.summary(tree)?;
         let mark = moment.mark(tree)?;
-        let (points, ranges) = take(access, &summary)?;
+        let (points, ranges) = Taking::take(access, &summary)?;
         let border = Self {
             access: access.clone(),
             tree,
@@ -129,58 +126,7 @@ impl Border {
 /// The points that are known to be in an area, and the ranges to be read.
 type Taken = (u64, Vec<UnreadRange>);
 
-/// Takes an area apart, a large one as two halves.
-fn take(access: &GeoAccess, summary: &Summary) -> Option<Taken> {
-    match middle(access, summary) {
-        Some(middle) => take_halves(access, summary, middle),
-        None => Taking::take(access, summary, 0..=u64::MAX),
-    }
-}
-
-/// The same in two parts, of which one ends with a leaf cell.
-fn take_halves(access: &GeoAccess, summary: &Summary, middle: u64) -> Option<Taken> {
-    let part = |within| Taking::take(access, summary, within);
-    let (low, high) = parallel::join(|| part(0..=middle), || part(middle + 1..=u64::MAX));
-    let ((mut points, mut unread), (more_points, more_unread)) = (low?, high?);
-    points += more_points;
-    unread.extend(more_unread);
-    Some((points, unread))
-}
-
-/// The last leaf cell of a border cell up to which lies about half of a long border; `None` when it is short.
-fn middle(access: &GeoAccess, summary: &Summary) -> Option<u64> {
-    const CELLS: usize = 64;
-    // A sum of roots is the greatest when all are alike.
-    #[allow(clippy::cast_precision_loss)]
-    let most = (CELLS as f64 * summary.entries() as f64 * BORDER_ENTRIES as f64).sqrt();
-    if most < BORDER_ALONE {
-        return None;
-    }
-    let coarse = access.cover(CoverLimits {
-        cells_max: CELLS,
-        ..CoverLimits::default()
-    });
-    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-    let mut along = 0.0;
-    let mut ends = Vec::new();
-    for part in coarse
-        .iter()
-        .filter(|part| part.relation == CellRelation::Border)
-    {
-        let (start, end) = keys.of(part.first, part.last);
-        let entries = summary.about_from(&mut hint, start, end)?;
-        // A line through n cells of a square passes the square root of n of them.
-        #[allow(clippy::cast_precision_loss)]
-        let passed = (entries as f64 * BORDER_ENTRIES as f64).sqrt();
-        along += passed;
-        ends.push((along, part.last));
-    }
-    let middle = ends.partition_point(|(before, _)| *before < along / 2.0);
-    let is_long = along >= BORDER_ALONE && middle + 1 < ends.len();
-    is_long.then(|| ends[middle].1)
-}
-
-/// An area that is being taken apart, or some of its cells.
+/// An area that is being taken apart.
 struct Taking<'a> {
     access: &'a GeoAccess,
     summary: &'a Summary,
@@ -190,12 +136,8 @@ struct Taking<'a> {
 }
 
 impl<'a> Taking<'a> {
-    /// The points that are known to be in the area within some leaf cells, and the ranges to be read.
-    fn take(
-        access: &'a GeoAccess,
-        summary: &'a Summary,
-        within: RangeInclusive<u64>,
-    ) -> Option<Taken> {
+    /// The points that are known to be in the area, and the ranges to be read; `None` when the summary cannot tell.
+    fn take(access: &'a GeoAccess, summary: &'a Summary) -> Option<Taken> {
         let mut taking = Self {
             access,
             summary,
@@ -203,7 +145,7 @@ impl<'a> Taking<'a> {
             unread: Vec::new(),
         };
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in taking.covering(within) {
+        for part in taking.covering() {
             let (start, end) = keys.of(part.first, part.last);
             match part.relation {
                 CellRelation::Inside => {
@@ -221,7 +163,7 @@ impl<'a> Taking<'a> {
     }
 
     /// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
-    fn covering(&self, within: RangeInclusive<u64>) -> Vec<CoveredRange> {
+    fn covering(&self) -> Vec<CoveredRange> {
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
         let mut holds_few = |first: u64, last: u64| {
             let (start, end) = keys.of(first, last);
@@ -232,7 +174,6 @@ impl<'a> Taking<'a> {
             cells_max: CELLS_MAX,
             stop: Some(&mut holds_few),
             cuts: true,
-            within,
             ..CoverLimits::default()
         })
     }
@@ -395,10 +336,9 @@ mod tests {
         key
     }
 
-    /// Wherever an area is parted, and whichever of its ranges are remembered, as many points are in it as
-    /// one after the other says.
+    /// Whichever of its ranges are remembered, as many points are in an area as one after the other says.
     #[test]
-    fn parts_of_an_area_hold_its_points() {
+    fn remembered_and_read_points_are_those_in_the_area() {
         const SEED: u64 = 20_261_125;
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let (access, all) = (triangle(), points(&mut random));
@@ -410,7 +350,7 @@ mod tests {
             let before = |end: &[u8]| keys.partition_point(|key| key.as_slice() < &end[4..]);
             Points::new(&all[before(&range.start)..before(&range.end)])
         };
-        let (_, unread) = take(&access, &summary).unwrap();
+        let (_, unread) = Taking::take(&access, &summary).unwrap();
         let mut some = unread.iter().step_by(3).map(|range| WalkedRange {
             start: range.start[4..].to_vec(),
             end: (!range.is_last).then(|| range.end[4..].to_vec()),
@@ -425,18 +365,8 @@ mod tests {
             )
         };
         let plain = count_matches(&access, all.iter().copied()) as u64;
-        let (whole, left) = count(take(&access, &summary).unwrap());
+        let (whole, left) = count(Taking::take(&access, &summary).unwrap());
         assert_eq!(whole, plain, "seed {SEED}");
         assert!(left < unread.len(), "some are remembered");
-        let limits = CoverLimits {
-            cells_max: 40,
-            ..CoverLimits::default()
-        };
-        let coarse = access.cover(limits);
-        assert!(coarse.len() > 10, "{}", coarse.len());
-        for part in coarse {
-            let (halves, _) = count(take_halves(&access, &summary, part.last).unwrap());
-            assert_eq!(halves, plain, "seed {SEED}, up to {:x}", part.last);
-        }
     }
 }

@@ -14,7 +14,6 @@ use super::region::Region;
 use crate::{Error, Result};
 use s2rst::s2::CellId;
 use smallvec::{SmallVec, smallvec};
-use std::ops::RangeInclusive;
 
 /// Whether the points in a range still have to be tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +50,6 @@ pub struct CoverLimits<'a> {
     pub stop: Option<StopAt<'a>>,
     /// Whether ranges on the border are told with the lines that cut them, each in a range of its own.
     pub cuts: bool,
-    /// Only what lies in these leaf cells is covered. The ends are those of border cells, so that no cell
-    /// inside lies across.
-    pub within: RangeInclusive<u64>,
 }
 
 impl Default for CoverLimits<'_> {
@@ -63,7 +59,6 @@ impl Default for CoverLimits<'_> {
             level_max: 30,
             stop: None,
             cuts: false,
-            within: 0..=u64::MAX,
         }
     }
 }
@@ -81,10 +76,9 @@ pub fn cover(region: &Region, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
     let (targets, points) = region.cover_targets();
     // Single points match on both sides of a polygon's edge.
     let cuts = limits.cuts && points.is_empty();
-    let within = limits.within.clone();
     let (inside, border) = descend_sphere(&targets, CoverLimits { cuts, ..limits });
     let inside = inside.into_iter().chain(points);
-    merged(inside.filter(|cell| meets(*cell, &within)), border)
+    merged(inside, border)
 }
 
 /// Covers the pairs of a plane that a region matches, by the plane's squares; the region is one that
@@ -96,15 +90,9 @@ pub fn cover_plane(region: &Region, grid: PlaneGrid, limits: CoverLimits<'_>) ->
     };
     let mut inside = Vec::new();
     let all = Squares::all(*target, grid, &mut inside);
-    let (target, within) = (*target, limits.within.clone());
+    let target = *target;
     let border = descend(all, &mut inside, &PlaneDescent { target, grid }, limits);
-    let inside = inside.into_iter();
-    merged(inside.filter(|cell| meets(*cell, &within)), border)
-}
-
-/// Whether a cell has leaf cells among these.
-fn meets(cell: CellId, leaves: &RangeInclusive<u64>) -> bool {
-    cell.range_max().id() >= *leaves.start() && cell.range_min().id() <= *leaves.end()
+    merged(inside.into_iter(), border)
 }
 
 /// The border cells of one level.
@@ -194,9 +182,6 @@ fn descend<B: BorderCells>(
         let mut next = B::default();
         for at in 0..level.count() {
             let id = level.cell(at);
-            if !meets(id, &limits.within) {
-                continue;
-            }
             let stopped = |stop: &mut StopAt<'_>| stop(id.range_min().id(), id.range_max().id());
             if is_fine || limits.stop.as_mut().is_some_and(stopped) {
                 let cut = limits.cuts.then(|| descent.cut(&level, at)).flatten();

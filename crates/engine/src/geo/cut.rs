@@ -29,7 +29,7 @@ impl Cut {
     /// the line to tell its sides.
     pub(super) fn new([from, to]: [[f64; 2]; 2], point: [f64; 2], is_inside: bool) -> Option<Self> {
         let [x, y] = [to[0] - from[0], to[1] - from[1]];
-        let length = x.hypot(y);
+        let length = (x * x + y * y).sqrt();
         if length <= 0.0 {
             return None;
         }

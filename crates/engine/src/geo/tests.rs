@@ -647,52 +647,6 @@ fn lines_that_cut_border_cells_agree_with_the_region() {
     assert!(close > 100, "{told} were told, {close} too close");
 }
 
-/// What two cores cover of an area is what one covers.
-#[test]
-fn parts_of_a_covering_make_the_whole() {
-    const SEED: u64 = 20_261_125;
-    let mut random = ChaCha8Rng::seed_from_u64(SEED);
-    let mut parted = 0;
-    for shape in 0..60 {
-        let center = CENTERS[shape % CENTERS.len()];
-        let degrees = 10f64.powf(random.random_range(-2.0..1.3));
-        let ring = star(&mut random, center, degrees, [4, 30][shape % 2]);
-        let Ok(region) = intersects(&ring_argument(&ring)) else {
-            continue;
-        };
-        let limits = |cells_max, within| CoverLimits {
-            cells_max,
-            level_max: 12,
-            within,
-            ..CoverLimits::default()
-        };
-        let all = 0..=u64::MAX;
-        let coarse = cover(&region, limits(40, all.clone()));
-        let whole = cover(&region, limits(usize::MAX, all));
-        for part in coarse {
-            let mut parts = cover(&region, limits(usize::MAX, 0..=part.last));
-            let low = parts.len();
-            parts.extend(cover(&region, limits(usize::MAX, part.last + 1..=u64::MAX)));
-            parted += usize::from(low > 0 && low < parts.len());
-            // The whole joins neighbours that the parts tell apart.
-            let leaves = |ranges: &[CoveredRange]| {
-                let mut leaves: Vec<_> = ranges
-                    .iter()
-                    .map(|one| (one.first, one.last, one.relation))
-                    .collect();
-                leaves.dedup_by(|next, one| {
-                    let joined = one.2 == next.2 && one.1 + 2 == next.0;
-                    one.1 = if joined { next.1 } else { one.1 };
-                    joined
-                });
-                leaves
-            };
-            assert_eq!(leaves(&parts), leaves(&whole), "seed {SEED}, shape {shape}");
-        }
-    }
-    assert!(parted > 300, "{parted}");
-}
-
 #[test]
 fn the_caller_may_stop_a_covering_early() {
     let region = within(&polygon(POLYGON)).expect("valid");
