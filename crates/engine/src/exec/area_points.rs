@@ -6,7 +6,7 @@
 
 use super::counted_area::{CELLS_MAX, CellKeys};
 use super::{Context, Pacer, parallel};
-use crate::catalog::{Collection, CollectionState, Mark, Moment, Tree};
+use crate::catalog::{Collection, CollectionState, Mark, Moment};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
@@ -25,7 +25,6 @@ const READ_ALONE: u64 = 4_096;
 /// The ranges of the summary that an area cuts through and whose points are not in memory, ascending.
 pub(super) struct Border {
     access: GeoAccess,
-    tree: Tree,
     state: Arc<CollectionState>,
     mark: Mark,
     ranges: Vec<UnreadRange>,
@@ -61,16 +60,14 @@ impl Border {
     ) -> Option<(u64, Self)> {
         let tree = access.index.tree;
         let summary = moment.summary(tree)?;
-        let mark = moment.mark(tree)?;
-        let (points, ranges) = Taking::take(access, &summary)?;
+        let taken = Taken::of(access, &summary)?;
         let border = Self {
             access: access.clone(),
-            tree,
             state: collection.state.clone(),
-            mark,
-            ranges,
+            mark: moment.mark(tree)?,
+            ranges: taken.unread,
         };
-        Some((points, border))
+        Some((taken.points, border))
     }
 
     /// The points of the border that are in the area, on the moment's snapshot.
@@ -78,7 +75,7 @@ impl Border {
         let seen = self.count_halves(snapshot, context)?;
         if !seen.walked.is_empty() {
             let counted = self.state.counted();
-            counted.remember(self.tree, self.mark, seen.walked);
+            counted.remember(self.access.index.tree, self.mark, seen.walked);
         }
         Ok(seen.points)
     }
@@ -111,7 +108,7 @@ impl Border {
         let mut reader = PointReader::new(&self.access, context);
         let mut seen = Seen::default();
         for range in ranges {
-            let points = reader.read(self.tree, range, snapshot)?;
+            let points = reader.read(range, snapshot)?;
             seen.points += count_in(&self.access, &points, &range.parts);
             seen.walked.push(WalkedRange {
                 start: range.start[4..].to_vec(),
@@ -123,43 +120,41 @@ impl Border {
     }
 }
 
-/// The points that are known to be in an area, and the ranges to be read.
-type Taken = (u64, Vec<UnreadRange>);
-
-/// An area that is being taken apart.
-struct Taking<'a> {
+/// An area, taken apart.
+struct Taken<'a> {
     access: &'a GeoAccess,
     summary: &'a Summary,
-    /// Points in the area.
+    /// Points that are known to be in the area.
     points: u64,
+    /// Ranges to be read.
     unread: Vec<UnreadRange>,
 }
 
-impl<'a> Taking<'a> {
-    /// The points that are known to be in the area, and the ranges to be read; `None` when the summary cannot tell.
-    fn take(access: &'a GeoAccess, summary: &'a Summary) -> Option<Taken> {
-        let mut taking = Self {
+impl<'a> Taken<'a> {
+    /// Takes an area apart; `None` when the summary cannot tell.
+    fn of(access: &'a GeoAccess, summary: &'a Summary) -> Option<Self> {
+        let mut taken = Self {
             access,
             summary,
             points: 0,
             unread: Vec::new(),
         };
         let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
-        for part in taking.covering() {
+        for part in taken.covering() {
             let (start, end) = keys.of(part.first, part.last);
             match part.relation {
                 CellRelation::Inside => {
-                    let mut piece = |piece: Piece<'_>| taking.add(piece.range, part);
+                    let mut piece = |piece: Piece<'_>| taken.add(piece.range, part);
                     let whole = summary.count_from(&mut hint, start, Some(end), &mut piece)?;
-                    taking.points += whole;
+                    taken.points += whole;
                 }
                 CellRelation::Border => {
-                    let mut add = |range: RangeAt<'_>| taking.add(range, part);
+                    let mut add = |range: RangeAt<'_>| taken.add(range, part);
                     summary.ranges_from(&mut hint, start, end, &mut add)?;
                 }
             }
         }
-        Some((taking.points, taking.unread))
+        Some(taken)
     }
 
     /// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
@@ -244,12 +239,8 @@ impl<'a> PointReader<'a> {
         }
     }
 
-    fn read(
-        &mut self,
-        tree: Tree,
-        range: &UnreadRange,
-        snapshot: &Snapshot,
-    ) -> Result<Arc<Points>> {
+    fn read(&mut self, range: &UnreadRange, snapshot: &Snapshot) -> Result<Arc<Points>> {
+        let tree = self.access.index.tree;
         let (start, end) = (range.start.as_slice(), range.end.as_slice());
         let (scan, is_on_entry) = self.scan.get_or_insert_with(|| {
             let scan = snapshot.scan(Family::Indexes, start, &tree.range().1, Order::Forward);
@@ -281,7 +272,7 @@ impl<'a> PointReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Index;
+    use crate::catalog::{Index, Tree};
     use crate::geo::{Region, point_cell};
     use crate::index::IndexSpec;
     use crate::plan::EntryUse;
@@ -342,31 +333,25 @@ mod tests {
         const SEED: u64 = 20_261_125;
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let (access, all) = (triangle(), points(&mut random));
-        let mut summary = Summary::empty();
-        all.iter()
-            .for_each(|point| summary.append(&key(point.cell)));
         let keys: Vec<_> = all.iter().map(|point| key(point.cell)).collect();
+        let mut summary = Summary::empty();
+        keys.iter().for_each(|key| summary.append(key));
         let of_range = |range: &UnreadRange| {
             let before = |end: &[u8]| keys.partition_point(|key| key.as_slice() < &end[4..]);
             Points::new(&all[before(&range.start)..before(&range.end)])
         };
-        let (_, unread) = Taking::take(&access, &summary).unwrap();
-        let mut some = unread.iter().step_by(3).map(|range| WalkedRange {
+        let unread = Taken::of(&access, &summary).unwrap().unread;
+        let some = unread.iter().step_by(3).take(100).map(|range| WalkedRange {
             start: range.start[4..].to_vec(),
             end: (!range.is_last).then(|| range.end[4..].to_vec()),
             points: of_range(range).into(),
         });
-        summary.remember(some.by_ref().take(100).collect(), summary.changes());
-        let count = |(known, unread): Taken| {
-            let in_range = |range: &UnreadRange| count_in(&access, &of_range(range), &range.parts);
-            (
-                known + unread.iter().map(in_range).sum::<u64>(),
-                unread.len(),
-            )
-        };
+        summary.remember(some.collect(), summary.changes());
+        let taken = Taken::of(&access, &summary).unwrap();
+        assert!(taken.unread.len() < unread.len(), "some are remembered");
+        let count = |range: &UnreadRange| count_in(&access, &of_range(range), &range.parts);
+        let counted = taken.points + taken.unread.iter().map(count).sum::<u64>();
         let plain = count_matches(&access, all.iter().copied()) as u64;
-        let (whole, left) = count(Taking::take(&access, &summary).unwrap());
-        assert_eq!(whole, plain, "seed {SEED}");
-        assert!(left < unread.len(), "some are remembered");
+        assert_eq!(counted, plain, "seed {SEED}");
     }
 }

@@ -61,7 +61,7 @@ impl<'a> RangeAt<'a> {
     }
 
     /// The points of its entries, if they are remembered.
-    pub fn points(&self) -> Option<&'a Arc<Points>> {
+    pub fn points(&self) -> Option<&'a Points> {
         self.summary.blocks[self.place.block].points(self.place.range)
     }
 

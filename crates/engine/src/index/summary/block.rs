@@ -84,8 +84,8 @@ impl Block {
     }
 
     /// The points of a range, if they are known.
-    pub fn points(&self, range: usize) -> Option<&Arc<Points>> {
-        self.kept.get(range)?.points.as_ref()
+    pub fn points(&self, range: usize) -> Option<&Points> {
+        self.kept.get(range)?.points.as_deref()
     }
 
     /// The page of a range, if there is one.
