@@ -12,11 +12,12 @@ PYTEST := $(CACHE)/venv/bin/python -m pytest
 ARGS ?=
 
 .PHONY: help build demo test check rust-tests outside-tests differential known-gaps bench-weather \
-        bench-indexing bench-taxi bench-entities bench-restaurants setup-build setup-tests notices clean-cache
+        bench-indexing bench-taxi bench-entities bench-restaurants torture setup-build setup-tests notices clean-cache
 
 help:
 	@echo "make demo           build, then load and query the weather evaluation; serves until Ctrl-C"
 	@echo "make test           everything CI runs: format, lints, docs, all tests"
+	@echo "make torture        the long forms of the tests of kills, power loss, full disks, damage and memory: an hour"
 	@echo "make build          leave the program at bin/meridian"
 	@echo "make differential   the same commands to Meridian and to a real mongod, replies compared"
 	@echo "make bench-weather  evaluation 1 on Meridian, mongod and PostGIS, side by side"
@@ -54,6 +55,11 @@ rust-tests: build setup-tests
 # Tests from outside: the built program, real drivers, a real mongod.
 outside-tests: build setup-tests
 	$(PYTEST) tests $(ARGS)
+
+# 200 kills under writers of every kind, 20 power losses (as root: file systems are mounted), damaged logs, attacks.
+torture: build setup-tests
+	MERIDIAN_CRASH_KILLS=100 MERIDIAN_MANY_KILLS=200 MERIDIAN_POWER_LOSSES=20 MERIDIAN_FLIPS=40 MERIDIAN_TORTURE=1 \
+	  $(PYTEST) tests/crash tests/server/test_attacks.py -s $(ARGS)
 
 differential: build setup-tests
 	$(PYTEST) tests/differential -q --tb=line $(ARGS)

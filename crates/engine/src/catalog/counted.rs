@@ -230,6 +230,15 @@ impl Counted {
         }
     }
 
+    /// Forgets what the summary of a tree says, if the tree has one: it is to be learnt anew.
+    pub fn forget(&self, tree: Tree) {
+        let state = self.state.read();
+        if let Some(one) = state.trees.iter().find(|one| one.tree == tree) {
+            one.summary.change().forget();
+            self.note_changed();
+        }
+    }
+
     /// Takes the summary of a tree away.
     pub fn remove(&self, tree: Tree) {
         self.state.write().trees.retain(|one| one.tree != tree);

@@ -8,8 +8,7 @@
 //!
 //! ```text
 //! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}]}
-//! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE), whether the commit's documents
-//!                                     are new (0) or replace others (1); written with every commit
+//! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
 //! 'N', 'M'                         -> summaries, see `saved`
 //! ```
@@ -30,8 +29,8 @@ pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
-pub use persist::{DocumentPuts, statistics_entry};
-pub use saved::SummariesAtStart;
+pub use persist::statistics_entry;
+pub use saved::{SummariesAtStart, forget as forget_saved_counts};
 
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
@@ -48,6 +47,9 @@ pub struct Catalog {
     summaries_at_start: SummariesAtStart,
     /// Serialises changes; never taken while a collection's write lock is held.
     changes: Mutex<()>,
+    /// Serialises saving counts: of two at once, one could say that all is saved up to a sequence number
+    /// while the other has taken a collection and not written it yet.
+    saving: Mutex<()>,
 }
 
 struct State {
@@ -71,7 +73,8 @@ impl Catalog {
             store,
             state,
             summaries_at_start,
-            changes: Mutex::new(()),
+            changes: Mutex::default(),
+            saving: Mutex::default(),
         })
     }
 
@@ -86,6 +89,7 @@ impl Catalog {
     /// # Errors
     /// Storage failures.
     pub fn save_summaries(&self) -> Result<()> {
+        let _saving = self.saving.lock();
         saved::save(&self.store, &self.all())
     }
 

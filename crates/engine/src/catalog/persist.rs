@@ -77,37 +77,12 @@ pub(super) fn delete_collection(batch: &mut Batch, collection: &Collection) {
     }
 }
 
-/// Whether the documents that a commit puts are new. Index entries need no such mark: an entry is
-/// put once and deleted before it is put again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentPuts {
-    /// None of them was there.
-    New = 0,
-    /// Each replaces one with the same `_id`.
-    Replacing = 1,
-}
-
 /// The key and value that hold a collection's totals; they are part of every commit.
-pub fn statistics_entry(
-    tree: Tree,
-    documents: i64,
-    bytes: i64,
-    puts: DocumentPuts,
-) -> ([u8; 5], [u8; 17]) {
-    let mut value = [0; 17];
+pub fn statistics_entry(tree: Tree, documents: i64, bytes: i64) -> ([u8; 5], [u8; 16]) {
+    let mut value = [0; 16];
     value[..8].copy_from_slice(&documents.to_le_bytes());
-    value[8..16].copy_from_slice(&bytes.to_le_bytes());
-    value[16] = puts as u8;
+    value[8..].copy_from_slice(&bytes.to_le_bytes());
     (statistics_key(tree), value)
-}
-
-/// What a commit says of the documents it puts, if this is its entry of totals.
-pub(super) fn statistics_puts(family: Family, key: &[u8], value: &[u8]) -> Option<DocumentPuts> {
-    let is_entry = family == Family::Catalog && key.first() == Some(&STATISTICS);
-    match value.get(16).filter(|_| is_entry)? {
-        0 => Some(DocumentPuts::New),
-        _ => Some(DocumentPuts::Replacing),
-    }
 }
 
 fn statistics_key(tree: Tree) -> [u8; 5] {

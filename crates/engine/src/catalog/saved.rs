@@ -3,7 +3,7 @@
 //! ```text
 //! 'N' tree (u32 BE)                                  -> sequence (u64 LE), head of the summary
 //! 'N' tree (u32 BE) sequence (u64 BE) block (u32 BE) -> a block of the summary
-//! 'M'                                                -> round (u64 LE), own (u64 LE)
+//! 'M'                                                -> format (u8), round (u64 LE), own (u64 LE)
 //! ```
 //!
 //! Blocks come first, under a sequence that is not used yet, then the head that makes them count and takes
@@ -15,17 +15,21 @@
 //! sequence that the record itself was to get: when nothing but the round came before it, and nothing
 //! after it, nothing is missing. Otherwise the commits since `round` are applied from the write-ahead
 //! log; only when that is gone are trees learnt anew.
+//!
+//! The format is that of the log as well: in the first (whose record had no number) changes did not say for
+//! themselves whether they count, and summaries could be wrong after a kill. What an unknown format saved is
+//! not used: the trees are read.
 
-use super::persist::statistics_puts;
-use super::{Collection, DocumentPuts, Tree};
+use super::{Collection, Tree};
 use crate::error::Result;
 use crate::index::summary::Summary;
-use crate::storage::{Family, Logged, Order, Store, StoreError};
+use crate::storage::{Family, Logged, LoggedChange, Order, Store, StoreError};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const SUMMARY: u8 = b'N';
 const ROUND: &[u8] = b"M";
+const FORMAT: u8 = 2;
 
 /// A larger summary is not written through the log.
 const LOADED_BYTES_MIN: usize = 1024 * 1024;
@@ -85,8 +89,7 @@ pub(super) fn save(store: &Store, collections: &[Arc<Collection>]) -> Result<()>
         0
     };
     let mut batch = store.batch();
-    let record = [round.to_le_bytes(), own.to_le_bytes()].concat();
-    batch.put(Family::Catalog, ROUND, &record);
+    batch.put(Family::Catalog, ROUND, &encode_round(round, own));
     store.write(batch)?;
     store.forget_log_before(round);
     Ok(())
@@ -162,12 +165,16 @@ pub(super) fn load<'c>(
         }
         return Ok(SummariesAtStart::Saved);
     }
-    if catch_up(store, round, &trees)? {
-        return Ok(SummariesAtStart::CaughtUp);
+    match catch_up(store, round, &trees) {
+        Ok(true) => return Ok(SummariesAtStart::CaughtUp),
+        Ok(false) => tracing::warn!(
+            "the write-ahead log does not reach back to the saved counts: the trees are counted anew in the background"
+        ),
+        Err(error) => tracing::warn!(
+            %error,
+            "the write-ahead log cannot be read for counts: the trees are counted anew in the background"
+        ),
     }
-    tracing::warn!(
-        "the write-ahead log does not reach back to the saved summaries; they are learnt anew in the background"
-    );
     for (prefix, (collection, family, _)) in trees {
         let tree = Tree(u32::from_be_bytes(prefix));
         collection
@@ -178,44 +185,69 @@ pub(super) fn load<'c>(
     Ok(SummariesAtStart::Learnt)
 }
 
+/// Makes the next start count all trees anew, as if nothing had been saved.
+///
+/// # Errors
+/// Storage failures.
+pub fn forget(store: &Store) -> Result<()> {
+    let mut batch = store.batch();
+    batch.delete(Family::Catalog, ROUND);
+    Ok(store.write(batch)?)
+}
+
 type Loaded<'c> = HashMap<[u8; 4], (&'c Arc<Collection>, Family, u64)>;
 
 /// Applies what was committed since `round`; false when the log does not have all of it.
-fn catch_up(store: &Store, round: u64, trees: &Loaded<'_>) -> Result<bool> {
+fn catch_up(
+    store: &Store,
+    round: u64,
+    trees: &Loaded<'_>,
+) -> std::result::Result<bool, StoreError> {
     let (mut next, mut has_gap) = (round + 1, false);
     let read = store.replay(round, &mut |sequence, operations, logged| {
         has_gap |= sequence > next;
         next = next.max(sequence + operations);
         if !has_gap {
-            apply(sequence, logged, trees);
+            logged.iter().for_each(|one| apply(one, trees));
         }
     })?;
     Ok(read && !has_gap && next == store.latest_sequence() + 1)
 }
 
-fn apply(sequence: u64, logged: &[Logged], trees: &Loaded<'_>) {
-    let puts = logged
-        .iter()
-        .find_map(|one| statistics_puts(one.family, &one.key, one.put.as_deref()?));
-    for one in logged {
-        let Some((prefix, key)) = one.key.split_first_chunk::<4>() else {
-            continue;
-        };
-        let Some((collection, family, holds)) = trees.get(prefix) else {
-            continue;
-        };
-        let replaces = one.family == Family::Documents && puts == Some(DocumentPuts::Replacing);
-        if one.family != *family || sequence <= *holds || (one.put.is_some() && replaces) {
-            continue;
-        }
+/// Applies one change, if the summary of its tree does not hold it yet.
+fn apply(logged: &Logged, trees: &Loaded<'_>) {
+    if let LoggedChange::RangeRemoved(end) = &logged.change {
+        return forget_range(logged, end, trees);
+    }
+    let Some((prefix, key)) = logged.key.split_first_chunk::<4>() else {
+        return;
+    };
+    let Some((collection, family, holds)) = trees.get(prefix) else {
+        return;
+    };
+    if logged.family != *family || logged.sequence <= *holds {
+        return;
+    }
+    let tree = Tree(u32::from_be_bytes(*prefix));
+    let counted = collection.state.counted();
+    counted.end_commit(|summaries| match &logged.change {
+        LoggedChange::Added => summaries.add(tree, [key]),
+        LoggedChange::Removed => summaries.remove(tree, [key]),
+        LoggedChange::Replaced | LoggedChange::RangeRemoved(_) => {}
+    });
+}
+
+/// A removed range is that of a whole tree, which is gone with it. Should some of a tree that is still
+/// there be removed so, then what it holds is to be found out by reading it.
+fn forget_range(logged: &Logged, end: &[u8], trees: &Loaded<'_>) {
+    for (prefix, (collection, family, holds)) in trees {
         let tree = Tree(u32::from_be_bytes(*prefix));
-        collection
-            .state
-            .counted()
-            .end_commit(|summaries| match one.put {
-                Some(_) => summaries.add(tree, [key]),
-                None => summaries.remove(tree, [key]),
-            });
+        let (first, behind) = tree.range();
+        let overlaps = logged.key.as_slice() < &behind[..] && &first[..] < end;
+        if overlaps && logged.family == *family && logged.sequence > *holds {
+            let counted = collection.state.counted();
+            counted.insert(*family, tree, Summary::unknown());
+        }
     }
 }
 
@@ -240,7 +272,12 @@ fn load_summary(store: &Store, tree: Tree) -> Result<Option<(u64, Summary)>> {
     Ok(summary.map(|summary| (sequence, summary)))
 }
 
+fn encode_round(round: u64, own: u64) -> Vec<u8> {
+    [&[FORMAT][..], &round.to_le_bytes(), &own.to_le_bytes()].concat()
+}
+
 fn decode_round(record: &[u8]) -> Option<(u64, u64)> {
+    let record = record.strip_prefix(&[FORMAT])?;
     let (round, own) = record.split_first_chunk()?;
     let own = own.try_into().ok()?;
     Some((u64::from_le_bytes(*round), u64::from_le_bytes(own)))

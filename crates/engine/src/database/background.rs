@@ -12,6 +12,10 @@ use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How often a part of the counts is compared with what is stored.
+const AUDIT_INTERVAL: Duration = Duration::from_secs(1);
+/// The same while little is written.
+const AUDIT_INTERVAL_IDLE: Duration = TICK;
 /// How soon a changed interval, a shutdown or an idle cursor is noticed.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -25,6 +29,7 @@ fn start_learning(engine: &Arc<Engine>) {
     let queue = engine.writer.summary_queue();
     engine.writer.queue_unlearnt();
     let mut rests = engine.store.rests();
+    let mut audited = Instant::now();
     let engine = Arc::downgrade(engine);
     let work = move || {
         loop {
@@ -44,6 +49,16 @@ fn start_learning(engine: &Arc<Engine>) {
             }
             if let Err(error) = engine.writer.learn_queued() {
                 tracing::error!(%error, "a summary could not be learnt; counts walk entries meanwhile");
+            }
+            let interval = match rests {
+                true => AUDIT_INTERVAL_IDLE,
+                false => AUDIT_INTERVAL,
+            };
+            if audited.elapsed() >= interval {
+                audited = Instant::now();
+                if let Err(error) = engine.writer.audit_next() {
+                    tracing::error!(%error, "counts could not be compared with what is stored");
+                }
             }
         }
     };

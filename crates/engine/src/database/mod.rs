@@ -12,6 +12,7 @@ mod explain;
 mod modify;
 mod output;
 mod read;
+mod repair;
 mod requests;
 mod statistics;
 mod verify;
@@ -19,6 +20,7 @@ mod verify;
 pub use definition::{
     CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
 };
+pub use repair::truncate_log;
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};

@@ -5,6 +5,7 @@ use crate::catalog::{Collection, SummaryFigures, Tree};
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
 use crate::storage::{Compression, Family};
+use crate::write::AuditFigures;
 
 /// `collStats`.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +63,8 @@ pub struct EngineStats {
     pub storage: Vec<(&'static str, u64)>,
     /// Figures of the summaries that count ranges.
     pub summaries: SummaryFigures,
+    /// What the comparison of counts with what is stored has found.
+    pub audit: AuditFigures,
     /// Bytes of entries that are kept in memory for searches for the nearest and samples.
     pub pages_bytes: u64,
     /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
@@ -137,6 +140,7 @@ impl Engine {
             storage: self.store.statistics(),
             summaries: self.summary_figures(),
             pages_bytes: self.pages.bytes() as u64,
+            audit: self.writer.audit_figures(),
             summaries_at_start: self.catalog.summaries_at_start().name(),
         }
     }

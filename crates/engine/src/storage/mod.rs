@@ -62,9 +62,26 @@ pub enum StoreError {
         "the data directory {0} is in use by another process; stop it first, or choose another --data directory"
     )]
     Locked(String),
+    /// The write-ahead log was changed after it was written: what follows cannot be replayed.
+    #[error(
+        "the write-ahead log {log} is damaged at byte {at}: the {bytes} bytes from there on hold writes that cannot be replayed; restore a backup, or give them up with: meridian repair --truncate-log {directory}"
+    )]
+    LogDamaged {
+        /// The log file.
+        log: String,
+        /// Where it is damaged.
+        at: u64,
+        /// How much of it lies behind.
+        bytes: u64,
+        /// The data directory.
+        directory: String,
+    },
     /// The storage library failed: I/O, corruption, no space.
     #[error("storage failure: {0}")]
     Failed(String),
+    /// The disk is full: writes are refused until there is room again.
+    #[error("storage failure: {0}")]
+    OutOfSpace(String),
     /// An fsync failed earlier: nothing is accepted until a restart has read back what is on disk.
     #[error(
         "writes are stopped because an earlier fsync failed: {0}; check the disk, then restart the server"
@@ -75,9 +92,7 @@ pub enum StoreError {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let code = match &error {
-            StoreError::Failed(message) if message.contains("No space left") => {
-                Code::OutOfDiskSpace
-            }
+            StoreError::OutOfSpace(_) => Code::OutOfDiskSpace,
             _ => Code::InternalError,
         };
         Error::new(code, error.to_string())
@@ -109,6 +124,16 @@ impl Store {
         store.sync_in_background();
         store.warm_in_background();
         Ok(Store(Backend::Rocks(store)))
+    }
+
+    /// Cuts a damaged write-ahead log off where it is damaged, so that the directory can be opened again; it and
+    /// all later logs are kept aside. What was lost so, in words, a line a log; none where no log is damaged.
+    /// No process may have the directory open.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure.
+    pub fn truncate_log(directory: &Path) -> Result<Vec<String>, StoreError> {
+        rocks::RocksStore::truncate_log(directory)
     }
 
     /// A store in memory, for tests.
@@ -248,9 +273,10 @@ impl Store {
         }
     }
 
-    /// Reads the batches committed after `sequence` from the log, oldest first: `visit` gets the number
-    /// of a batch's first operation, how many it has, and those that put or delete one key. False when
-    /// there is no log to read; the log may begin later than asked for.
+    /// Reads the records of the log that hold changes after `sequence`, oldest first: `visit` gets the number
+    /// of a record's first change, how many it has, and the changes. A record holds the batches of all
+    /// writers that were written together, so it may begin at `sequence` or before it. False when there is no
+    /// log to read; the log may begin later than asked for.
     ///
     /// # Errors
     /// [`StoreError::Failed`] on I/O failure or corruption.
@@ -364,15 +390,30 @@ impl Store {
 /// Takes the next entry of [`Store::load`]: key and value.
 pub type AddEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
-/// An operation on one key, as the log has it.
+/// A change as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
+    /// Its number: every change of every batch has one, ascending.
+    pub sequence: u64,
     /// Which family the key belongs to.
     pub family: Family,
-    /// The key.
+    /// The key, or the first of a removed range.
     pub key: Vec<u8>,
-    /// The value put (empty outside the catalogue, where nobody asks for it); `None` for a delete.
-    pub put: Option<Vec<u8>>,
+    /// What became of it.
+    pub change: LoggedChange,
+}
+
+/// What a change does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoggedChange {
+    /// Sets a key that was not there, by [`Batch::add`]; or by [`Batch::put`], where nobody asks.
+    Added,
+    /// Sets a key that was there, by [`Batch::replace`].
+    Replaced,
+    /// Removes a key.
+    Removed,
+    /// Removes the keys up to, not including, this one.
+    RangeRemoved(Vec<u8>),
 }
 
 /// Puts and deletes that are committed together or not at all.
@@ -384,8 +425,7 @@ enum BatchBackend {
 }
 
 impl Batch {
-    /// Sets `key`, which is not there, to `value`. As [`Self::put`], but that nobody need be told that an
-    /// older value is out of date.
+    /// Sets `key`, which is not there, to `value`: readers of the log count it as one more.
     pub fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
         match &mut self.0 {
             BatchBackend::Rocks(batch) => batch.add(family, key, value),
@@ -393,7 +433,15 @@ impl Batch {
         }
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key`, which is there, to another value: readers of the log do not count it.
+    pub fn replace(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        match &mut self.0 {
+            BatchBackend::Rocks(batch) => batch.replace(family, key, value),
+            BatchBackend::Memory(_) => self.put(family, key, value),
+        }
+    }
+
+    /// Sets `key` to `value`, whether it is there or not. For keys that nobody counts: those of the catalogue.
     pub fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
         match &mut self.0 {
             BatchBackend::Rocks(batch) => batch.put(family, key, value),

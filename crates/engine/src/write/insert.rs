@@ -4,9 +4,7 @@ use super::entries::{Entry, EntrySet};
 use super::prepare::{encode_id, normalise};
 use super::unique::{UniqueChecker, duplicate_id};
 use super::{Durability, Totals, WriteError, Writer};
-use crate::catalog::{
-    Collection, DocumentPuts, Summaries, ValidationAction, ValidationLevel, WriteState,
-};
+use crate::catalog::{Collection, Summaries, ValidationAction, ValidationLevel, WriteState};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSet;
 use crate::namespace::Namespace;
@@ -179,7 +177,6 @@ impl Writer {
         let totals = Totals {
             documents_added: inserted as i64,
             bytes_added: bytes as i64,
-            puts: DocumentPuts::New,
         };
         self.commit(collection, batch, &totals, |summaries| {
             prepared.summarise(collection, &refused, summaries);
@@ -281,7 +278,7 @@ fn put_entries(entries: &EntrySet, indexes: usize, refused: &Refused, batch: &mu
     for position in 0..indexes {
         for entry in entries.list(position) {
             if !refused.contains(entry.document as usize) {
-                batch.put(Family::Indexes, entries.key(entry), entries.value(entry));
+                batch.add(Family::Indexes, entries.key(entry), entries.value(entry));
             }
         }
     }

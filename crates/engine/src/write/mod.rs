@@ -7,6 +7,7 @@
 //!
 //! Deliberately absent: choosing which documents to change (see `database`), cursors.
 
+mod audit;
 mod build;
 mod entries;
 mod insert;
@@ -15,13 +16,14 @@ mod prepare;
 mod summaries;
 mod unique;
 
+pub use audit::AuditFigures;
 pub use build::{BuildPhase, BuildProgress};
 pub use insert::{InsertOptions, InsertOutcome};
 pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
 pub use summaries::SummaryQueue;
 
-use crate::catalog::{Catalog, Collection, DocumentPuts, Summaries, WriteState, statistics_entry};
+use crate::catalog::{Catalog, Collection, Summaries, WriteState, statistics_entry};
 use crate::error::{Error, Result};
 use crate::operation;
 use crate::storage::{Batch, Family, Store};
@@ -51,7 +53,6 @@ pub struct WriteError {
 struct Totals {
     documents_added: i64,
     bytes_added: i64,
-    puts: DocumentPuts,
 }
 
 /// Commits changes to collections of one store.
@@ -60,6 +61,7 @@ pub struct Writer {
     store: Store,
     catalog: Arc<Catalog>,
     queue: Arc<SummaryQueue>,
+    audit: Arc<audit::AuditState>,
     /// Bytes of memory in which an index build sorts.
     sort_bytes: usize,
 }
@@ -71,6 +73,7 @@ impl Writer {
             store,
             catalog,
             queue: Arc::default(),
+            audit: Arc::default(),
             sort_bytes,
         }
     }
@@ -118,7 +121,7 @@ impl Writer {
         let state = &collection.state;
         let documents = state.documents() + change.documents_added;
         let bytes = state.bytes() + change.bytes_added;
-        let (key, value) = statistics_entry(collection.documents, documents, bytes, change.puts);
+        let (key, value) = statistics_entry(collection.documents, documents, bytes);
         batch.put(Family::Catalog, &key, &value);
         state.counted().begin_commit(&self.store);
         let written = self.store.write(batch);

@@ -7,7 +7,7 @@ use super::entries::{Entry, EntrySet};
 use super::insert::validate;
 use super::unique::UniqueChecker;
 use super::{Totals, Writer};
-use crate::catalog::{Collection, DocumentPuts, Summaries};
+use crate::catalog::{Collection, Summaries};
 use crate::error::Result;
 use crate::index::IndexSet;
 use crate::namespace::Namespace;
@@ -179,7 +179,6 @@ impl Writer {
             let totals = Totals {
                 documents_added,
                 bytes_added,
-                puts: DocumentPuts::Replacing,
             };
             self.commit(collection, batch, &totals, |summaries| {
                 works
@@ -277,18 +276,21 @@ impl Work {
     fn write(&self, collection: &Collection, batch: &mut Batch) {
         match &self.change {
             Change::Keep => return,
-            Change::Replace(after) => batch.put(Family::Documents, &self.id_key, after.as_bytes()),
+            Change::Replace(after) => {
+                batch.replace(Family::Documents, &self.id_key, after.as_bytes());
+            }
             Change::Remove => batch.delete(Family::Documents, &self.id_key),
         }
         for position in 0..collection.indexes.len() {
-            self.compare_entries(position, &mut |old, new| {
-                // An entry with a new value goes and comes too: in the log every put is a new entry.
-                if let Some(old) = old {
-                    batch.delete(Family::Indexes, self.old.key(old));
+            self.compare_entries(position, &mut |old, new| match (old, new) {
+                (Some(old), None) => batch.delete(Family::Indexes, self.old.key(old)),
+                (None, Some(new)) => {
+                    batch.add(Family::Indexes, self.new.key(new), self.new.value(new));
                 }
-                if let Some(new) = new {
-                    batch.put(Family::Indexes, self.new.key(new), self.new.value(new));
+                (Some(_), Some(new)) => {
+                    batch.replace(Family::Indexes, self.new.key(new), self.new.value(new));
                 }
+                (None, None) => {}
             });
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use clap::Args;
 use meridian_engine::ValidationReport;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `meridian check`.
 #[derive(Debug, Args)]
@@ -15,15 +15,20 @@ pub struct CheckArguments {
 
 /// Verifies, prints what was found, and fails if anything is wrong.
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<()> {
-    let report = meridian_engine::check_directory(&arguments.data, &mut print)
+    verify(&arguments.data)
+}
+
+/// The same for a directory.
+pub fn verify(data: &Path) -> anyhow::Result<()> {
+    let report = meridian_engine::check_directory(data, &mut print)
         .map_err(|error| anyhow::anyhow!("{}", error.message))
-        .with_context(|| format!("cannot check {}", arguments.data.display()))?;
+        .with_context(|| format!("cannot check {}", data.display()))?;
     match report.error_count() {
         0 => {
             println!("{} collections, no errors", report.collections.len());
             Ok(())
         }
-        errors => bail!("{} has {errors} errors", arguments.data.display()),
+        errors => bail!("{} has {errors} errors", data.display()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod log;
+mod repair;
 mod serve;
 mod settings;
 mod size;
@@ -27,6 +28,8 @@ enum Command {
     Bench(meridian_bench::BenchArgs),
     /// Verifies a data directory that no server uses: every document against every index, both ways.
     Check(check::CheckArguments),
+    /// Makes a data directory with a damaged write-ahead log one that can be served again.
+    Repair(repair::RepairArguments),
     /// Loads the weather evaluation, asks, prints the table, and serves until Ctrl-C.
     Demo(crate::demo::DemoArgs),
     /// Imports CSV, TSV or JSON.
@@ -45,6 +48,7 @@ impl Cli {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Bench(arguments) => meridian_bench::run(arguments),
             Command::Check(arguments) => check::run(&arguments),
+            Command::Repair(arguments) => repair::run(&arguments),
             Command::Demo(arguments) => crate::demo::run(arguments),
             Command::Import(arguments) => crate::import::run(arguments),
             Command::Export(arguments) => crate::export::run(arguments),

@@ -153,6 +153,11 @@ fn write_summaries(service: &Service, section: &mut DocumentWriter<'_>) {
         )
         .int64("keptEntriesBytes", number(stats.pages_bytes))
         .string("atStart", stats.summaries_at_start);
+    section
+        .document("audit")
+        .int64("entries", number(stats.audit.entries))
+        .int64("rounds", number(stats.audit.rounds))
+        .int64("disagreements", number(stats.audit.disagreements));
 }
 
 fn write_storage_engine(service: &Service, section: &mut DocumentWriter<'_>) {

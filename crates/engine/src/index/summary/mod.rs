@@ -25,7 +25,7 @@ mod tests;
 
 pub use arrived::Arrived;
 pub use asked::{Hint, Piece, RangeAt, Run, Selected};
-pub use audit::Audit;
+pub use audit::{Audit, AuditedBlock};
 pub use paged::{PagedRange, ReadRange};
 pub use points::{Point, Points, WalkedRange};
 pub use recount::{Span, Walked};
@@ -132,13 +132,16 @@ impl Summary {
         }
         let first = self.find(Place::FIRST, start);
         let last = end.map_or(self.blocks.len() - 1, |end| self.find(first, end).block);
-        let blocks = first.block..last.max(first.block) + 1;
-        Some(Self {
+        Some(self.of_blocks(first.block..last.max(first.block) + 1))
+    }
+
+    fn of_blocks(&self, blocks: std::ops::Range<usize>) -> Self {
+        Self {
             blocks: self.blocks[blocks.clone()].to_vec(),
             totals: self.totals[blocks.clone()].to_vec(),
             heads: self.heads[blocks].to_vec(),
             ..Self::empty()
-        })
+        }
     }
 
     /// Whether the whole tree is known, so that every count is answered.
@@ -271,7 +274,7 @@ impl Summary {
     }
 
     /// Forgets everything: to be learnt anew.
-    fn forget(&mut self) {
+    pub fn forget(&mut self) {
         *self = Self {
             changes: self.changes,
             busy: self.busy,

@@ -14,6 +14,8 @@ const INTERVALS_A_SECOND: u64 = 10;
 /// Without a log all families are written to files so often, if they do not fill up before: as often as
 /// mongod makes checkpoints. Each time costs files that must be merged.
 const INTERVALS_WITHOUT_LOG: u64 = 60 * INTERVALS_A_SECOND;
+/// How often it is seen to that some of the disk is kept for the day when it is full.
+const INTERVALS_OF_RESERVE: u64 = 30 * INTERVALS_A_SECOND;
 /// Of the thread that fills the cache (the greatest `nice` value there is).
 const LEAST_PRIORITY: i32 = 19;
 
@@ -35,6 +37,9 @@ impl RocksStore {
                     && let Some(change) = rest.second(store.written_bytes())
                 {
                     store.rest(change);
+                }
+                if interval % INTERVALS_OF_RESERVE == 1 && store.reserve.take().is_err() {
+                    tracing::debug!("the disk has no room for the reserve");
                 }
                 let is_due = store.journal || interval.is_multiple_of(INTERVALS_WITHOUT_LOG);
                 if is_due

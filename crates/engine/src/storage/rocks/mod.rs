@@ -9,11 +9,17 @@
 
 mod background;
 mod log;
+mod log_check;
+mod refusal;
+mod reserve;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 pub(super) use snapshot::{RocksScan, RocksSnapshot};
+
+use refusal::Refusal;
+use reserve::Reserve;
 
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::GroupSync;
@@ -82,6 +88,8 @@ pub(super) struct RocksStore {
     write_options: [WriteOptions; 2],
     journal: bool,
     group: GroupSync,
+    refusal: Refusal,
+    reserve: Reserve,
     dirty: AtomicBool,
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
@@ -106,9 +114,16 @@ impl RocksStore {
         let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
         let families = Families::new(&cache, cache_bytes);
         let settings = database_options(options, &cache, cache_bytes);
+        let cut_off = log_check::examine(directory)?;
+        let reserve = Reserve::of(directory);
         let database = families
             .open(&settings, directory)
+            .or_else(|error| open_without_room(&families, settings, directory, &reserve, error))
             .map_err(|error| open_error(directory, &error))?;
+        for log_check::CutOff { path, bytes } in cut_off {
+            let log = path.display();
+            tracing::warn!(%log, bytes, "the end of the write-ahead log was never completely written, as after a power loss: writes in its last bytes are not there");
+        }
         let room = CacheRoom::new(cache_bytes, Some(cache.clone()));
         let store = Self {
             families,
@@ -121,6 +136,8 @@ impl RocksStore {
             write_options: [false, true].map(|removes| write_options(options.journal, removes)),
             journal: options.journal,
             group: GroupSync::default(),
+            refusal: Refusal::default(),
+            reserve,
             dirty: AtomicBool::new(false),
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
@@ -132,6 +149,11 @@ impl RocksStore {
         };
         Scratch::remove_leftovers(directory)?;
         Ok(store)
+    }
+
+    /// Gives up what cannot be replayed of a damaged log, see [`log_check::truncate`].
+    pub(super) fn truncate_log(directory: &Path) -> Result<Vec<String>, StoreError> {
+        log_check::truncate(directory)
     }
 
     pub(super) fn room(&self) -> Arc<CacheRoom> {
@@ -162,7 +184,11 @@ impl RocksStore {
             &self.write_options[usize::from(batch.removes_ranges)],
         );
         self.rows.leave(&batch.changed, self.latest_sequence());
-        written.map_err(failed)?;
+        if let Err(error) = written {
+            self.refusal.refused(&error);
+            return Err(failed(error));
+        }
+        self.refusal.accepted();
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.pressure.charge(bytes as usize);
@@ -396,8 +422,33 @@ fn open_files_max() -> i32 {
     }
 }
 
+/// Opens a directory that could not be opened, if that was for lack of space: with the space that was kept for
+/// it, and without writing out what the log holds.
+fn open_without_room(
+    families: &Families,
+    mut settings: Options,
+    directory: &Path,
+    reserve: &Reserve,
+    error: rocksdb::Error,
+) -> Result<Database, rocksdb::Error> {
+    if !is_out_of_space(error.as_ref()) {
+        return Err(error);
+    }
+    let has_reserve = reserve.give_up();
+    tracing::warn!(%error, has_reserve, "the disk is full: trying to open the directory for reading");
+    let settings = settings.get_options_from_string("avoid_flush_during_recovery=true")?;
+    families.open(&settings, directory)
+}
+
+fn is_out_of_space(message: &str) -> bool {
+    message.contains("No space left")
+}
+
 fn failed(error: rocksdb::Error) -> StoreError {
-    StoreError::Failed(error.into_string())
+    match is_out_of_space(error.as_ref()) {
+        true => StoreError::OutOfSpace(error.into_string()),
+        false => StoreError::Failed(error.into_string()),
+    }
 }
 
 fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
@@ -430,6 +481,11 @@ impl RocksBatch {
     pub(super) fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
         self.operations
             .put_cf(&self.store.family(family, key).handle, key, value);
+    }
+
+    pub(super) fn replace(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.operations.put_log_data(log::REPLACES);
+        self.put(family, key, value);
     }
 
     pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {

@@ -136,9 +136,9 @@ impl Build<'_> {
             let (position, key) = entry;
             match before.get(entry) {
                 Some(same) if same == value => {}
-                Some(_) => batch.put(Family::Indexes, key, value),
+                Some(_) => batch.replace(Family::Indexes, key, value),
                 None => {
-                    batch.put(Family::Indexes, key, value);
+                    batch.add(Family::Indexes, key, value);
                     self.summaries[*position].add([&key[4..]]);
                 }
             }

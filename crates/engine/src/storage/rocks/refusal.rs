@@ -1,0 +1,58 @@
+//! Says once in the log that writes are refused, and why, and once that they are accepted again.
+//!
+//! The library refuses writes after a failure of its log, a flush or a merge. When the cause was a full disk it
+//! looks for room every few seconds and goes on by itself.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// While writes are refused that is said again so often.
+const REPEAT: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub(super) struct Refusal {
+    is_refusing: AtomicBool,
+    since: Mutex<Option<Times>>,
+}
+
+struct Times {
+    first: Instant,
+    said: Instant,
+}
+
+impl Refusal {
+    /// Notes that a write failed.
+    pub fn refused(&self, error: &rocksdb::Error) {
+        self.is_refusing.store(true, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut since = self.since.lock();
+        match since.as_mut() {
+            Some(times) if now.duration_since(times.said) < REPEAT => return,
+            Some(times) => times.said = now,
+            None => {
+                *since = Some(Times {
+                    first: now,
+                    said: now,
+                })
+            }
+        }
+        let hint = match super::is_out_of_space(error.as_ref()) {
+            true => "the disk is full: writes resume by themselves when there is room again",
+            false => "look for its cause; if writes do not resume, restart the server",
+        };
+        tracing::error!(%error, hint, "writes are refused");
+    }
+
+    /// Notes that a write succeeded.
+    pub fn accepted(&self) {
+        if !self.is_refusing.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(times) = self.since.lock().take() {
+            let seconds = times.first.elapsed().as_secs();
+            tracing::info!(seconds, "writes are accepted again: they resume");
+        }
+        self.is_refusing.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,151 @@
+"""Writes in every way there is until the server dies: many kinds of writers on several collections at once.
+
+Usage: many_writers.py URI LOG SEED. LOG gets the `_id` of every document of the collection `ledger` once its
+insert is acknowledged: nothing else ever changes that collection.
+"""
+
+import os
+import random
+import sys
+import threading
+import time
+
+import pymongo
+from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
+
+DATABASE = "many"
+DOCUMENTS = 500
+# What the others bring about: duplicates, collections and indexes that were just dropped, renamed or are built.
+EXPECTED_CODES = {11000, 26, 27, 48, 73, 85, 86, 112, 175, 276, 12586, 10107}
+
+
+def document(choice, identity):
+    return {
+        "_id": identity,
+        "n": choice.randint(0, 1000),
+        "u": choice.randint(0, 50_000),
+        "tags": [choice.randint(0, 9) for _ in range(choice.randint(0, 3))],
+        "p": {"type": "Point", "coordinates": [choice.uniform(-170, 170), choice.uniform(-80, 80)]},
+        "fill": "." * choice.randint(0, 200),
+    }
+
+
+class Writers:
+    """Each method is one step of a writer of its kind."""
+
+    def __init__(self, client, log, seed):
+        self.database = client[DATABASE]
+        self.log = os.open(log, os.O_WRONLY | os.O_APPEND)
+        self.seed = seed
+        self.number = 0
+
+    def ledger(self, choice):
+        ids = [f"{self.seed}-{self.number}-{at}" for at in range(choice.choice([1, 5, 40]))]
+        self.number += 1
+        self.database["ledger"].insert_many([{"_id": identity, "n": len(ids)} for identity in ids])
+        os.write(self.log, ("\n".join(ids) + "\n").encode())
+
+    def inserts(self, choice):
+        base = choice.randint(0, 1_000_000)
+        self.database["grown"].insert_many([document(choice, base * 50 + at) for at in range(50)], ordered=False)
+
+    def updates(self, choice):
+        self.database["updated"].update_one({"_id": choice.randrange(DOCUMENTS)}, {"$inc": {"n": 1}})
+
+    def many_updates(self, choice):
+        low = choice.randrange(DOCUMENTS)
+        change = {"$set": {"tags": [choice.randint(0, 9)], "n": choice.randint(0, 1000)}}
+        self.database["updated"].update_many({"_id": {"$gte": low, "$lt": low + 20}}, change)
+
+    def upserts(self, choice):
+        change = {"$set": document(choice, 0) | {"_id": None}}
+        del change["$set"]["_id"]
+        self.database["mixed"].update_one({"_id": choice.randrange(2 * DOCUMENTS)}, change, upsert=True)
+
+    def deletes(self, choice):
+        low = choice.randrange(2 * DOCUMENTS)
+        self.database["mixed"].delete_many({"_id": {"$gte": low, "$lt": low + 10}})
+
+    def find_and_modify(self, choice):
+        identity = choice.randrange(2 * DOCUMENTS)
+        match choice.randrange(3):
+            case 0:
+                self.database["mixed"].find_one_and_delete({"_id": identity})
+            case 1:
+                self.database["mixed"].find_one_and_replace({"_id": identity}, document(choice, identity), upsert=True)
+            case _:
+                self.database["mixed"].find_one_and_update({"n": {"$gte": 500}}, {"$inc": {"n": -400, "u": 1}})
+
+    def conflicts(self, choice):
+        """Half of them meet a `u` that is there."""
+        self.database["unique"].insert_many([document(choice, choice.randrange(10**9)) for _ in range(20)], ordered=False)
+
+    def expiring(self, choice):
+        self.database["expiring"].insert_many([{"n": at, "at": time_in(choice.uniform(-5, 1))} for at in range(30)])
+
+    def builds(self, choice):
+        collection = self.database[choice.choice(["grown", "mixed", "updated"])]
+        name = choice.choice(["u", "tags"])
+        collection.create_index([(name, 1), ("n", -1)], name="built")
+        time.sleep(choice.uniform(0, 0.1))
+        collection.drop_index("built")
+
+    def drops(self, choice):
+        collection = self.database[f"short{choice.randrange(3)}"]
+        collection.create_index("n")
+        collection.insert_many([document(choice, at) for at in range(100)])
+        if choice.random() < 0.7:
+            collection.drop()
+
+    def outputs(self, choice):
+        stages = [{"$match": {"n": {"$gte": choice.randint(0, 900)}}}, {"$project": {"n": 1, "tags": 1}}]
+        last = choice.choice([{"$out": "out"}, {"$merge": {"into": "merged", "whenMatched": "replace"}}])
+        self.database["updated"].aggregate([*stages, last])
+
+    def renames(self, choice):
+        collection = self.database["moving0"]
+        collection.insert_many([document(choice, at) for at in range(20)], ordered=False)
+        collection.create_index("n")
+        collection.rename("moving1", dropTarget=True)
+
+
+def time_in(seconds):
+    import datetime
+
+    return datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+
+
+KINDS = [name for name in vars(Writers) if not name.startswith("_")]
+
+
+def run(writers, kind, seed):
+    choice = random.Random(f"{seed}-{kind}")
+    step = getattr(writers, kind)
+    while True:
+        try:
+            step(choice)
+        except AutoReconnect:
+            return  # the server was killed
+        except OperationFailure as error:
+            codes = {each["code"] for each in (error.details or {}).get("writeErrors", [])} or {error.code}
+            if not codes <= EXPECTED_CODES:
+                print(f"{kind}: {error}", file=sys.stderr)
+                os._exit(1)
+        except PyMongoError as error:
+            print(f"{kind}: {error}", file=sys.stderr)
+            os._exit(1)
+
+
+def main():
+    uri, log, seed = sys.argv[1:]
+    client = pymongo.MongoClient(uri, directConnection=True, retryWrites=False, serverSelectionTimeoutMS=5000, socketTimeoutMS=30000)
+    writers = Writers(client, log, seed)
+    threads = [threading.Thread(target=run, args=(writers, kind, seed)) for kind in KINDS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""A disk that fills up: writes are refused with OutOfDiskSpace, reads go on, and writes resume by themselves."""
+
+import time
+
+import disks
+import pymongo
+from harness.servers import Meridian
+from test_crash import check_directory
+
+DISK_MEBIBYTES = 96
+OUT_OF_DISK_SPACE = 14031
+
+
+def fill_up(server, ballast_path):
+    """Inserts until the disk is full; how many documents were acknowledged."""
+    collection = server.client["full"]["c"]
+    acknowledged, deadline = 0, time.monotonic() + 120
+    while time.monotonic() < deadline:
+        documents = [{"_id": acknowledged + at, "n": (acknowledged + at) * 7919 % 10_007, "fill": f"{acknowledged + at:x}" * 100} for at in range(200)]
+        try:
+            collection.insert_many(documents)
+        except pymongo.errors.PyMongoError as error:
+            codes = {each["code"] for each in (error.details or {}).get("writeErrors", [])} or {error.code}
+            assert codes == {OUT_OF_DISK_SPACE}, error
+            return collection.count_documents({})
+        acknowledged += len(documents)
+    raise AssertionError("the disk was never full")
+
+
+def wait_until_writes_resume(server, seconds_max=60):
+    deadline = time.monotonic() + seconds_max
+    while True:
+        try:
+            server.client["full"]["resumed"].insert_one({})
+            return
+        except pymongo.errors.PyMongoError as error:
+            assert time.monotonic() < deadline, f"writes did not resume: {error}\n{server.log_tail()}"
+            time.sleep(0.2)
+
+
+def compare(server, documents):
+    collection = server.client["full"]["c"]
+    for hint in ("n_1", [("$natural", 1)]):
+        assert collection.count_documents({"n": {"$gte": 0}}, hint=hint) == documents
+    assert server.client["full"].command("validate", "c", full=True)["valid"]
+
+
+@disks.needs_root
+def test_writes_resume_when_there_is_room_again(tmp_path):
+    with disks.in_memory(tmp_path / "disk", DISK_MEBIBYTES) as disk:
+        # Something else takes most of the disk, and goes.
+        ballast = disk.path / "ballast"
+        ballast.write_bytes(bytes(40 << 20))
+        with Meridian(disk.path) as server:
+            server.client["full"]["c"].create_index("n")
+            documents = fill_up(server, ballast)
+            assert documents > 1_000
+            compare(server, documents)
+            ballast.unlink()
+            wait_until_writes_resume(server)
+            compare(server, documents)
+            server.client["full"]["c"].insert_many([{"n": number} for number in range(1_000)])
+            log = server.log.read_text()
+            assert "disk" in log and "resume" in log, log
+            server.terminate()
+        result = check_directory(server.data)
+        assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+
+
+@disks.needs_root
+def test_a_directory_on_a_full_disk_can_be_opened_and_read(tmp_path):
+    with disks.in_memory(tmp_path / "disk", DISK_MEBIBYTES) as disk:
+        ballast = disk.path / "ballast"
+        ballast.write_bytes(bytes(40 << 20))
+        with Meridian(disk.path) as server:
+            server.client["full"]["c"].create_index("n")
+            documents = fill_up(server, ballast)
+            server.kill()
+            server.disconnect()
+            left = disk.path / "left"
+            with open(left, "wb") as file:
+                try:
+                    while file.write(bytes(4096)):
+                        file.flush()
+                except OSError:
+                    pass
+            server.start()
+            compare(server, documents)
+            ballast.unlink()
+            wait_until_writes_resume(server)
+            compare(server, documents)

@@ -1,0 +1,109 @@
+"""Kills under writers of every kind at once, on several collections; counts, samples and groups compared with walks.
+
+Commits of several writers reach the write-ahead log as one record, so what a count is after a kill depends on
+who wrote beside whom: one writer, or one collection, shows nothing. MERIDIAN_CRASH_SEED repeats a run (the
+instants still vary); MERIDIAN_MANY_KILLS sets the kills (`make torture`: 200).
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+from harness.servers import Meridian
+from test_crash import SEED, check_directory
+
+import many_writers
+
+KILLS = int(os.environ.get("MERIDIAN_MANY_KILLS", "20"))
+
+
+def prepare(server):
+    database = server.client[many_writers.DATABASE]
+    choice = random.Random(SEED)
+    for name in ("updated", "mixed", "grown", "unique"):
+        collection = database[name]
+        collection.create_index("n")
+        collection.create_index([("tags", 1), ("n", -1)])
+        collection.create_index([("p", "2dsphere")])
+        collection.create_index([("n", 1), ("u", 1)], storageEngine={"meridian": {"compression": "none"}})
+        if name != "unique":
+            collection.insert_many([many_writers.document(choice, at) for at in range(many_writers.DOCUMENTS)])
+    database["unique"].create_index("u", unique=True)
+    # Its entries stay in their places and get other values.
+    database["updated"].create_index("tags", name="clustering", clustering=True)
+    database["expiring"].create_index("at", expireAfterSeconds=0)
+    database["expiring"].create_index("n")
+    database["ledger"].create_index("n")
+
+
+def wait_for_ledger(log, writer, seconds_max=60):
+    """Returns once the new writers have got something acknowledged."""
+    size, deadline = log.stat().st_size, time.monotonic() + seconds_max
+    while log.stat().st_size == size:
+        assert writer.poll() is None, writer.stderr.read().decode()
+        assert time.monotonic() < deadline, "the writers got nothing acknowledged"
+        time.sleep(0.01)
+
+
+def walked(collection, query):
+    return sum(1 for _ in collection.find(query, {"_id": 1}, hint=[("$natural", 1)]))
+
+
+def compare(server, log, where):
+    database = server.client[many_writers.DATABASE]
+    there = {document["_id"] for document in database["ledger"].find({}, {"_id": 1})}
+    lost = set(log.read_text().split("\n")[:-1]) - there
+    assert not lost, f"{where}: {len(lost)} acknowledged documents are lost: {list(lost)[:5]}"
+    for name in database.list_collection_names():
+        collection = database[name]
+        for query in ({}, {"_id": {"$gte": 0, "$lt": 400}}, {"n": {"$gte": 100, "$lt": 700}}, {"tags": 3}):
+            counted, there = collection.count_documents(query), walked(collection, query)
+            assert counted == there, f"{where}: {name}: {query}: {counted} counted, {there} there"
+        groups = collection.aggregate([{"$group": {"_id": "$n", "count": {"$sum": 1}}}])
+        total, there = sum(group["count"] for group in groups), walked(collection, {})
+        assert total == there, f"{where}: {name}: groups of {total}, {there} there"
+        sample = [one["_id"] for one in collection.aggregate([{"$match": {"n": {"$gte": 0}}}, {"$sample": {"size": 200}}])]
+        assert len(sample) == len(set(sample)), f"{where}: {name}: a sample has duplicates"
+        assert len(sample) == min(200, walked(collection, {"n": {"$gte": 0}})), f"{where}: {name}: a sample lacks documents"
+        report = database.command("validate", name, full=True)
+        assert report["valid"], f"{where}: {name}: {report['errors']}"
+
+
+@pytest.mark.timeout(3600)
+def test_counts_of_many_writers_survive_kills(tmp_path):
+    print(f"seed {SEED}, {KILLS} kills")
+    choice = random.Random(SEED)
+    log = tmp_path / "acknowledged.log"
+    log.touch()
+    server = Meridian(tmp_path / "server").start()
+    try:
+        prepare(server)
+        for kill in range(KILLS):
+            where = f"seed {SEED}, kill {kill}"
+            server.client.admin.command("fsync")
+            arguments = [sys.executable, many_writers.__file__, server.uri, str(log), f"{SEED}-{kill}"]
+            writer = subprocess.Popen(arguments, stderr=subprocess.PIPE)
+            wait_for_ledger(log, writer)
+            time.sleep(choice.uniform(0.2, 1.5))
+            server.kill()
+            server.disconnect()
+            writer.wait(60)
+            assert writer.returncode == 0, f"{where}: {writer.stderr.read().decode()}"
+            server.start()
+            summaries = server.client.admin.command("serverStatus")["summaries"]
+            assert summaries["atStart"] in ("caughtUp", "saved"), f"{where}: {summaries}"
+            compare(server, log, where)
+            audit = server.client.admin.command("serverStatus")["summaries"]["audit"]
+            assert audit["disagreements"] == 0, f"{where}: {audit}"
+            # Nor may they grow without end.
+            for name in ("grown", "unique", "merged"):
+                server.client[many_writers.DATABASE][name].delete_many({"n": {"$gte": 100}})
+        server.terminate()
+        server.disconnect()
+        result = check_directory(server.data)
+        assert result.returncode == 0, f"seed {SEED}: {result.stdout}\n{result.stderr}"
+    finally:
+        server.close()
