@@ -7,11 +7,12 @@ import pymongo
 from harness.servers import Meridian
 from test_crash import check_directory
 
-DISK_MEBIBYTES = 96
+DISK_MEBIBYTES = 160
+BALLAST_BYTES = 90 << 20
 OUT_OF_DISK_SPACE = 14031
 
 
-def fill_up(server, ballast_path):
+def fill_up(server):
     """Inserts until the disk is full; how many documents were acknowledged."""
     collection = server.client["full"]["c"]
     acknowledged, deadline = 0, time.monotonic() + 120
@@ -25,6 +26,15 @@ def fill_up(server, ballast_path):
             return collection.count_documents({})
         acknowledged += len(documents)
     raise AssertionError("the disk was never full")
+
+
+def fill_the_rest(path):
+    try:
+        with open(path, "wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+    except OSError:
+        pass  # there is no room left
 
 
 def wait_until_writes_resume(server, seconds_max=60):
@@ -50,14 +60,19 @@ def test_writes_resume_when_there_is_room_again(tmp_path):
     with disks.in_memory(tmp_path / "disk", DISK_MEBIBYTES) as disk:
         # Something else takes most of the disk, and goes.
         ballast = disk.path / "ballast"
-        ballast.write_bytes(bytes(40 << 20))
+        ballast.write_bytes(bytes(BALLAST_BYTES))
         with Meridian(disk.path) as server:
             server.client["full"]["c"].create_index("n")
-            documents = fill_up(server, ballast)
+            server.client["full"]["other"].insert_one({})
+            documents = fill_up(server)
             assert documents > 1_000
             compare(server, documents)
+            # What makes room is not refused.
+            server.client["full"]["c"].drop_index("n_1")
+            server.client["full"]["other"].drop()
             ballast.unlink()
             wait_until_writes_resume(server)
+            server.client["full"]["c"].create_index("n")
             compare(server, documents)
             server.client["full"]["c"].insert_many([{"n": number} for number in range(1_000)])
             log = server.log.read_text()
@@ -71,19 +86,13 @@ def test_writes_resume_when_there_is_room_again(tmp_path):
 def test_a_directory_on_a_full_disk_can_be_opened_and_read(tmp_path):
     with disks.in_memory(tmp_path / "disk", DISK_MEBIBYTES) as disk:
         ballast = disk.path / "ballast"
-        ballast.write_bytes(bytes(40 << 20))
+        ballast.write_bytes(bytes(BALLAST_BYTES))
         with Meridian(disk.path) as server:
             server.client["full"]["c"].create_index("n")
-            documents = fill_up(server, ballast)
+            documents = fill_up(server)
             server.kill()
             server.disconnect()
-            left = disk.path / "left"
-            with open(left, "wb") as file:
-                try:
-                    while file.write(bytes(4096)):
-                        file.flush()
-                except OSError:
-                    pass
+            fill_the_rest(disk.path / "left")
             server.start()
             compare(server, documents)
             ballast.unlink()

@@ -6,6 +6,14 @@
 use super::StoreError;
 use parking_lot::{Condvar, Mutex};
 
+/// Why an fsync did not succeed.
+pub(super) enum SyncFailure {
+    /// It was not tried, since the log could not be written before: nothing acknowledged as durable is at risk.
+    NotTried(StoreError),
+    /// It failed: what it was to write may be gone.
+    Failed(String),
+}
+
 #[derive(Default)]
 pub(super) struct GroupSync {
     state: Mutex<State>,
@@ -22,7 +30,13 @@ struct State {
 
 impl GroupSync {
     /// Returns once an fsync that began after the call has succeeded.
-    pub(super) fn wait(&self, fsync: impl Fn() -> Result<(), String>) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// What `fsync` says of one that was not tried; [`StoreError::Poisoned`] from the first failed one on.
+    pub(super) fn wait(
+        &self,
+        fsync: impl Fn() -> Result<(), SyncFailure>,
+    ) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         let ticket = state.started + 1;
         loop {
@@ -43,11 +57,13 @@ impl GroupSync {
             let result = fsync();
             state = self.state.lock();
             state.running = false;
+            self.finished.notify_all();
             match result {
                 Ok(()) => state.completed = number,
-                Err(message) => state.failure = Some(message),
+                Err(SyncFailure::Failed(message)) => state.failure = Some(message),
+                // Others who wait try for themselves.
+                Err(SyncFailure::NotTried(error)) => return Err(error),
             }
-            self.finished.notify_all();
         }
     }
 
@@ -90,9 +106,19 @@ mod tests {
     }
 
     #[test]
+    fn an_fsync_that_was_not_tried_is_tried_again() {
+        let group = GroupSync::default();
+        let full = || Err(SyncFailure::NotTried(StoreError::OutOfSpace("full".into())));
+        let error = group.wait(full).unwrap_err();
+        assert!(matches!(error, StoreError::OutOfSpace(_)), "{error}");
+        assert!(group.check().is_ok() && group.wait(|| Ok(())).is_ok());
+    }
+
+    #[test]
     fn a_failed_fsync_is_never_retried() {
         let group = GroupSync::default();
-        assert!(group.wait(|| Err("disk gone".into())).is_err());
+        let lost = || Err(SyncFailure::Failed("disk gone".into()));
+        assert!(group.wait(lost).is_err());
         let error = group.wait(|| Ok(())).unwrap_err();
         assert!(error.to_string().contains("disk gone"));
         assert!(group.check().is_err());

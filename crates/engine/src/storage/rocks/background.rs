@@ -1,6 +1,7 @@
 //! What the store does by itself: the log reaches the disk, level 0 is merged at rest, the cache is filled.
 
 use super::{LEVEL_ZERO_FILES, RocksStore};
+use crate::storage::StoreError;
 use crate::storage::families::ColumnFamily;
 use crate::storage::rest::{BUSY_FILES, Change, REST_FILES, Rest};
 use crate::storage::warm::{FILLED_PERCENT, Warming, fills};
@@ -32,6 +33,7 @@ impl RocksStore {
                 if closed.load(Ordering::Acquire) {
                     return;
                 }
+                store.disk.look(&store.directory);
                 store.pressure.note_files(store.most_level_zero_files());
                 if interval.is_multiple_of(INTERVALS_A_SECOND)
                     && let Some(change) = rest.second(store.written_bytes())
@@ -42,12 +44,17 @@ impl RocksStore {
                     tracing::debug!("the disk has no room for the reserve");
                 }
                 let is_due = store.journal || interval.is_multiple_of(INTERVALS_WITHOUT_LOG);
-                if is_due
-                    && store.dirty.swap(false, Ordering::AcqRel)
-                    && let Err(error) = store.sync()
-                {
-                    tracing::error!(%error, "the journal could not be made durable; writes are refused from now on");
-                    return;
+                if !is_due || !store.dirty.swap(false, Ordering::AcqRel) {
+                    continue;
+                }
+                match store.sync() {
+                    Ok(()) => {}
+                    // The log could not be written before, which was said.
+                    Err(StoreError::OutOfSpace(_)) => store.dirty.store(true, Ordering::Release),
+                    Err(error) => {
+                        tracing::error!(%error, "the journal could not be made durable; writes are refused from now on");
+                        return;
+                    }
                 }
             }
         };

@@ -8,6 +8,7 @@
 //! only unsafe code is in [`snapshot`] and, for the same reason, in [`super::families`].
 
 mod background;
+mod disk_space;
 mod log;
 mod log_check;
 mod refusal;
@@ -18,11 +19,12 @@ mod tests;
 
 pub(super) use snapshot::{RocksScan, RocksSnapshot};
 
+use disk_space::DiskSpace;
 use refusal::Refusal;
 use reserve::Reserve;
 
 use super::families::{ColumnFamily, Database, Families};
-use super::group_sync::GroupSync;
+use super::group_sync::{GroupSync, SyncFailure};
 use super::load::Finished;
 use super::pressure::Pressure;
 use super::room::CacheRoom;
@@ -54,6 +56,9 @@ const MERGE_WAITS_MAX: u32 = 100;
 const MERGE_WAIT: Duration = Duration::from_millis(50);
 /// What the library says then.
 const NUMBER_NEEDED: &str = "Global seqno is required";
+
+/// What the library says of a log that could not be written before.
+const PREVIOUS_ERROR: &str = "Writer has previous error";
 
 /// Settings of the store.
 #[derive(Debug, Clone)]
@@ -90,6 +95,8 @@ pub(super) struct RocksStore {
     group: GroupSync,
     refusal: Refusal,
     reserve: Reserve,
+    /// Of the disk.
+    disk: DiskSpace,
     dirty: AtomicBool,
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
@@ -138,6 +145,7 @@ impl RocksStore {
             group: GroupSync::default(),
             refusal: Refusal::default(),
             reserve,
+            disk: DiskSpace::default(),
             dirty: AtomicBool::new(false),
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
@@ -148,6 +156,7 @@ impl RocksStore {
             directory: directory.to_owned(),
         };
         Scratch::remove_leftovers(directory)?;
+        store.disk.look(directory);
         Ok(store)
     }
 
@@ -177,6 +186,7 @@ impl RocksStore {
 
     pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
         self.group.check()?;
+        self.disk.check(batch.removes_ranges)?;
         let bytes = batch.operations.size_in_bytes() as u64;
         self.rows.enter(&batch.changed);
         let written = self.database.write_opt(
@@ -203,6 +213,7 @@ impl RocksStore {
     /// Makes finished files, which do not overlap, part of their column families; they are moved away.
     pub(super) fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
         self.group.check()?;
+        self.disk.check(false)?;
         for (family, paths) in files.paths {
             self.take_over_of(family, &paths)?;
         }
@@ -252,10 +263,20 @@ impl RocksStore {
             return self.flush();
         }
         self.group.wait(|| {
-            self.database
-                .flush_wal(true)
-                .map_err(|error| error.to_string())
+            let synced = self.database.flush_wal(true);
+            synced.map_err(|error| self.sync_failure(error))
         })
+    }
+
+    /// The library does not try to sync a log that could not be written before: when the disk was full for it,
+    /// the library begins another log once there is room. Every other failure is one of the fsync itself.
+    fn sync_failure(&self, error: rocksdb::Error) -> SyncFailure {
+        let message: &str = error.as_ref();
+        let was_not_tried = message.contains(PREVIOUS_ERROR) || !message.contains("sync");
+        match was_not_tried && self.refusal.is_for_space() {
+            true => SyncFailure::NotTried(StoreError::OutOfSpace(error.into_string())),
+            false => SyncFailure::Failed(error.into_string()),
+        }
     }
 
     fn number_of(&self, family: &ColumnFamily, property: &str) -> u64 {

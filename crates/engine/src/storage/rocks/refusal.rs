@@ -1,7 +1,8 @@
 //! Says once in the log that writes are refused, and why, and once that they are accepted again.
 //!
-//! The library refuses writes after a failure of its log, a flush or a merge. When the cause was a full disk it
-//! looks for room every few seconds and goes on by itself.
+//! The library refuses writes after a failure of its log, a flush or a merge. When a flush or a merge found the
+//! disk full, it looks for room every few seconds and goes on by itself. That the log itself finds no room is
+//! prevented (see [`super::disk_space`]), unless another process fills the disk within a moment.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ pub(super) struct Refusal {
 struct Times {
     first: Instant,
     said: Instant,
+    is_for_space: bool,
 }
 
 impl Refusal {
@@ -26,6 +28,7 @@ impl Refusal {
     pub fn refused(&self, error: &rocksdb::Error) {
         self.is_refusing.store(true, Ordering::Relaxed);
         let now = Instant::now();
+        let is_for_space = super::is_out_of_space(error.as_ref());
         let mut since = self.since.lock();
         match since.as_mut() {
             Some(times) if now.duration_since(times.said) < REPEAT => return,
@@ -34,14 +37,22 @@ impl Refusal {
                 *since = Some(Times {
                     first: now,
                     said: now,
+                    is_for_space,
                 })
             }
         }
-        let hint = match super::is_out_of_space(error.as_ref()) {
+        let is_of_log = error.as_ref().contains(".log: ");
+        let hint = match is_for_space && !is_of_log {
             true => "the disk is full: writes resume by themselves when there is room again",
-            false => "look for its cause; if writes do not resume, restart the server",
+            false => "look for the cause, then restart the server",
         };
         tracing::error!(%error, hint, "writes are refused");
+    }
+
+    /// Whether writes are refused now because the disk was full.
+    pub fn is_for_space(&self) -> bool {
+        let since = self.since.lock();
+        since.as_ref().is_some_and(|times| times.is_for_space)
     }
 
     /// Notes that a write succeeded.
