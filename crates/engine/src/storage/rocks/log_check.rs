@@ -80,8 +80,9 @@ pub(super) fn examine(directory: &Path) -> Result<Vec<CutOff>, StoreError> {
 /// lost so, in words, a line a log; none where no log is damaged.
 ///
 /// # Errors
-/// [`StoreError::Failed`] on I/O failure.
+/// [`StoreError::Locked`] when another process has the directory open; [`StoreError::Failed`] on I/O failure.
 pub(super) fn truncate(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let _lock = lock(directory)?;
     let mut lost = Vec::new();
     for path in logs(directory) {
         let (state, length) = state_of(&path)?;
@@ -100,6 +101,21 @@ pub(super) fn truncate(directory: &Path) -> Result<Vec<String>, StoreError> {
         ));
     }
     Ok(lost)
+}
+
+/// The lock that the library takes when it opens a directory. It is the process's: to be taken only where this
+/// process does not have the directory open.
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join("LOCK");
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
+    let file = file.map_err(|error| failed(&path, &error))?;
+    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| StoreError::Locked(directory.display().to_string()))?;
+    Ok(file)
 }
 
 /// The logs that are replayed, in order.
