@@ -110,7 +110,7 @@ fn resolve(text: &str, parts: Parts, zone: Option<&Zone>, formatted: bool) -> Re
         .map(|(zone, _)| zone)
         .or(zone.copied())
         .unwrap_or(Zone::Utc);
-    Ok(zone.to_utc(local))
+    Ok(zone.to_utc(local, zone.default_clock()))
 }
 
 struct Cursor<'t> {
