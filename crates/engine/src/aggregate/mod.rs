@@ -29,8 +29,10 @@ mod sum;
 #[cfg(test)]
 mod tests;
 mod time;
+mod time_abbreviations;
 mod time_bins;
 mod time_parse;
+mod time_scan;
 mod time_text;
 mod transform;
 mod unwind;

@@ -480,8 +480,8 @@ fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
         ))
     };
     let overflow = || {
-        Error::location(
-            159,
+        Error::new(
+            Code::DurationOverflow,
             "Overflow casting from a lower-precision duration to a higher-precision duration",
         )
     };
