@@ -1,10 +1,83 @@
-//! Abbreviations of time zones that are read inside a text, with their seconds east of UTC.
-//!
-//! MongoDB's: mongod 6.0.5 was asked for all words of up to four letters. Of several zones with one
-//! abbreviation timelib prefers one (`IST` is Israel's).
+//! Time zones inside a text: offsets from UTC, and abbreviations.
 
-/// Sorted by name, in lower case.
-pub const ABBREVIATIONS: [(&str, i64); 144] = [
+use super::time::Zone;
+
+/// What MongoDB says of a zone that is none, or one of the Olson database.
+pub const UNKNOWN_ZONE: &str =
+    "passing a time zone identifier as part of the string is not allowed";
+
+/// How many bytes of a text a zone takes, and the zone with the name of its kind: an offset from
+/// UTC, or an abbreviation.
+pub fn zone_at(bytes: &[u8]) -> (usize, Option<(Zone, String)>) {
+    let blanks = bytes
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'('));
+    let mut at = blanks.count();
+    if bytes[at..].starts_with(b"GMT+") || bytes[at..].starts_with(b"GMT-") {
+        at += 3;
+    }
+    let zone = match bytes.get(at) {
+        Some(sign @ (b'+' | b'-')) => {
+            let east = if *sign == b'-' { -1 } else { 1 };
+            let start = at + 1;
+            let digits = bytes[start..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit() || **byte == b':');
+            at = start + digits.count();
+            correction(&bytes[start..at])
+                .map(|seconds| (Zone::Offset(east * seconds), "GMT offset".to_owned()))
+        }
+        _ => {
+            let start = at;
+            let word = bytes[start..]
+                .iter()
+                .take_while(|byte| !matches!(byte, 0 | b')' | b' '));
+            at += word.count();
+            abbreviation(&bytes[start..at])
+        }
+    };
+    at += bytes[at..].iter().take_while(|byte| **byte == b')').count();
+    (at, zone)
+}
+
+/// Seconds of an offset from UTC: `1`, `01`, `1:30`, `130`, `0130`, `01:30`, `013000`, `01:30:00`.
+fn correction(text: &[u8]) -> Option<i64> {
+    // As C's `strtol`, which stops where the digits do.
+    let number = |range: std::ops::Range<usize>| -> i64 {
+        let digits = text[range].iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+    };
+    let length = text.len();
+    Some(match length {
+        1 | 2 => number(0..length) * 3600,
+        3 | 4 if text[1] == b':' => number(0..1) * 3600 + number(2..length) * 60,
+        3 | 4 if text[2] == b':' => number(0..2) * 3600 + number(3..length) * 60,
+        3 | 4 => {
+            let digits = number(0..length);
+            digits / 100 * 3600 + digits % 100 * 60
+        }
+        5 if text[2] == b':' => number(0..2) * 3600 + number(3..5) * 60,
+        6 => number(0..2) * 3600 + number(2..4) * 60 + number(4..6),
+        8 if text[2] == b':' && text[5] == b':' => {
+            number(0..2) * 3600 + number(3..5) * 60 + number(6..8)
+        }
+        _ => return None,
+    })
+}
+
+fn abbreviation(word: &[u8]) -> Option<(Zone, String)> {
+    let lower = String::from_utf8(word.to_ascii_lowercase()).ok()?;
+    let place = ABBREVIATIONS.binary_search_by(|(name, _)| (*name).cmp(lower.as_str()));
+    let (_, seconds) = ABBREVIATIONS[place.ok()?];
+    let kind = format!("time zone information ('{}')", lower.to_ascii_uppercase());
+    Some((Zone::Offset(seconds), kind))
+}
+
+/// Abbreviations with their seconds east of UTC, sorted by name, in lower case.
+///
+/// MongoDB's: mongod 6.0.5 was asked for all words of up to four letters. Of several zones with one
+/// abbreviation timelib prefers one (`IST` is Israel's).
+const ABBREVIATIONS: [(&str, i64); 144] = [
     ("a", 3600),
     ("acdt", 37800),
     ("acst", 34200),

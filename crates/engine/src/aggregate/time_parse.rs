@@ -5,7 +5,8 @@
 
 use super::time::{Civil, SECOND_MS, Zone, days_from_iso_week, days_in_month};
 use super::time::{DAY_MS, HOUR_MS, MINUTE_MS, days_from_civil};
-use super::time_scan::{self, TEXT_BYTES_MAX, UNKNOWN_ZONE, zone_at};
+use super::time_abbreviations::{UNKNOWN_ZONE, zone_at};
+use super::time_scan::{self, TEXT_BYTES_MAX};
 use super::time_text::{invalid_specifier, unmatched};
 use crate::error::{Code, Error, Result};
 
