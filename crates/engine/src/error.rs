@@ -193,6 +193,7 @@ codes! {
     NotImplemented = 238,
     CursorKilled = 237,
     ConversionFailure = 241,
+    DurationOverflow = 159,
     QueryExceededMemoryLimitNoDiskUseAllowed = 292,
     NoQueryExecutionPlans = 291,
     InvalidUUID = 207,

@@ -196,10 +196,14 @@ fn first_stage(engine: &Engine, pipeline: &[RawDocumentBuf]) -> (String, RawDocu
     (stage.get_str("stage").unwrap().to_owned(), stats.to_owned())
 }
 
-const ZONES: [&str; 5] = [
+/// Among them some that skip midnight (Beirut, Asuncion, Sao Paulo until 2018), west and east.
+const ZONES: [&str; 8] = [
     "UTC",
     "+05:45",
     "America/Sao_Paulo",
+    "America/Asuncion",
+    "America/New_York",
+    "Asia/Beirut",
     "Europe/Berlin",
     "Australia/Lord_Howe",
 ];

@@ -29,9 +29,13 @@ mod sum;
 #[cfg(test)]
 mod tests;
 mod time;
+mod time_abbreviations;
 mod time_bins;
 mod time_parse;
+mod time_scan;
+mod time_steps;
 mod time_text;
+mod time_tokens;
 mod transform;
 mod unwind;
 mod value;

@@ -2,11 +2,12 @@
 //!
 //! Dates are the proleptic Gregorian calendar; the two conversions between days and
 //! calendar dates are Howard Hinnant's (`days_from_civil`, `civil_from_days`). Time zones
-//! come from `chrono-tz`; where a local time does not exist or exists twice the answer is
-//! timelib's, which MongoDB uses.
+//! come from `chrono-tz`; where a local time does not exist or exists twice
+//! [`Zone::to_utc`] answers as timelib does, which MongoDB uses.
 
+use super::time_bins::LocalBins;
 use chrono::{Offset, TimeZone};
-use chrono_tz::Tz;
+use chrono_tz::{OffsetComponents, Tz, TzOffset};
 
 /// Milliseconds of a second.
 pub const SECOND_MS: i64 = 1000;
@@ -184,12 +185,24 @@ impl Zone {
             Zone::Utc => 0,
             Zone::Offset(seconds) => seconds * SECOND_MS,
             Zone::Named(zone) => {
-                let seconds = millis.div_euclid(SECOND_MS);
-                let instant = chrono::DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-                let offset = zone.offset_from_utc_datetime(&instant.naive_utc());
+                let offset = offset_at(zone, millis);
                 i64::from(offset.fix().local_minus_utc()) * SECOND_MS
             }
         }
+    }
+
+    /// The clock in use at an instant.
+    pub fn clock_at(self, millis: i64) -> Clock {
+        match self {
+            Zone::Named(zone) if !offset_at(zone, millis).dst_offset().is_zero() => Clock::Daylight,
+            _ => Clock::Standard,
+        }
+    }
+
+    /// The clock that MongoDB takes a reading from which no instant gave: timelib looks it up
+    /// before it knows the date, and finds the clock of 1 January 1970.
+    pub fn default_clock(self) -> Clock {
+        self.clock_at(0)
     }
 
     /// The local reading of an instant, as milliseconds.
@@ -197,20 +210,62 @@ impl Zone {
         millis.saturating_add(self.offset_ms(millis))
     }
 
-    /// The instant of a local reading, chosen as timelib does where there is none or two.
-    pub fn to_utc(self, local: i64) -> i64 {
-        let before = self.offset_ms(local);
-        let after = self.offset_ms(local.saturating_sub(before));
-        if before == after || self.offset_ms(local.saturating_sub(after)) == after {
-            return local.saturating_sub(after);
+    /// The instant of a local reading. `clock` is the clock that the reading was taken from,
+    /// which matters where there are two instants.
+    ///
+    /// A reading that does not exist is moved forward by the length of the gap. This is the
+    /// rule of timelib 2021 (`timelib_update_ts`), found by comparing with mongod 6.0.5: the
+    /// offset is looked up at the reading taken for UTC, then at the instant this gives, then,
+    /// where both agree but the clocks do not, two hours on the side of the other clock.
+    pub fn to_utc(self, local: i64, clock: Clock) -> i64 {
+        let offset = self.offset_ms(local);
+        let instant = local.saturating_sub(offset);
+        if self.is_fixed() {
+            return instant;
         }
-        local.saturating_sub(before)
+        let there = self.offset_ms(instant);
+        if there < offset {
+            return local.saturating_sub(there);
+        }
+        let other = if there > offset {
+            there
+        } else if offset >= 0 && clock == Clock::Daylight && self.clock_at(local) != clock {
+            self.offset_ms(instant.saturating_sub(CLOCK_REACH_MS))
+        } else if offset <= 0 && clock == Clock::Standard && self.clock_at(local) != clock {
+            self.offset_ms(instant.saturating_add(CLOCK_REACH_MS))
+        } else {
+            offset
+        };
+        let other_instant = local.saturating_sub(other);
+        if self.offset_ms(other_instant) == other {
+            other_instant
+        } else {
+            instant
+        }
     }
 
     /// Whether every day has 24 hours.
     pub fn is_fixed(self) -> bool {
         !matches!(self, Zone::Named(_))
     }
+}
+
+/// How far from a reading timelib looks for the other clock.
+const CLOCK_REACH_MS: i64 = 2 * HOUR_MS;
+
+fn offset_at(zone: Tz, millis: i64) -> TzOffset {
+    let seconds = millis.div_euclid(SECOND_MS);
+    let instant = chrono::DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    zone.offset_from_utc_datetime(&instant.naive_utc())
+}
+
+/// Which of its two clocks a zone uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The clock of winter.
+    Standard,
+    /// Daylight saving time.
+    Daylight,
 }
 
 /// A unit of time.
@@ -300,14 +355,22 @@ pub fn parse_day_of_week(text: &str) -> Option<i64> {
 /// Where `$dateTrunc` counts bins from: 2000-01-01, a Saturday.
 pub(super) const REFERENCE_DAYS: i64 = 10_957;
 
-/// The start of the bin an instant lies in. `week_start` is 1 (Monday) to 7 (Sunday).
-pub fn truncate(millis: i64, unit: Unit, bin: i64, zone: &Zone, week_start: i64) -> i64 {
+/// The start of the bin an instant lies in. `clock` is that of the bins' reference
+/// ([`reference_clock`]): MongoDB moves the reference by whole days or months, as `$dateAdd`
+/// would.
+pub fn truncate(millis: i64, bins: &LocalBins, clock: Clock) -> i64 {
+    let LocalBins {
+        unit,
+        bin,
+        zone,
+        week_start,
+    } = *bins;
     if let Some(unit_months) = unit.months() {
         let local = Civil::from_millis(zone.to_local(millis));
         let months = (local.year - 2000) * 12 + local.month - 1;
         let bin_months = unit_months.saturating_mul(bin);
         let start = months.div_euclid(bin_months) * bin_months;
-        return zone.to_utc(days_from_civil(2000, 1 + start, 1) * DAY_MS);
+        return zone.to_utc(days_from_civil(2000, 1 + start, 1) * DAY_MS, clock);
     }
     if unit.is_calendar() {
         let days = zone.to_local(millis).div_euclid(DAY_MS);
@@ -317,12 +380,22 @@ pub fn truncate(millis: i64, unit: Unit, bin: i64, zone: &Zone, week_start: i64)
         };
         let bin_days = bin.saturating_mul(unit_days);
         let start = (days - reference).div_euclid(bin_days) * bin_days + reference;
-        return zone.to_utc(start * DAY_MS);
+        return zone.to_utc(start * DAY_MS, clock);
     }
-    let reference = zone.to_utc(REFERENCE_DAYS * DAY_MS);
+    let reference = reference(zone);
     let bin_millis = bin.saturating_mul(unit.millis());
     let start = (millis.saturating_sub(reference)).div_euclid(bin_millis) * bin_millis;
     start.saturating_add(reference)
+}
+
+/// The instant that bins are counted from.
+fn reference(zone: Zone) -> i64 {
+    zone.to_utc(REFERENCE_DAYS * DAY_MS, zone.default_clock())
+}
+
+/// The clock at the instant that bins are counted from.
+pub fn reference_clock(zone: Zone) -> Clock {
+    zone.clock_at(reference(zone))
 }
 
 /// A date moved by an amount of a unit, in local time where the unit is a day or longer;
@@ -344,7 +417,7 @@ pub fn add(millis: i64, unit: Unit, amount: i64, zone: &Zone) -> Option<i64> {
             civil.to_millis()?
         }
     };
-    Some(zone.to_utc(moved))
+    Some(zone.to_utc(moved, zone.clock_at(millis)))
 }
 
 /// How many boundaries of a unit lie between two instants.
@@ -363,17 +436,16 @@ pub fn difference(start: i64, end: i64, unit: Unit, zone: &Zone, week_start: i64
         Unit::Week => (local.div_euclid(DAY_MS) + 4 - week_start).div_euclid(7),
         _ => 0,
     };
+    // By how much the clocks were set back in between, in whole units: MongoDB counts hours and
+    // minutes by the clocks, then corrects what their change made or took.
+    let set_back = |unit_ms: i64| (zone.offset_ms(start) - zone.offset_ms(end)) / unit_ms;
     match unit {
         Unit::Millisecond => end.checked_sub(start),
-        Unit::Second | Unit::Minute => {
-            Some(end.div_euclid(unit.millis()) - start.div_euclid(unit.millis()))
-        }
-        // Hours are counted by the clock at the start's offset: a change of clocks does not
-        // make or take an hour.
-        Unit::Hour => {
-            let offset = zone.offset_ms(start);
-            let hours = |millis: i64| millis.saturating_add(offset).div_euclid(HOUR_MS);
-            Some(hours(end) - hours(start))
+        Unit::Second => Some(end.div_euclid(SECOND_MS) - start.div_euclid(SECOND_MS)),
+        Unit::Hour | Unit::Minute => {
+            let unit_ms = unit.millis();
+            let by_clocks = end_local.div_euclid(unit_ms) - start_local.div_euclid(unit_ms);
+            Some(by_clocks + set_back(unit_ms))
         }
         _ => Some(count(end_local) - count(start_local)),
     }

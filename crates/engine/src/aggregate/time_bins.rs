@@ -146,7 +146,7 @@ impl Zone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::time::{HOUR_MS, truncate};
+    use super::super::time::{HOUR_MS, reference_clock, truncate};
     use super::*;
     use rand::prelude::*;
     use rand_chacha::ChaCha8Rng;
@@ -190,6 +190,9 @@ mod tests {
             "Africa/Casablanca",
             "Pacific/Apia",
             "Antarctica/Troll",
+            "Asia/Beirut",
+            "Africa/Cairo",
+            "America/Asuncion",
         ];
         for number in 0..6_000 {
             let name = zones[random.random_range(0..zones.len())];
@@ -203,7 +206,8 @@ mod tests {
             let stretch = bins.begin(millis).unwrap()..bins.end(millis).unwrap();
             let shown = format!("seed {seed}, number {number}: {bins:?} at {millis}: {stretch:?}");
             assert!(stretch.contains(&millis), "{shown}");
-            let truncated = |at| truncate(at, bins.unit, bins.bin, &bins.zone, bins.week_start);
+            let clock = reference_clock(bins.zone);
+            let truncated = |at| truncate(at, &bins, clock);
             for _ in 0..20 {
                 let other = within(&mut random, &stretch);
                 let offset = bins.zone.offset_ms(other);
@@ -227,7 +231,7 @@ mod tests {
         assert_eq!(bins.end(before), Some(change));
         assert_eq!(bins.begin(change), Some(change));
         assert_eq!(bins.end(change), Some(change + HOUR_MS));
-        let day = |at| truncate(at, Unit::Day, 1, &zone, 7);
+        let day = |at| truncate(at, &bins, reference_clock(zone));
         assert_eq!(day(before), day(change));
     }
 }

@@ -480,8 +480,8 @@ fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
         ))
     };
     let overflow = || {
-        Error::location(
-            159,
+        Error::new(
+            Code::DurationOverflow,
             "Overflow casting from a lower-precision duration to a higher-precision duration",
         )
     };
@@ -495,6 +495,6 @@ fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
         time::days_from_civil(year(0, 40523)?, small(1, 1)?, small(2, 1)?)
     };
     let local = days * DAY_MS + hour * time::HOUR_MS + minute * time::MINUTE_MS;
-    let utc = zone.to_utc(local).checked_add(rest).ok_or_else(overflow)?;
-    Ok(Value::date(utc))
+    let local = local.checked_add(rest).ok_or_else(overflow)?;
+    Ok(Value::date(zone.to_utc(local, zone.default_clock())))
 }

@@ -4,7 +4,7 @@ use super::Value;
 use super::control::number;
 use super::convert::display;
 use super::date::{date_millis, zone};
-use crate::aggregate::time::{self, Unit, Zone, parse_day_of_week};
+use crate::aggregate::time::{self, Clock, Unit, Zone, parse_day_of_week};
 use crate::aggregate::time_bins::LocalBins;
 use crate::error::{Error, Result};
 use meridian_value::number::Number;
@@ -12,10 +12,9 @@ use meridian_value::number::Number;
 /// `$dateTrunc` with its unit, bin, zone and start of week known.
 #[derive(Debug, Clone)]
 pub struct TruncatePlan {
-    unit: Unit,
-    bin: i64,
-    zone: Zone,
-    week_start: i64,
+    bins: LocalBins,
+    /// The clock of the zone where the bins are counted from.
+    clock: Clock,
     /// Where every bin is as long as every other: where one begins, and its length.
     even: Option<(i64, i64)>,
 }
@@ -25,7 +24,7 @@ impl TruncatePlan {
     pub fn end(&self, millis: i64) -> Option<i64> {
         match self.even {
             Some((_, length)) => self.even_begin(millis)?.checked_add(length),
-            None => self.bins().end(millis),
+            None => self.bins.end(millis),
         }
     }
 
@@ -33,7 +32,7 @@ impl TruncatePlan {
     pub fn begin(&self, millis: i64) -> Option<i64> {
         match self.even {
             Some(_) => self.even_begin(millis),
-            None => self.bins().begin(millis),
+            None => self.bins.begin(millis),
         }
     }
 
@@ -41,15 +40,6 @@ impl TruncatePlan {
         let (start, length) = self.even?;
         let number = millis.checked_sub(start)?.div_euclid(length);
         number.checked_mul(length)?.checked_add(start)
-    }
-
-    fn bins(&self) -> LocalBins {
-        LocalBins {
-            unit: self.unit,
-            bin: self.bin,
-            zone: self.zone,
-            week_start: self.week_start,
-        }
     }
 }
 
@@ -97,17 +87,18 @@ fn truncate_plan(
         Unit::Week | Unit::Day if zone.is_fixed() => true,
         unit => !unit.is_calendar(),
     };
-    let even = even.then(|| {
-        let start = time::truncate(0, unit, bin, &zone, week_start);
-        (start, bin.saturating_mul(unit.millis()))
-    });
-    Ok(Some(TruncatePlan {
+    let bins = LocalBins {
         unit,
         bin,
         zone,
         week_start,
-        even,
-    }))
+    };
+    let clock = time::reference_clock(zone);
+    let even = even.then(|| {
+        let start = time::truncate(0, &bins, clock);
+        (start, bin.saturating_mul(unit.millis()))
+    });
+    Ok(Some(TruncatePlan { bins, clock, even }))
 }
 
 fn unit_of(name: &str, value: &Value<'_>) -> Result<Unit> {
@@ -204,7 +195,7 @@ pub fn truncate_planned<'a>(date: &Value<'a>, plan: &TruncatePlan) -> Result<Val
     };
     Ok(Value::date(match plan.even {
         Some((start, length)) => millis.saturating_sub(start).div_euclid(length) * length + start,
-        None => time::truncate(millis, plan.unit, plan.bin, &plan.zone, plan.week_start),
+        None => time::truncate(millis, &plan.bins, plan.clock),
     }))
 }
 

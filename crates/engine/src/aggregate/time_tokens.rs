@@ -1,0 +1,395 @@
+//! The tokens of dates in free text: a table of what they look like, and how one is read.
+
+use super::time::Zone;
+use super::time_abbreviations::{UNKNOWN_ZONE, zone_at};
+use super::time_text::MONTHS;
+use regex::bytes::Regex;
+use std::sync::LazyLock;
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Rule {
+    Yesterday,
+    Now,
+    Noon,
+    Midnight,
+    Tomorrow,
+    Timestamp,
+    EdgeOfMonth,
+    QuarterHour,
+    WeekdayOf,
+    Time12,
+    Time12Fraction,
+    Time24,
+    FourDigits,
+    SixDigits,
+    MonthDayYear,
+    YearMonthDay,
+    YearMonth,
+    DayWordYear,
+    DayMonthYear,
+    WordYear,
+    YearWord,
+    WordDayYear,
+    DayWord,
+    EightDigits,
+    DateAndTime,
+    YearAndDay,
+    IsoWeek,
+    YearWordDay,
+    WebLog,
+    Year,
+    Ago,
+    WeekdayName,
+    RelativeWeek,
+    RelativeWord,
+    MonthName,
+    ZoneName,
+    WordDayTime12,
+    WordDayTime24,
+    RelativeNumber,
+    Blank,
+}
+
+/// Names of parts of the rules.
+const PARTS: [(&str, &str); 26] = [
+    ("h24lz", "(?:[01][0-9]|2[0-4])"),
+    ("h24", "(?:2[0-4]|[01]?[0-9])"),
+    ("h12", "(?:1[0-2]|0?[1-9])"),
+    ("mmlz", "[0-5][0-9]"),
+    ("mm", "[0-5]?[0-9]"),
+    ("sslz", "(?:60|[0-5][0-9])"),
+    ("ss", "(?:60|[0-5]?[0-9])"),
+    ("frac", r"\.[0-9]+"),
+    ("sp", "[ \t]+"),
+    ("ampm", "[AaPp]\\.?[Mm]\\.?[\0\t ]"),
+    ("monthlz", "(?:0[0-9]|1[0-2])"),
+    ("month", "(?:1[0-2]|0?[0-9])"),
+    ("daylz", "(?:0[0-9]|[12][0-9]|3[01])"),
+    ("day", "(?:3[01]|[0-2]?[0-9])(?:st|nd|rd|th)?"),
+    ("year4", "[0-9]{4}"),
+    ("year", "[0-9]{1,4}"),
+    (
+        "full",
+        "(?i:january|february|march|april|may|june|july|august|september|october|november|december)",
+    ),
+    (
+        "abbr",
+        "(?i:jan|feb|mar|apr|may|jun|jul|aug|sept|sep|oct|nov|dec)",
+    ),
+    (
+        "word",
+        "(?:<full>|<abbr>|VIII|VII|VI|V|IV|IX|III|II|I|XII|XI|X)",
+    ),
+    (
+        "dayname",
+        "(?i:(?:sunday|monday|tuesday|wednesday|thursday|friday|saturday)s?)",
+    ),
+    ("dayabbr", "(?i:sun|mon|tue|wed|thu|fri|sat)"),
+    (
+        "count",
+        "(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|eight|ninth|tenth|eleventh|twelfth)",
+    ),
+    ("which", "(?i:next|last|previous|this)"),
+    (
+        "unit",
+        "(?i:(?:msec|millisecond|\\xC2\\xB5sec|microsecond|usec|second|sec|minute|min|hour|day|fortnight|\
+         forthnight|month|year)s?|weeks|weekdays|weekday|<dayname>|<dayabbr>|ms|\\xC2\\xB5s)",
+    ),
+    (
+        "correction",
+        "(?:GMT)?[+-](?:<h24lz>:<mmlz>:<sslz>|<h24lz><mmlz><sslz>|<h24>:?<mm>|<h24>)",
+    ),
+    ("wordday", "<word>[ .\t-]*<day>(?:[,.stndrh\t ]+|\0)"),
+];
+
+/// In the order in which timelib prefers them.
+const RULES: [(Rule, &str); 62] = [
+    (Rule::Yesterday, "(?i:yesterday)"),
+    (Rule::Now, "(?i:now)"),
+    (Rule::Noon, "(?i:noon)"),
+    (Rule::Midnight, "(?i:midnight|today)"),
+    (Rule::Tomorrow, "(?i:tomorrow)"),
+    (Rule::Timestamp, r"@-?[0-9]+(?:\.[0-9]{0,6})?"),
+    (Rule::EdgeOfMonth, "(?i:first day of|last day of)"),
+    (
+        Rule::QuarterHour,
+        "(?i:back of |front of )<h24>(?:(?:<sp>)?<ampm>)?",
+    ),
+    (
+        Rule::WeekdayOf,
+        "(?:<count>|<which>)<sp>(?:<dayname>|<dayabbr>)<sp>(?i:of)",
+    ),
+    (Rule::Time12, "<h12>(?:<sp>)?<ampm>"),
+    (Rule::Time12, "<h12>[:.]<mmlz>(?:<sp>)?<ampm>"),
+    (Rule::Time12, "<h12>[:.]<mm>[:.]<sslz>(?:<sp>)?<ampm>"),
+    (Rule::Time12Fraction, "<h12>:<mmlz>:<sslz>[:.][0-9]+<ampm>"),
+    (Rule::Time24, "(?i:t)<h24>"),
+    (Rule::Time24, "(?i:t)?<h24>[:.]<mm>"),
+    (Rule::Time24, "(?i:t)?<h24>[:.]<mm>[:.]<ss>(?:<frac>)?"),
+    (Rule::FourDigits, "(?i:t)?<h24lz><mmlz>"),
+    (Rule::SixDigits, "(?i:t)?<h24lz><mmlz><sslz>"),
+    (Rule::MonthDayYear, "<month>/<day>(?:/<year>)?"),
+    (Rule::YearMonthDay, "[+-]?<year4>-<monthlz>-<daylz>"),
+    (Rule::YearMonthDay, "<year4>/<monthlz>/<daylz>/?"),
+    (Rule::YearMonthDay, "<year4>/<month>/<day>"),
+    (Rule::YearMonthDay, "[0-9]{2}-<monthlz>-<daylz>"),
+    (Rule::YearMonthDay, "[+-][0-9]{5,19}-<monthlz>-<daylz>"),
+    (Rule::YearMonth, "<year4>-<month>"),
+    (Rule::YearMonthDay, "<year>-<month>-<day>"),
+    (Rule::DayWordYear, "<day>[ \t.-]*<word>[ \t.-]*<year>"),
+    (Rule::DayMonthYear, "<day>[.\t-]<month>[.-]<year4>"),
+    (Rule::DayMonthYear, "<day>[.\t]<month>\\.[0-9]{2}"),
+    (Rule::WordYear, "<word>[ .\t-]*<year4>"),
+    (Rule::YearWord, "<year4>[ .\t-]*<word>"),
+    (Rule::WordDayYear, "<word>[ .\t-]*<day>[,.stndrh\t ]+<year>"),
+    (Rule::WordDayYear, "<wordday>"),
+    (Rule::DayWord, "<day>[ .\t-]*<word>"),
+    (Rule::EightDigits, "<year4><monthlz><daylz>"),
+    (
+        Rule::DateAndTime,
+        "<year4><monthlz><daylz>T<h24>:<mmlz>:<sslz>",
+    ),
+    (
+        Rule::DateAndTime,
+        "<year4><monthlz><daylz>(?i:t)<h24><mmlz><sslz>",
+    ),
+    (
+        Rule::DateAndTime,
+        "<year4>-<monthlz>-<daylz>T<h24lz>:<mmlz>:<sslz><frac>(?:<correction>)?",
+    ),
+    (Rule::DateAndTime, "<year4>-<month>-<day>T<h24>:<mm>:<ss>"),
+    (
+        Rule::DateAndTime,
+        "<year4>:<monthlz>:<daylz> <h24lz>:<mmlz>:<sslz>",
+    ),
+    (
+        Rule::YearAndDay,
+        "<year4>[.-]?(?:00[1-9]|0[1-9][0-9]|[12][0-9][0-9]|3[0-5][0-9]|36[0-6])",
+    ),
+    (
+        Rule::IsoWeek,
+        "<year4>-?W(?:0[1-9]|[1-4][0-9]|5[0-3])-?[0-7]",
+    ),
+    (Rule::IsoWeek, "<year4>-?W(?:0[1-9]|[1-4][0-9]|5[0-3])"),
+    (Rule::WordDayYear, "<abbr>-<daylz>-<year>"),
+    (Rule::YearWordDay, "<year>-<abbr>-<daylz>"),
+    (
+        Rule::WebLog,
+        "<day>/<abbr>/<year4>:<h24lz>:<mmlz>:<sslz><sp><correction>",
+    ),
+    (Rule::Year, "<year4>"),
+    (Rule::Ago, "(?i:ago)"),
+    (
+        Rule::WeekdayName,
+        "(?:<dayname>|<dayabbr>|(?i:weekdays|weekday))",
+    ),
+    (Rule::RelativeWeek, "<which><sp>(?i:week)"),
+    (Rule::RelativeWord, "(?:<count>|<which>)<sp><unit>"),
+    (Rule::MonthName, "(?:<full>|<abbr>)"),
+    (Rule::ZoneName, "<correction>"),
+    (Rule::ZoneName, r"\(?[A-Za-z]{1,6}\)?"),
+    (Rule::ZoneName, "[A-Z][a-z]+(?:[_/-][A-Za-z]+)+"),
+    (
+        Rule::WordDayTime12,
+        "<wordday><h12>[:.]<mmlz>(?:<sp>)?<ampm>",
+    ),
+    (
+        Rule::WordDayTime12,
+        "<wordday><h12>[:.]<mm>[:.]<sslz>(?:<sp>)?<ampm>",
+    ),
+    (Rule::WordDayTime24, "<wordday>(?i:t)?<h24>[:.]<mm>"),
+    (Rule::WordDayTime24, "<wordday>(?i:t)?<h24>[:.]<mm>[:.]<ss>"),
+    (
+        Rule::WordDayTime24,
+        "<wordday>(?i:t)?<h24>[:.]<mm>[:.]<sslz>(?:<sp>)?(?:<correction>|\\(?[A-Za-z]{1,6}\\)?)",
+    ),
+    (
+        Rule::RelativeNumber,
+        "[+-]*[ \t]*[0-9]{1,13}(?:<sp>)?(?:<unit>|(?i:week))",
+    ),
+    (Rule::Blank, "[ .,\t\n\0]"),
+];
+
+static COMPILED: LazyLock<Vec<(Rule, Regex)>> = LazyLock::new(|| {
+    let compile = |(rule, pattern): (Rule, &str)| {
+        let mut pattern = format!(r"(?-u)\A(?:{pattern})");
+        // A part names other parts at most twice deep.
+        for _ in 0..3 {
+            for (name, part) in PARTS {
+                pattern = pattern.replace(&format!("<{name}>"), part);
+            }
+        }
+        (
+            rule,
+            Regex::new(&pattern).expect("the table's patterns are well-formed"),
+        )
+    };
+    RULES.into_iter().map(compile).collect()
+});
+
+/// The longest token at the start of some bytes, and its length.
+pub fn longest(bytes: &[u8]) -> Option<(Rule, usize)> {
+    let mut best: Option<(Rule, usize)> = None;
+    for (rule, pattern) in COMPILED.iter() {
+        if let Some(found) = pattern.find(bytes)
+            && best.is_none_or(|(_, length)| found.end() > length)
+        {
+            best = Some((*rule, found.end()));
+        }
+    }
+    best
+}
+
+/// A token, read from its start as timelib does: numbers are looked for, whatever is in between.
+pub struct Token<'t> {
+    bytes: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Token<'t> {
+    /// A token from its start; what is behind a NUL is no part of it.
+    pub fn new(bytes: &'t [u8]) -> Self {
+        let end = bytes.iter().position(|byte| *byte == 0);
+        Self {
+            bytes: &bytes[..end.unwrap_or(bytes.len())],
+            at: 0,
+        }
+    }
+
+    /// What was not read yet.
+    pub fn rest(&self) -> &'t [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// The next byte.
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Goes on behind all bytes that are not wanted.
+    pub fn skip(&mut self, unwanted: impl Fn(u8) -> bool) {
+        while self.peek().is_some_and(&unwanted) {
+            self.at += 1;
+        }
+    }
+
+    /// The next number, of at most so many digits, and how many it has.
+    pub fn number_and_digits(&mut self, digits_max: usize) -> Option<(i64, usize)> {
+        self.skip(|byte| !byte.is_ascii_digit());
+        let rest = self.rest();
+        let digits = rest
+            .iter()
+            .take(digits_max)
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        if digits == 0 {
+            return None;
+        }
+        self.at += digits;
+        let text = std::str::from_utf8(&rest[..digits]).ok()?;
+        Some((text.parse().unwrap_or(i64::MAX), digits))
+    }
+
+    /// The next number, of at most so many digits.
+    pub fn number(&mut self, digits_max: usize) -> Option<i64> {
+        self.number_and_digits(digits_max).map(|(value, _)| value)
+    }
+
+    /// A number behind any number of signs, of which the first counts.
+    pub fn signed(&mut self, digits_max: usize) -> Option<i64> {
+        self.skip(|byte| !byte.is_ascii_digit() && !matches!(byte, b'+' | b'-'));
+        let sign = if self.peek() == Some(b'-') { -1 } else { 1 };
+        self.number(digits_max).map(|value| sign * value)
+    }
+
+    /// A year; one of two digits is of 1970 to 2069.
+    pub fn year(&mut self) -> Option<i64> {
+        let (year, digits) = self.number_and_digits(4)?;
+        Some(match year {
+            0..70 if digits < 4 => year + 2000,
+            70..100 if digits < 4 => year + 1900,
+            _ => year,
+        })
+    }
+
+    /// The next letters, in lower case.
+    pub fn letters(&mut self) -> String {
+        let start = self.at;
+        self.skip(|byte| byte.is_ascii_alphabetic());
+        String::from_utf8_lossy(&self.bytes[start..self.at]).to_ascii_lowercase()
+    }
+
+    /// The number of the month whose name comes next.
+    pub fn month(&mut self) -> Option<i64> {
+        self.skip(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'.' | b'/'));
+        Some(month_of(&self.letters()))
+    }
+
+    /// Goes on behind `st`, `nd`, `rd`, `th`.
+    pub fn day_suffix(&mut self) {
+        let rest = self.rest();
+        let suffixes: [&[u8]; 4] = [b"nd", b"rd", b"st", b"th"];
+        if rest.len() >= 2 && suffixes.contains(&rest[..2].to_ascii_lowercase().as_slice()) {
+            self.at += 2;
+        }
+    }
+
+    /// Microseconds of the fraction of a second that comes next.
+    pub fn fraction(&mut self) -> i64 {
+        self.skip(|byte| !matches!(byte, b'.' | b':'));
+        self.at += 1;
+        let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
+        let digits: Vec<u8> = digits.copied().collect();
+        self.at += digits.len();
+        let padded = digits.iter().copied().chain(std::iter::repeat(b'0'));
+        padded
+            .take(6)
+            .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+    }
+
+    /// What `am` or `pm` adds to an hour.
+    pub fn half_of_day(&mut self, hour: i64) -> i64 {
+        self.skip(|byte| !matches!(byte, b'a' | b'A' | b'p' | b'P'));
+        match (self.peek(), hour) {
+            (Some(b'a' | b'A'), 12) => -12,
+            (Some(b'p' | b'P'), hour) if hour != 12 => 12,
+            _ => 0,
+        }
+    }
+
+    /// Hour and minute, and the second if one follows one of the separators.
+    pub fn clock(&mut self, separators: &[u8]) -> (i64, i64, i64) {
+        let mut parts = [0; 3];
+        parts[0] = self.number(2).unwrap_or(0);
+        for part in &mut parts[1..] {
+            if !self.peek().is_some_and(|byte| separators.contains(&byte)) {
+                break;
+            }
+            *part = self.number(2).unwrap_or(0);
+        }
+        parts.into()
+    }
+
+    /// The zone that comes next, and how MongoDB calls its kind.
+    pub fn zone(&mut self) -> Result<(Zone, String), &'static str> {
+        let (length, zone) = zone_at(self.rest());
+        self.at += length;
+        zone.ok_or(UNKNOWN_ZONE)
+    }
+}
+
+/// The number of a month's name, in full, short or in Roman numerals; 0 for none.
+pub fn month_of(word: &str) -> i64 {
+    const ROMAN: [&str; 12] = [
+        "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii",
+    ];
+    if word == "sept" {
+        return 9;
+    }
+    let named = |month: &&str| *month == word || &month[..3] == word;
+    let place = MONTHS.iter().position(named);
+    let place = place.or_else(|| ROMAN.iter().position(|month| *month == word));
+    place.map_or(0, |place| place as i64 + 1)
+}
