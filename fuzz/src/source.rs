@@ -162,6 +162,64 @@ impl<'a> Source<'a> {
         document
     }
 
+    /// How many of something: from none over the limits that MongoDB has to a hundred times as many.
+    pub fn length(&mut self) -> usize {
+        let near = [0, 1, 2, 99, 179, 198, 255, 999, 1000, 2000, 5000, 20_000];
+        near[usize::from(self.byte()) % near.len()] + usize::from(self.byte() % 4)
+    }
+
+    /// A name of one or many parts.
+    pub fn deep_name(&mut self) -> String {
+        if self.byte().is_multiple_of(3) {
+            return self.choose(OPERATORS).to_owned();
+        }
+        let part = self.choose(&["a", "b", "0", "$", "$[]", "abc"]);
+        let parts = self.length().max(1);
+        vec![part; parts].join(".")
+    }
+
+    /// A value inside of many others of one kind, or a loop that makes such a one.
+    pub fn deep_value(&mut self) -> Bson {
+        const LEVELS_MAX: usize = 230;
+        let levels = self.length().min(LEVELS_MAX);
+        let mut value = match self.byte() % 4 {
+            0 => Bson::String(format!("${}", self.deep_name())),
+            1 => self.value(),
+            2 => self.loop_value(),
+            _ => doc! {self.deep_name(): 1}.into(),
+        };
+        let name = self.choose(OPERATORS);
+        let kind = self.byte() % 6;
+        for _ in 0..levels {
+            value = match kind {
+                0 => Bson::Array(vec![value]),
+                1 => doc! {"a": value}.into(),
+                2 => doc! {name: [value]}.into(),
+                3 => doc! {name: value}.into(),
+                4 => doc! {"$let": {"vars": {"v": value}, "in": [["$$v"]]}}.into(),
+                _ => doc! {"properties": {"a": value}}.into(),
+            };
+        }
+        value
+    }
+
+    fn loop_value(&mut self) -> Bson {
+        let times = i32::try_from(self.length()).unwrap_or(i32::MAX);
+        let body = match self.byte() % 3 {
+            0 => Bson::Array(vec!["$$value".into()]),
+            1 => doc! {"a": "$$value"}.into(),
+            _ => Bson::Array(vec![doc! {"a": ["$$value", 1]}.into()]),
+        };
+        let reduce = doc! {"$reduce": {
+            "input": {"$range": [0, times]}, "initialValue": "$a", "in": body,
+        }};
+        match self.byte() % 3 {
+            0 => reduce.into(),
+            1 => doc! {"$size": reduce}.into(),
+            _ => doc! {"$eq": [reduce.clone(), reduce]}.into(),
+        }
+    }
+
     /// A value of any type.
     pub fn value(&mut self) -> Bson {
         self.value_at(0)

@@ -1,9 +1,11 @@
 //! The targets, by name.
 
 use crate::source::Source;
-use bson::{Bson, RawDocument, RawDocumentBuf, doc};
-use meridian_engine::aggregate::Pipeline;
-use meridian_engine::query::Filter;
+use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use meridian_engine::STACK_BYTES;
+use meridian_engine::aggregate::{Limits, Pipeline, VariableScope, Variables, run as run_stages};
+use meridian_engine::query::{Filter, Projection, Sort};
+use meridian_engine::update::{ApplyMode, Update};
 use meridian_value::key::{Direction, TypeBits, TypeBitsReader, decode, encode, skip, transcode};
 use meridian_value::{compare, compare_documents, with_raw};
 use meridian_wire::{Compressor, Frame, HEADER_BYTES, Header, OpCode, Request, check_document};
@@ -49,6 +51,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "pipeline",
         run: pipeline,
+        examples: none,
+    },
+    Target {
+        name: "deep",
+        run: deep,
         examples: none,
     },
 ];
@@ -303,3 +310,98 @@ const STAGES: &[&str] = &[
     "$out",
     "$merge",
 ];
+
+// -- depth and length
+
+/// What is deep or long is refused or done, on the stack that a statement has; nothing ends the process.
+fn deep(input: &[u8]) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, || try_deep(input));
+        let outcome = thread.expect("a thread can be started").join();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+fn try_deep(input: &[u8]) {
+    let mut source = Source::new(input);
+    let kind = source.byte();
+    let asked = raw(&doc! {source.deep_name(): source.deep_value()});
+    let stored = raw(&doc! {"_id": 1, "a": source.deep_value(), "b": source.deep_value()});
+    // What is deeper than a message may be never gets further.
+    if check_document(asked.as_bytes()).is_err() || check_document(stored.as_bytes()).is_err() {
+        return;
+    }
+    let _ = compare_documents(&asked, &stored);
+    match kind % 6 {
+        0 => {
+            let _ = Filter::parse(&asked).map(|filter| filter.matches(&stored));
+        }
+        1 => {
+            let _ = Projection::parse(&asked, None).map(|kept| kept.apply(&stored, None));
+        }
+        2 => {
+            let _ = Sort::parse(&asked);
+        }
+        3 => update(
+            ["$set", "$unset", "$push", "$rename"],
+            &mut source,
+            &asked,
+            &stored,
+        ),
+        4 => stages(
+            &[&raw(&doc! {"$match": asked_document(&asked)})],
+            1,
+            &stored,
+        ),
+        _ => {
+            let name = ["$set", "$project", "$replaceWith", "$unwind", "$group"];
+            let name = name[usize::from(source.byte()) % name.len()];
+            let operand = match name {
+                "$unwind" => Bson::String("$b".into()),
+                "$replaceWith" => doc! {"a": asked_document(&asked), "b": "$$ROOT"}.into(),
+                "$group" => doc! {"_id": asked_document(&asked), "a": {"$push": "$$ROOT"}}.into(),
+                _ => asked_document(&asked).into(),
+            };
+            let times = source.length();
+            stages(&[&raw(&doc! {name: operand})], times, &stored);
+        }
+    }
+}
+
+fn asked_document(asked: &RawDocument) -> bson::Document {
+    asked.try_into().expect("a checked document has values")
+}
+
+fn update(names: [&str; 4], source: &mut Source<'_>, asked: &RawDocument, stored: &RawDocument) {
+    let name = names[usize::from(source.byte()) % names.len()];
+    let change = raw(&doc! {name: asked_document(asked)});
+    let parsed = Update::parse(
+        RawBsonRef::Document(&change),
+        &[],
+        &VariableScope::default(),
+    );
+    let _ = parsed.map(|update| update.apply(stored, None, ApplyMode::Update));
+}
+
+/// The stages so many times over, on one document.
+fn stages(once: &[&RawDocument], times: usize, stored: &RawDocument) {
+    let all: Vec<&RawDocument> = once.iter().copied().cycle().take(times).collect();
+    let Ok(pipeline) = Pipeline::parse(&all) else {
+        return;
+    };
+    let input = std::iter::once(Ok(stored.to_owned()));
+    let rows = run_stages(
+        &pipeline.stages,
+        input,
+        Variables::default(),
+        &Limits::new(false),
+    );
+    // An array unwound over and over may make many documents.
+    for row in rows.into_iter().flatten().take(100).flatten() {
+        assert!(
+            check_document(row.as_bytes()).is_ok(),
+            "what comes out can be sent"
+        );
+    }
+}

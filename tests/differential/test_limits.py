@@ -38,8 +38,109 @@ def update(change, query=None, **more):
     return {"update": "COLL", "updates": [{"q": query or {"_id": 1}, "u": change, **more}]}
 
 
+def path(parts):
+    return ".".join(["a"] * parts)
+
+
+def aggregate(*stages):
+    return {"aggregate": "COLL", "pipeline": list(stages), "cursor": {}}
+
+
+def nesting(operator, levels):
+    """An expression that puts the field `a` into so many arrays or documents, one a round."""
+    return {"$reduce": {"input": {"$range": [0, levels]}, "initialValue": "$a", "in": operator}}
+
+
+def pipelines(count):
+    """Every place in which a list of stages may stand, with so many of them."""
+    return {
+        "unwind": aggregate(*[{"$unwind": "$a"}] * count),
+        "match": aggregate(*[{"$match": {}}] * count),
+        "facet": aggregate({"$facet": {"x": [{"$skip": 0}] * count}}),
+        "update": update([{"$set": {"q": 1}}] * count),
+        "modify": {"findAndModify": "COLL", "query": {"_id": 1}, "update": [{"$set": {"q": 1}}] * count},
+    }
+
+
+def expression_paths(parts):
+    """Every place in which an expression names a field."""
+    return {
+        "field": aggregate({"$set": {"x": "$" + path(parts)}}),
+        "root": aggregate({"$set": {"x": "$$ROOT." + path(parts)}}),
+        "variable": aggregate({"$set": {"x": {"$let": {"vars": {"v": 1}, "in": "$$v." + path(parts)}}}}),
+        "group": aggregate({"$group": {"_id": "$" + path(parts)}}),
+        "bucket_auto": aggregate({"$bucketAuto": {"groupBy": "$" + path(parts), "buckets": 2}}),
+        "expr": {"find": "COLL", "filter": {"$expr": {"$eq": ["$" + path(parts), 1]}}},
+    }
+
+
+def named_paths(parts):
+    """Every place in which a path is a name."""
+    return {
+        "find_keep": {"find": "COLL", "projection": {path(parts): 1}},
+        "find_drop": {"find": "COLL", "projection": {path(parts): 0}},
+        "find_compute": {"find": "COLL", "projection": {path(parts): "$b"}},
+        "find_slice": {"find": "COLL", "projection": {path(parts): {"$slice": 1}}},
+        "sort": {"find": "COLL", "sort": {path(parts): 1}},
+        "distinct": {"distinct": "COLL", "key": path(parts)},
+        "set": aggregate({"$set": {path(parts): 1}}),
+        "project": aggregate({"$project": {path(parts): 1}}),
+        "project_drop": aggregate({"$project": {path(parts): 0}}),
+        "unset": aggregate({"$unset": path(parts)}),
+        "sort_stage": aggregate({"$sort": {path(parts): 1}}),
+        "update_set": update([{"$set": {path(parts): 1}}]),
+        "update_unset": update([{"$unset": path(parts)}]),
+    }
+
+
+def filter_paths(parts):
+    """Every place in which a filter stands."""
+    return {
+        "find": {"find": "COLL", "filter": {path(parts): 1}},
+        "operators": {"find": "COLL", "filter": {path(parts): {"$gt": 1}}},
+        "or": {"find": "COLL", "filter": {"$or": [{path(parts): 1}, {"x": 1}]}},
+        "element": {"find": "COLL", "filter": {"x": {"$elemMatch": {path(parts): 1}}}},
+        "count": {"count": "COLL", "query": {path(parts): 1}},
+        "match": aggregate({"$match": {path(parts): 1}}),
+        "delete": {"delete": "COLL", "deletes": [{"q": {path(parts): 1}, "limit": 1}]},
+        "upsert": update({"$set": {"x": 1}}, {path(parts): 1, "_id": 2}, upsert=True),
+        "array_filter": update({"$set": {"b.$[x]": 1}}, arrayFilters=[{"x." + path(parts - 1): 1}]),
+        "pull": update({"$pull": {"b": {path(parts): 1}}}),
+    }
+
+
+def deep_values(levels):
+    """Values that get so deep while they are computed, in documents that then have a level more."""
+    return {
+        "arrays": aggregate({"$project": {"x": nesting(["$$value"], levels)}}),
+        "documents": aggregate({"$project": {"x": nesting({"b": "$$value"}, levels)}}),
+        "root": aggregate({"$replaceWith": nesting({"b": "$$value"}, levels + 1)}),
+        "group": aggregate({"$group": {"_id": nesting(["$$value"], levels)}}),
+        "measured": aggregate({"$project": {"x": {"$size": nesting(["$$value"], levels)}}}),
+        "compared": aggregate({"$project": {"x": {"$eq": [nesting(["$$value"], levels)] * 2}}}),
+        "set": aggregate({"$project": {"x": {"$size": {"$setUnion": [[nesting(["$$value"], levels)]] * 2}}}}),
+        "find": {"find": "COLL", "projection": {"x": nesting(["$$value"], levels)}},
+        "pushed": aggregate({"$set": {path(levels - 1): 1}}, {"$group": {"_id": 1, "x": {"$push": "$$ROOT"}}}),
+        "facet": aggregate({"$set": {path(levels - 1): 1}}, {"$facet": {"x": [{"$skip": 0}]}}),
+    }
+
+
+def at(kind, sizes):
+    """A case for each place of a kind at each of the sizes."""
+    document = {"_id": 1, "a": 1}
+    return [Case(f"{kind.__name__}_{name}_{size}", command, docs=[document]) for size in sizes for name, command in kind(size).items()]
+
+
 COUNT = {"count": "COLL"}
 CASES = [
+    *at(pipelines, (1000, 1001, 2000)),
+    *at(expression_paths, (199, 200, 5000)),
+    *at(named_paths, (200, 201, 5000)),
+    *at(filter_paths, (180, 181, 5000)),
+    *at(deep_values, (198, 199, 200, 250)),
+    *(Case(f"index_path_{parts}", {"createIndexes": "COLL", "indexes": [{"key": {path(parts): 1}, "name": "x"}]}, docs=[{"_id": 1}]) for parts in (200, 1000, 1018, 1019, 1020, 5000)),
+    *(Case(f"nested_project_{parts}", aggregate({"$project": {path(parts): {path(parts): 1}}}), docs=[{"_id": 1}]) for parts in (100, 101, 200)),
+    *(Case(f"nested_projection_{parts}", {"find": "COLL", "projection": {path(parts): {path(parts): 1}}}, docs=[{"_id": 1}]) for parts in (100, 101, 200)),
     Case("document_16_mib", [insert(document_of(16 * MIB)), COUNT]),
     Case("document_16_mib_1", [insert(document_of(16 * MIB + 1)), COUNT]),
     Case("update_to_16_mib", [insert({"_id": 1, "s": ""}), update({"$set": {"s": document_of(16 * MIB)["s"]}}), COUNT]),

@@ -44,20 +44,21 @@ def encode(document):
 
 def text(value, indent=0):
     """One readable rendering, one field a line where nested, for messages and comparison."""
+    flat = _flat(value)
+    if not isinstance(value, list) or (len(flat) + indent < 110 and "\n" not in flat):
+        return flat
+    pad = "\n" + " " * (indent + 2)
     if isinstance(value, Doc):
-        if not value:
-            return "{}"
-        flat = "{" + ", ".join(f"{key}: {text(item)}" for key, item in value) + "}"
-        if len(flat) + indent < 110 and "\n" not in flat:
-            return flat
-        pad = "\n" + " " * (indent + 2)
         return "{" + ",".join(f"{pad}{key}: {text(item, indent + 2)}" for key, item in value) + "}"
+    return "[" + ",".join(pad + text(item, indent + 2) for item in value) + "]"
+
+
+def _flat(value):
+    """The rendering on one line."""
+    if isinstance(value, Doc):
+        return "{" + ", ".join(f"{key}: {_flat(item)}" for key, item in value) + "}"
     if isinstance(value, list):
-        flat = "[" + ", ".join(text(item) for item in value) + "]"
-        if len(flat) + indent < 110 and "\n" not in flat:
-            return flat
-        pad = "\n" + " " * (indent + 2)
-        return "[" + ",".join(pad + text(item, indent + 2) for item in value) + "]"
+        return "[" + ", ".join(_flat(item) for item in value) + "]"
     return value
 
 

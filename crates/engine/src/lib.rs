@@ -29,6 +29,6 @@ pub use cursor::{CursorRegistry, KillOutcome, Query};
 pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
-pub use operation::Operation;
+pub use operation::{Operation, STACK_BYTES};
 pub use storage::{Algorithm, Compression};
 pub use write::{BuildPhase, BuildProgress, Durability, InsertOptions, InsertOutcome, WriteError};

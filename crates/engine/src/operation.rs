@@ -15,7 +15,14 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+/// The stack of a thread that runs statements. Filters, expressions and updates recurse once a level of what a
+/// client sent (200 levels), values under construction are walked once a level (at most
+/// `VALUE_LEVELS_MAX` and what one expression adds), and each `$unwind` of a pipeline (1,000 stages) is a call inside the one
+/// before it. Pages that nothing touches cost nothing.
+pub const STACK_BYTES: usize = 8 << 20;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Operation>>> = const { RefCell::new(None) };
@@ -89,6 +96,17 @@ pub(crate) fn lend<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> 
     let before = CURRENT.replace(operation);
     let _restore = Restore(before);
     work()
+}
+
+/// Starts a thread that helps with a statement, on a stack as large as the statement's own.
+pub(crate) fn helper<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn_scoped(scope, work)
+        .expect("the system has room for one more thread")
 }
 
 /// As [`lend`], for work that may take long: the thread takes turns with other long statements.

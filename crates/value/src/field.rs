@@ -4,9 +4,11 @@
 //! full error reports; on the ingest path each document's fields are walked several times,
 //! so this one only steps. It trusts nothing: a malformed document ends the walk.
 
-use bson::raw::RawBinaryRef;
+use bson::raw::{CStr, RawBinaryRef, RawJavaScriptCodeWithScopeRef, RawRegexRef};
 use bson::spec::{BinarySubtype, ElementType};
-use bson::{DateTime, Decimal128, RawBsonRef, RawDocument, Timestamp, oid::ObjectId};
+use bson::{DateTime, Decimal128, RawArray, RawBsonRef, RawDocument, Timestamp, oid::ObjectId};
+use serde::Deserialize;
+use serde::de::value::BorrowedBytesDeserializer;
 
 /// One field: its name and where its value lies.
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +81,23 @@ impl<'a> Field<'a> {
                 subtype: BinarySubtype::from(*bytes.get(4)?),
                 bytes: bytes.get(5..)?,
             }),
-            // `bson` has no public way to view bytes as these types; let it find the field.
-            _ => self
+            ElementType::Array => RawBsonRef::Array(array(bytes)?),
+            ElementType::JavaScriptCode => RawBsonRef::JavaScriptCode(text(bytes)?),
+            ElementType::RegularExpression => {
+                let (pattern, options) = cstrings(bytes)?;
+                RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
+            }
+            ElementType::JavaScriptCodeWithScope => {
+                let (code, scope) = code_with_scope(bytes)?;
+                RawBsonRef::JavaScriptCodeWithScope(RawJavaScriptCodeWithScopeRef { code, scope })
+            }
+            // The old subtype repeats its length inside.
+            ElementType::Binary => RawBsonRef::Binary(RawBinaryRef {
+                subtype: BinarySubtype::from(*bytes.get(4)?),
+                bytes: bytes.get(9..)?,
+            }),
+            // `bson` has no public way to view bytes as this type; let it find the field.
+            ElementType::DbPointer => self
                 .document
                 .iter_elements()
                 .nth(self.position())?
@@ -89,6 +106,34 @@ impl<'a> Field<'a> {
                 .ok()?,
         })
     }
+}
+
+/// The view of an array's bytes. `bson` makes one only for its own iterators, which would have to walk to the
+/// field first, and for formats that have no arrays of their own and lend their bytes.
+fn array(bytes: &[u8]) -> Option<&RawArray> {
+    <&RawArray>::deserialize(BorrowedBytesDeserializer::<serde::de::value::Error>::new(
+        bytes,
+    ))
+    .ok()
+}
+
+/// The two texts of a regular expression.
+fn cstrings(bytes: &[u8]) -> Option<(&CStr, &CStr)> {
+    let end = memchr::memchr(0, bytes)? + 1;
+    let (pattern, options) = bytes.split_at_checked(end)?;
+    Some((cstr(pattern)?, cstr(options)?))
+}
+
+fn cstr(bytes: &[u8]) -> Option<&CStr> {
+    let text = std::str::from_utf8(bytes.strip_suffix(&[0])?).ok()?;
+    <&CStr>::try_from(text).ok()
+}
+
+fn code_with_scope(bytes: &[u8]) -> Option<(&str, &RawDocument)> {
+    let inner = bytes.get(4..)?;
+    let length = usize::try_from(i32::from_le_bytes(inner.get(..4)?.try_into().ok()?)).ok()?;
+    let (code, scope) = inner.split_at_checked(length.checked_add(4)?)?;
+    Some((text(code)?, RawDocument::from_bytes(scope).ok()?))
 }
 
 /// The text of a string value (length, bytes, NUL).

@@ -10,6 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::ByName;
 use meridian_value::key::{self, TypeBits};
 use meridian_value::number::Number;
 use std::borrow::Cow;
@@ -208,7 +209,7 @@ impl Accumulator {
             Kind::DeviationPopulation | Kind::DeviationSample => {
                 State::Deviation(Deviation::default())
             }
-            Kind::MergeObjects => State::Merged(Vec::new()),
+            Kind::MergeObjects => State::Merged(ByName::default()),
             Kind::FirstN | Kind::LastN | Kind::MinN | Kind::MaxN => State::Several {
                 count: count.unwrap_or(1),
                 items: VecDeque::new(),
@@ -319,7 +320,7 @@ pub enum State {
     /// `$stdDevPop`, `$stdDevSamp`.
     Deviation(Deviation),
     /// `$mergeObjects`.
-    Merged(Vec<(Box<str>, RawBson)>),
+    Merged(ByName<Box<str>, RawBson>),
     /// `$firstN`, `$lastN`, `$minN`, `$maxN`.
     Several {
         count: usize,
@@ -456,7 +457,7 @@ impl State {
             State::Items { items, .. } | State::Several { items, .. } => array(items),
             State::Set { items, .. } => array(items),
             State::Merged(fields) => {
-                let fields = fields.iter();
+                let fields = fields.entries().iter();
                 let fields = fields.map(|(key, value)| {
                     (Cow::Borrowed(&**key), Value::Raw(value.as_raw_bson_ref()))
                 });
@@ -525,7 +526,7 @@ fn add_one(kept: &mut Option<Option<RawBson>>, kind: Kind, value: &Value<'_>) ->
     Ok(0)
 }
 
-fn add_merged(fields: &mut Vec<(Box<str>, RawBson)>, value: &Value<'_>) -> Result<usize> {
+fn add_merged(fields: &mut ByName<Box<str>, RawBson>, value: &Value<'_>) -> Result<usize> {
     if value.is_nullish() {
         return Ok(0);
     }
@@ -537,10 +538,7 @@ fn add_merged(fields: &mut Vec<(Box<str>, RawBson)>, value: &Value<'_>) -> Resul
     };
     for (key, value) in merged.iter() {
         let Some(raw) = value.to_raw()? else { continue };
-        match fields.iter_mut().find(|(known, _)| **known == **key) {
-            Some((_, old)) => *old = raw,
-            None => fields.push((key.as_ref().into(), raw)),
-        }
+        fields.set(key.as_ref().into(), raw);
     }
     Ok(value.size_bytes())
 }

@@ -7,7 +7,7 @@ use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
 use super::keeping::Kept;
 use super::stage::Stage;
-use super::value::{Value, compare, corrupt, field_name};
+use super::value::{Value, compare, corrupt, field_name, within_levels};
 use crate::error::{Error, Result};
 use crate::query::type_name;
 use crate::query::{Sort, text};
@@ -444,7 +444,7 @@ impl Bucketed {
         }
         buckets
             .iter()
-            .map(|range| self.bucket(*range, variables))
+            .map(|range| within_levels(self.bucket(*range, variables)?))
             .collect()
     }
 

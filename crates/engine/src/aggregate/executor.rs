@@ -18,7 +18,7 @@ use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
 use super::unwind::Unwind;
-use super::value::field_name;
+use super::value::{field_name, within_levels};
 use crate::error::{Code, Error, Result};
 use crate::query::Filter;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
@@ -292,84 +292,97 @@ fn at_run_time(mut error: Error) -> Error {
 }
 
 /// Sends a document through steps; what comes out at the end is ready.
+///
+/// Steps that make one document of one are gone through in a loop; those that make several of one, of which a
+/// pipeline has at most a thousand, are a call inside another.
 fn pass(
-    steps: &mut [Step],
-    document: Cow<'_, RawDocument>,
+    mut steps: &mut [Step],
+    mut document: Cow<'_, RawDocument>,
     variables: &Variables,
     ready: &mut VecDeque<RawDocumentBuf>,
 ) -> Result<ControlFlow<()>> {
-    const MORE: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
-    let Some((step, behind)) = steps.split_first_mut() else {
-        ready.push_back(document.into_owned());
-        return MORE;
-    };
-    match step {
-        Step::Match(filter) => {
-            if filter.matches(&document)? {
-                pass(behind, document, variables, ready)
-            } else {
-                MORE
+    // Whether a `$limit` on the way has had its last document.
+    let mut flow = ControlFlow::Continue(());
+    loop {
+        let Some((step, behind)) = std::mem::take(&mut steps).split_first_mut() else {
+            ready.push_back(document.into_owned());
+            return Ok(flow);
+        };
+        match step {
+            Step::Match(filter) => {
+                if !filter.matches(&document)? {
+                    return Ok(flow);
+                }
+            }
+            Step::Transform(transform) => {
+                document = Cow::Owned(transform.apply(&document, variables)?);
+            }
+            Step::ReplaceRoot(replace) => {
+                document = Cow::Owned(replace.apply(&document, variables)?);
+            }
+            Step::AddDistance(add) => {
+                let (changed, near) = add.apply(&document)?;
+                let known = near.map(|near| variables.with_near(Some(near)));
+                let variables = known.as_ref().unwrap_or(variables);
+                let further = pass(behind, Cow::Owned(changed), variables, ready)?;
+                return Ok(sooner(flow, further));
+            }
+            Step::Unwind(unwind) => {
+                let mut further = ControlFlow::Continue(());
+                unwind.apply(&document, &mut |item| {
+                    if further.is_continue() {
+                        further = pass(behind, Cow::Owned(item), variables, ready)?;
+                    }
+                    Ok(())
+                })?;
+                return Ok(sooner(flow, further));
+            }
+            Step::Limit { left: 0 } | Step::Done | Step::Draining(_) => {
+                return Ok(ControlFlow::Break(()));
+            }
+            Step::Limit { left } => {
+                *left -= 1;
+                if *left == 0 {
+                    flow = ControlFlow::Break(());
+                }
+            }
+            Step::Skip { left: 0 } => {}
+            Step::Skip { left } => {
+                *left -= 1;
+                return Ok(flow);
+            }
+            keeping => {
+                let further = keep(keeping, document, variables)?;
+                return Ok(sooner(flow, further));
             }
         }
-        Step::Transform(transform) => {
-            let changed = transform.apply(&document, variables)?;
-            pass(behind, Cow::Owned(changed), variables, ready)
-        }
-        Step::AddDistance(add) => {
-            let (changed, near) = add.apply(&document)?;
-            let known = near.map(|near| variables.with_near(Some(near)));
-            let variables = known.as_ref().unwrap_or(variables);
-            pass(behind, Cow::Owned(changed), variables, ready)
-        }
-        Step::ReplaceRoot(replace) => {
-            let changed = replace.apply(&document, variables)?;
-            pass(behind, Cow::Owned(changed), variables, ready)
-        }
-        Step::Unwind(unwind) => {
-            let mut flow = ControlFlow::Continue(());
-            unwind.apply(&document, &mut |item| {
-                if flow.is_continue() {
-                    flow = pass(behind, Cow::Owned(item), variables, ready)?;
-                }
-                Ok(())
-            })?;
-            Ok(flow)
-        }
-        Step::Limit { left: 0 } | Step::Done | Step::Draining(_) => Ok(ControlFlow::Break(())),
-        Step::Limit { left } => {
-            *left -= 1;
-            let last = *left == 0;
-            let flow = pass(behind, document, variables, ready)?;
-            Ok(if last { ControlFlow::Break(()) } else { flow })
-        }
-        Step::Skip { left: 0 } => pass(behind, document, variables, ready),
-        Step::Skip { left } => {
-            *left -= 1;
-            MORE
-        }
-        Step::Count { count, .. } => {
-            *count += 1;
-            MORE
-        }
-        Step::Group(groups) => {
-            groups.push(&document, variables)?;
-            MORE
-        }
-        Step::Sort(sorter) => {
-            sorter.push(document, variables)?;
-            MORE
-        }
+        steps = behind;
+    }
+}
+
+/// `Break` where one of the two is.
+fn sooner(one: ControlFlow<()>, other: ControlFlow<()>) -> ControlFlow<()> {
+    if one.is_break() { one } else { other }
+}
+
+/// Gives a document to a step that keeps what it needs of it until the end of its input.
+fn keep(
+    step: &mut Step,
+    document: Cow<'_, RawDocument>,
+    variables: &Variables,
+) -> Result<ControlFlow<()>> {
+    match step {
+        Step::Count { count, .. } => *count += 1,
+        Step::Group(groups) => groups.push(&document, variables)?,
+        Step::Sort(sorter) => sorter.push(document, variables)?,
         Step::Sample(reservoir) => {
             reservoir.push(document, variables)?;
-            Ok(if reservoir.is_empty() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
+            if reservoir.is_empty() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
         Step::BucketAuto(bucketed) => {
             bucketed.push(Kept::new(document, variables), variables)?;
-            MORE
         }
         Step::Facet { executors, .. } => {
             for executor in executors {
@@ -379,9 +392,18 @@ fn pass(
                     executor.finish()?;
                 }
             }
-            MORE
         }
+        Step::Match(_)
+        | Step::Transform(_)
+        | Step::AddDistance(_)
+        | Step::ReplaceRoot(_)
+        | Step::Unwind(_)
+        | Step::Limit { .. }
+        | Step::Skip { .. }
+        | Step::Draining(_)
+        | Step::Done => unreachable!("these steps pass documents on"),
     }
+    Ok(ControlFlow::Continue(()))
 }
 
 impl Step {
@@ -516,7 +538,7 @@ pub fn facet_document(
             format!("BSONObj size: {bytes} is invalid. Size must be between 0 and 16793600(16MB)"),
         ));
     }
-    Ok(document)
+    within_levels(document)
 }
 
 /// Runs stages over an iterator: what tests and small inputs use. The engine pushes a

@@ -11,7 +11,7 @@ use super::expression::{
     Context, Expression, Node, VariableScope, Variables, prefetch, several_count,
 };
 use super::group_key;
-use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes};
+use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes, within_levels};
 use crate::error::{Code, Error, Result};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -318,7 +318,7 @@ impl Groups {
                     state.finish(accumulator.kind)?,
                 );
             }
-            Ok(document)
+            within_levels(document)
         })
     }
 }

@@ -7,6 +7,9 @@ use super::value::corrupt;
 use crate::error::{Error, Result};
 use bson::RawDocument;
 
+/// MongoDB's `internalPipelineLengthLimit`.
+const STAGES_MAX: usize = 1000;
+
 /// A parsed pipeline.
 ///
 /// ```
@@ -50,6 +53,7 @@ impl Pipeline {
             stage::parse(key.as_str(), raw, scope, &mut stages)?;
         }
         check_places(&stages)?;
+        check_length(documents.len())?;
         Ok(Self {
             stages: keep_only_needed(drop_overruled_sorts(stages)),
         })
@@ -79,6 +83,16 @@ pub fn dependencies<'s>(stages: impl IntoIterator<Item = &'s Stage>) -> FieldSet
     // What comes out is what came in.
     set.add_all();
     set
+}
+
+/// A document passes through the stages of a list one inside the other, so that their number bounds the stack.
+fn check_length(stages: usize) -> Result<()> {
+    if stages > STAGES_MAX {
+        return Err(Error::failed_to_parse(format!(
+            "Pipeline length must be no longer than {STAGES_MAX} stages"
+        )));
+    }
+    Ok(())
 }
 
 fn check_places(stages: &[Stage]) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::dependencies::FieldSet;
 use super::expression::{Expression, VariableScope, Variables, display};
-use super::value::{Value, corrupt};
+use super::value::{Value, build_document, corrupt, within_levels};
 use crate::error::{Error, Result};
 use crate::query::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -75,7 +75,7 @@ impl ReplaceRoot {
         let value = self.expression.evaluate_value(document, variables)?;
         match &value {
             Value::Raw(RawBsonRef::Document(document)) => return Ok((*document).to_owned()),
-            Value::Document(fields) => return super::value::build_document(fields),
+            Value::Document(fields) => return within_levels(build_document(fields)?),
             _ => {}
         }
         let needed = self.expression.dependencies();

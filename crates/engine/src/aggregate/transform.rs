@@ -8,11 +8,12 @@
 use super::dependencies::FieldSet;
 use super::expression::{Context, Expression, Node, VariableScope, Variables};
 use super::metadata::UNAVAILABLE;
-use super::value::{Value, corrupt};
+use super::value::{Value, corrupt, within_levels};
 use crate::error::{Code, Error, Result};
 use crate::query::type_name;
 use bson::raw::CStr;
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::ByName;
 
 /// What becomes of the fields that the specification does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ enum Action {
 #[derive(Debug, Clone, Default)]
 struct Tree {
     /// In the order of the specification.
-    fields: Vec<(Box<str>, Action)>,
+    fields: ByName<Box<str>, Action>,
 }
 
 /// A `$project`, `$set` (`$addFields`) or `$unset`.
@@ -145,7 +146,12 @@ impl Transform {
     /// Those of the expressions.
     pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf> {
         let mut context = Context::new(document, variables);
-        self.tree.apply(self.rest, document, &mut context)
+        let changed = self.tree.apply(self.rest, document, &mut context)?;
+        // Only what is computed can be deeper than what was there.
+        match self.tree.has_computed() {
+            true => within_levels(changed),
+            false => Ok(changed),
+        }
     }
 
     /// The fields read to make the new document.
@@ -188,15 +194,14 @@ impl Tree {
     fn insert_below(&mut self, path: &[Box<str>], depth: usize, action: Action) -> Result<()> {
         let name = &path[depth];
         let last = depth + 1 == path.len();
-        let existing = self.fields.iter_mut().find(|(known, _)| known == name);
-        match existing {
-            None if last => self.fields.push((name.clone(), action)),
+        match self.fields.get_mut(name.as_bytes()) {
+            None if last => self.fields.push(name.clone(), action),
             None => {
                 let mut below = Tree::default();
                 below.insert_below(path, depth + 1, action)?;
-                self.fields.push((name.clone(), Action::Below(below)));
+                self.fields.push(name.clone(), Action::Below(below));
             }
-            Some((_, Action::Below(below))) if !last => {
+            Some(Action::Below(below)) if !last => {
                 below.insert_below(path, depth + 1, action)?;
             }
             Some(_) if last => {
@@ -220,15 +225,18 @@ impl Tree {
     }
 
     fn has_computed(&self) -> bool {
-        self.fields.iter().any(|(_, action)| match action {
-            Action::Compute(_) => true,
-            Action::Below(below) => below.has_computed(),
-            _ => false,
-        })
+        self.fields
+            .entries()
+            .iter()
+            .any(|(_, action)| match action {
+                Action::Compute(_) => true,
+                Action::Below(below) => below.has_computed(),
+                _ => false,
+            })
     }
 
     fn add_dependencies(&self, prefix: &str, set: &mut FieldSet) {
-        for (name, action) in &self.fields {
+        for (name, action) in self.fields.entries() {
             let path = if prefix.is_empty() {
                 name.to_string()
             } else {
@@ -256,20 +264,17 @@ impl Tree {
         context: &mut Context<'a>,
     ) -> Result<RawDocumentBuf> {
         let mut out = RawDocumentBuf::new();
-        let mut done = vec![false; self.fields.len()];
+        let fields = self.fields.entries();
+        let mut done = vec![false; fields.len()];
         for entry in document.iter() {
             let (key, value) = entry.map_err(corrupt)?;
-            let place = self
-                .fields
-                .iter()
-                .position(|(name, _)| **name == *key.as_str());
-            let Some(place) = place else {
+            let Some(place) = self.fields.place(key.as_str().as_bytes()) else {
                 if rest == Rest::Keep {
                     out.append(key, value);
                 }
                 continue;
             };
-            match &self.fields[place].1 {
+            match &fields[place].1 {
                 Action::Keep => out.append(key, value),
                 Action::Drop => {}
                 // A computed field of an inclusion is new and goes to the end.
@@ -281,7 +286,7 @@ impl Tree {
             }
             done[place] = true;
         }
-        for ((name, action), done) in self.fields.iter().zip(done) {
+        for ((name, action), done) in fields.iter().zip(done) {
             if done {
                 continue;
             }
@@ -481,12 +486,10 @@ impl<'s> ProjectParser<'s> {
             .unwrap_or(if excludes { Rest::Keep } else { Rest::Drop });
         let mut tree = self.tree;
         match (rest, self.id) {
-            (Rest::Drop, None | Some(true))
-                if !tree.fields.iter().any(|(name, _)| &**name == "_id") =>
-            {
-                tree.fields.insert(0, ("_id".into(), Action::Keep));
+            (Rest::Drop, None | Some(true)) if tree.fields.place(b"_id").is_none() => {
+                tree.fields.push_front("_id".into(), Action::Keep);
             }
-            (Rest::Keep, Some(false)) => tree.fields.insert(0, ("_id".into(), Action::Drop)),
+            (Rest::Keep, Some(false)) => tree.fields.push_front("_id".into(), Action::Drop),
             _ => {}
         }
         Ok(Transform {
@@ -538,6 +541,7 @@ impl<'s> ProjectParser<'s> {
             let (key, raw) = entry.map_err(corrupt)?;
             let mut whole = path.to_vec();
             whole.extend(super::expression::parse_field_path(key.as_str())?);
+            super::expression::check_path_length(whole.len())?;
             self.field(&whole, raw)?;
         }
         Ok(())

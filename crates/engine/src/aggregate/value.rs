@@ -5,16 +5,44 @@
 //! raw BSON again ([`Value::to_raw`]), or `Bson` for callers that want it. There is one
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::type_name;
 use bson::raw::CStr;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// The fields of a document an operator built.
 pub type Fields<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+
+/// The levels of documents and arrays that a document may have, itself counted: MongoDB's
+/// `BSONDepth::kDefaultMaxAllowableDepth`.
+pub const LEVELS_MAX: usize = 200;
+/// The levels that a value may have while an expression is computed. What walks through a value or drops it
+/// recurses once a level, and an expression (which nests at most [`LEVELS_MAX`] deep itself) adds at most two
+/// levels for each of its own to what its variables hold.
+pub const VALUE_LEVELS_MAX: u32 = 500;
+
+/// What an operator built, and how many levels of such values it has, itself counted. (What is borrowed from
+/// a document is no level here: it has at most [`LEVELS_MAX`].)
+#[derive(Debug, Clone)]
+pub struct Built<T> {
+    content: T,
+    levels: u32,
+}
+
+impl<T> Deref for Built<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.content
+    }
+}
+
+/// The items of an array.
+pub type Items<'a> = Arc<Built<Vec<Value<'a>>>>;
 
 /// What an expression evaluates to.
 #[derive(Debug, Clone)]
@@ -26,9 +54,9 @@ pub enum Value<'a> {
     /// A string an operator built.
     String(Arc<str>),
     /// An array an operator built or took apart.
-    Array(Arc<Vec<Value<'a>>>),
+    Array(Items<'a>),
     /// A document an operator built or took apart.
-    Document(Arc<Fields<'a>>),
+    Document(Arc<Built<Fields<'a>>>),
 }
 
 impl<'a> Value<'a> {
@@ -72,12 +100,56 @@ impl<'a> Value<'a> {
 
     /// An owned array.
     pub fn array(items: Vec<Value<'a>>) -> Self {
-        Value::Array(Arc::new(items))
+        Value::Array(built_array(items))
     }
 
     /// An owned document.
     pub fn document(fields: Fields<'a>) -> Self {
-        Value::Document(Arc::new(fields))
+        Value::Document(built_document(fields))
+    }
+
+    /// How much there is for an operator to go through, in items or words, roughly.
+    #[inline]
+    pub fn work(&self) -> usize {
+        const WORD: usize = 8;
+        match self {
+            Value::Missing => 1,
+            Value::Raw(RawBsonRef::String(text)) => 1 + text.len() / WORD,
+            Value::Raw(RawBsonRef::Array(array)) => 1 + array.as_bytes().len() / WORD,
+            Value::Raw(RawBsonRef::Document(document)) => 1 + document.as_bytes().len() / WORD,
+            Value::Raw(_) => 1,
+            Value::String(text) => 1 + text.len() / WORD,
+            Value::Array(items) => 1 + items.len(),
+            Value::Document(fields) => 1 + fields.len(),
+        }
+    }
+
+    /// How many levels of documents and arrays an operator built here.
+    fn levels(&self) -> u32 {
+        match self {
+            Value::Array(items) => items.levels,
+            Value::Document(fields) => fields.levels,
+            Value::Missing | Value::Raw(_) | Value::String(_) => 0,
+        }
+    }
+
+    /// Refuses a value of too many levels to go on with: loops and variables could make it deeper without end.
+    ///
+    /// # Errors
+    /// `Overflow` past [`VALUE_LEVELS_MAX`].
+    pub fn check_levels(&self) -> Result<()> {
+        if self.levels() > VALUE_LEVELS_MAX {
+            return Err(too_deep());
+        }
+        Ok(())
+    }
+
+    /// Refuses a value that no document can hold.
+    fn check_levels_of_document(&self) -> Result<()> {
+        if self.levels() as usize > LEVELS_MAX {
+            return Err(too_deep());
+        }
+        Ok(())
     }
 
     /// Whether the value is null, undefined or missing.
@@ -149,19 +221,21 @@ impl<'a> Value<'a> {
     }
 
     /// The items of an array, or nothing where the value is not one.
-    pub fn items(&self) -> Result<Option<Arc<Vec<Value<'a>>>>> {
+    pub fn items(&self) -> Result<Option<Items<'a>>> {
         match self {
             Value::Array(items) => Ok(Some(Arc::clone(items))),
-            Value::Raw(RawBsonRef::Array(array)) => Ok(Some(Arc::new(raw_items(array)?))),
+            Value::Raw(RawBsonRef::Array(array)) => Ok(Some(built_array(raw_items(array)?))),
             _ => Ok(None),
         }
     }
 
     /// The fields of a document, or nothing where the value is not one.
-    pub fn fields(&self) -> Result<Option<Arc<Fields<'a>>>> {
+    pub fn fields(&self) -> Result<Option<Arc<Built<Fields<'a>>>>> {
         match self {
             Value::Document(fields) => Ok(Some(Arc::clone(fields))),
-            Value::Raw(RawBsonRef::Document(document)) => Ok(Some(Arc::new(raw_fields(document)?))),
+            Value::Raw(RawBsonRef::Document(document)) => {
+                Ok(Some(built_document(raw_fields(document)?)))
+            }
             _ => Ok(None),
         }
     }
@@ -191,6 +265,7 @@ impl<'a> Value<'a> {
 
     /// The value as raw BSON that owns its bytes; none where it is missing.
     pub fn to_raw(&self) -> Result<Option<RawBson>> {
+        self.check_levels_of_document()?;
         Ok(Some(match self {
             Value::Missing => return Ok(None),
             Value::Raw(raw) => RawBson::from(*raw),
@@ -210,6 +285,7 @@ impl<'a> Value<'a> {
     /// Appends the value under a key; a missing value appends nothing.
     pub fn append_to(&self, key: &str, out: &mut RawDocumentBuf) -> Result<()> {
         let key = field_name(key)?;
+        self.check_levels_of_document()?;
         match self {
             Value::Missing => {}
             Value::Raw(raw) => out.append(key, *raw),
@@ -386,6 +462,42 @@ fn raw_fields<'a>(document: &'a RawDocument) -> Result<Fields<'a>> {
         .collect()
 }
 
+fn built_array(items: Vec<Value<'_>>) -> Items<'_> {
+    let below = items.iter().map(Value::levels).max().unwrap_or(0);
+    Arc::new(Built {
+        content: items,
+        levels: below.saturating_add(1),
+    })
+}
+
+fn built_document(fields: Fields<'_>) -> Arc<Built<Fields<'_>>> {
+    let below = fields.iter().map(|(_, value)| value.levels()).max();
+    Arc::new(Built {
+        content: fields,
+        levels: below.unwrap_or(0).saturating_add(1),
+    })
+}
+
+/// The document, if it is not too deep for BSON.
+///
+/// # Errors
+/// `Overflow` past [`LEVELS_MAX`].
+pub fn within_levels(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
+    if meridian_value::is_deeper(&document, LEVELS_MAX) {
+        return Err(too_deep());
+    }
+    Ok(document)
+}
+
+fn too_deep() -> Error {
+    Error::new(
+        Code::Overflow,
+        format!(
+            "cannot convert document to BSON because it exceeds the limit of {LEVELS_MAX} levels of nesting"
+        ),
+    )
+}
+
 /// The bytes of an array; a missing item becomes null, as in MongoDB.
 pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
     let mut out = RawArrayBuf::new();
@@ -421,8 +533,5 @@ pub fn field_name(key: &str) -> Result<&CStr> {
 
 /// The error for bytes that are no BSON: they passed validation on the way in.
 pub fn corrupt(error: impl std::fmt::Display) -> Error {
-    Error::new(
-        crate::error::Code::InvalidBSON,
-        format!("corrupt BSON: {error}"),
-    )
+    Error::new(Code::InvalidBSON, format!("corrupt BSON: {error}"))
 }

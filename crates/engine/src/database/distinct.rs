@@ -4,12 +4,12 @@
 use super::Engine;
 use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
-use crate::aggregate::FieldSet;
+use crate::aggregate::{FieldSet, check_path_length};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Context, distinct_values};
 use crate::namespace::Namespace;
 use crate::plan::{QuerySpec, grouped};
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument};
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use meridian_value::field::find;
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::path::{Path, elements};
@@ -29,6 +29,7 @@ impl Engine {
         namespace: &Namespace,
         request: &DistinctRequest<'_>,
     ) -> Result<RawArrayBuf> {
+        check_path_length(request.key.split('.').count())?;
         let spec = distinct_spec(request)?;
         let mut values = Values::default();
         if !self.distinct_by_index(namespace, &spec, request.key, &mut values)? {
@@ -107,8 +108,9 @@ impl Values {
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = Vec::new();
         encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
-        self.found.entry(key).or_insert_with_key(|key| {
-            self.bytes += key.len();
+        let count = self.found.len();
+        self.found.entry(key).or_insert_with(|| {
+            self.bytes += element_bytes(count, value);
             value.into()
         });
         if self.bytes > DISTINCT_BYTES_MAX {
@@ -116,6 +118,15 @@ impl Values {
         }
         Ok(())
     }
+}
+
+/// What a value takes as this element of an array.
+fn element_bytes(index: usize, value: RawBsonRef<'_>) -> usize {
+    // A document of one field without a name: five bytes around its type, an empty name and the value.
+    let mut alone = RawDocumentBuf::new();
+    alone.append(cstr!(""), value);
+    let digits = index.checked_ilog10().map_or(1, |tens| tens as usize + 1);
+    alone.as_bytes().len() - 5 + digits
 }
 
 /// Calls `add` with each value at a path. Not as a filter looks: a number behind an array is a position

@@ -71,7 +71,7 @@ fn share<T: Sync, R: Send>(
         let part = &part;
         let begin = |range| {
             let operation = operation.clone();
-            scope.spawn(move || operation::lend(operation, || part(range)))
+            operation::helper(scope, move || operation::lend(operation, || part(range)))
         };
         let threads: Vec<_> = ranges.map(begin).collect();
         threads.into_iter().map(result_of).collect()
@@ -130,7 +130,7 @@ fn halves<A: Send, B: Send>(
     };
     let operation = operation::current();
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| match are_long {
+        let other = operation::helper(scope, || match are_long {
             true => operation::lend_for_long(operation, second),
             false => operation::lend(operation, second),
         });

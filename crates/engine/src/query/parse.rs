@@ -22,6 +22,16 @@ use std::sync::Arc;
 /// How deep `$and`, `$or`, `$nor`, `$not` and `$elemMatch` may nest.
 const TREE_DEPTH_MAX: usize = 100;
 
+/// How many parts a path may have: the levels of a stored document.
+const PATH_PARTS_MAX: usize = 180;
+
+fn check_path_length(path: &str) -> Result<()> {
+    if path.bytes().filter(|byte| *byte == b'.').count() >= PATH_PARTS_MAX {
+        return Err(Error::location(5_729_100, "FieldPath is too long"));
+    }
+    Ok(())
+}
+
 /// What a filter may refer to besides the document.
 #[derive(Debug, Clone, Default)]
 pub struct ParseContext {
@@ -165,6 +175,7 @@ impl Parser<'_> {
     fn document(&self, document: &RawDocument, place: Place) -> Result<Filter> {
         let mut conjuncts = Vec::new();
         for (name, value) in elements(document)? {
+            check_path_length(name)?;
             if name.starts_with('$') {
                 conjuncts.extend(self.top_level_operator(name, value, place)?);
             } else if is_operator_document(value, false) {

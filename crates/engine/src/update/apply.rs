@@ -11,14 +11,19 @@ use super::raw::{
     ARRAY, DOCUMENT, Edit, Field, NULL, Value, as_document, fields, splice, write_document,
     write_element, write_indexed,
 };
-use super::tree::{Child, Conflict, ElementsNode, FieldsNode, Node, merge_child, push_part};
+use super::tree::{
+    Children, Conflict, ElementsNode, FieldsNode, Name, Node, merge_child, push_part,
+};
 use super::{ApplyMode, DEPTH_MAX};
 use crate::error::{Code, Error, Result};
 use crate::query::text;
 use bson::raw::{RawBsonRef, RawDocument};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
+/// So few names are compared one by one.
+const SCANNED_MAX: usize = 16;
 /// How many nulls an update may put between an array's end and a new element.
 const BACKFILL_MAX: usize = 1_500_000;
 
@@ -150,8 +155,7 @@ impl Walk<'_> {
     }
 
     /// The children of a node by name, with the one under `$` at the matched index.
-    #[allow(clippy::type_complexity)]
-    fn children<'n>(&self, node: &'n FieldsNode) -> Result<Cow<'n, [Child]>> {
+    fn children<'n>(&self, node: &'n FieldsNode) -> Result<Cow<'n, Children>> {
         let Some(matched) = &node.matched else {
             return Ok(Cow::Borrowed(&node.children));
         };
@@ -162,7 +166,7 @@ impl Walk<'_> {
         })?;
         let mut children = node.children.clone();
         let mut path = self.path.clone();
-        let name = index.to_string().into();
+        let name = Name(index.to_string().into());
         merge_child(
             &mut children,
             name,
@@ -185,7 +189,7 @@ impl Walk<'_> {
         for ((name, child), field) in children.iter().zip(found) {
             let is_root = self.depth == 0;
             if is_root {
-                self.is_immutable = field.is_some() && **name == *"_id";
+                self.is_immutable = field.is_some() && *name.0 == *"_id";
             }
             match field {
                 Some(field) => {
@@ -210,7 +214,7 @@ impl Walk<'_> {
                         if is_root {
                             self.check_root_name(name)?;
                         }
-                        changes.appended.push((name.clone(), value));
+                        changes.appended.push((name.0.clone(), value));
                     }
                 }
             }
@@ -462,20 +466,28 @@ impl Walk<'_> {
 
 /// The field of each child, in the children's order.
 fn find_fields<'d>(
-    children: &[Child],
+    children: &Children,
     document: &'d RawDocument,
 ) -> Result<SmallVec<[Option<Field<'d>>; 4]>> {
     let mut found: SmallVec<[Option<Field<'d>>; 4]> = SmallVec::new();
     found.resize_with(children.len(), || None);
     let mut left = children.len();
+    let places = match left > SCANNED_MAX {
+        true => (0..)
+            .zip(children.keys())
+            .map(|(place, name)| (&*name.0, place))
+            .collect(),
+        false => HashMap::new(),
+    };
     for field in fields(document) {
         if left == 0 {
             break;
         }
         let field = field?;
-        let child = children
-            .iter()
-            .position(|(name, _)| **name == *field.name());
+        let child = match children.len() > SCANNED_MAX {
+            true => places.get(field.name()).copied(),
+            false => children.keys().position(|name| *name.0 == *field.name()),
+        };
         if let Some(child) = child.filter(|child| found[*child].is_none()) {
             found[child] = Some(field);
             left -= 1;

@@ -8,10 +8,37 @@ use super::operators::Operator;
 use super::path::{Part, UpdatePath};
 use crate::error::{Code, Error, Result};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// A node under its name, or under its identifier.
-pub(super) type Child = (Box<str>, Node);
+/// Nodes under their names, in the order of [`compare_names`], or under their identifiers.
+pub(super) type Children = BTreeMap<Name, Node>;
+
+/// The name of a field, an index, or an identifier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(pub Box<str>);
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_names(&self.0, &other.0)
+    }
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A step of the tree.
 #[derive(Debug, Clone)]
@@ -27,8 +54,8 @@ pub(super) enum Node {
 /// The children of a path whose next part is a name, an index or `$`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldsNode {
-    /// Children in the order of [`compare_names`].
-    pub children: Vec<Child>,
+    /// Children by name.
+    pub children: Children,
     /// The child under `$`.
     pub matched: Option<Box<Node>>,
 }
@@ -37,7 +64,7 @@ pub(super) struct FieldsNode {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ElementsNode {
     /// Children by identifier; the empty identifier is `$[]`.
-    pub children: Vec<Child>,
+    pub children: Children,
 }
 
 /// MongoDB's order of new fields: names that begin with a digit go by their length without
@@ -116,18 +143,19 @@ impl Node {
 
 /// Puts a child among its siblings, or merges it into the one of its name.
 pub(super) fn merge_child(
-    children: &mut Vec<Child>,
-    name: Box<str>,
+    children: &mut Children,
+    name: Name,
     child: Node,
     path: &mut String,
     shown: impl FnOnce(&str) -> String,
 ) -> std::result::Result<(), Conflict> {
-    match children.binary_search_by(|(other, _)| compare_names(other, &name)) {
-        Ok(at) => below(path, &shown(&name), |path| {
-            children[at].1.merge(child, path)
-        }),
-        Err(at) => {
-            children.insert(at, (name, child));
+    match children.entry(name) {
+        Entry::Occupied(mut known) => {
+            let part = shown(known.key());
+            below(path, &part, |path| known.get_mut().merge(child, path))
+        }
+        Entry::Vacant(place) => {
+            place.insert(child);
             Ok(())
         }
     }
@@ -156,15 +184,15 @@ fn branch(parts: &[Part], operator: Arc<Operator>) -> FieldsNode {
     for part in parts.iter().rev() {
         node = match part {
             Part::Field(name) => Node::Fields(FieldsNode {
-                children: vec![(name.clone(), node)],
+                children: Children::from([(Name(name.clone()), node)]),
                 matched: None,
             }),
             Part::Matched => Node::Fields(FieldsNode {
-                children: Vec::new(),
+                children: Children::new(),
                 matched: Some(Box::new(node)),
             }),
             Part::Elements(identifier) => Node::Elements(ElementsNode {
-                children: vec![(identifier.clone(), node)],
+                children: Children::from([(Name(identifier.clone()), node)]),
             }),
         };
     }

@@ -113,27 +113,23 @@ fn add<'a>(
     let refuse = |what: String| {
         Err(Error::new(
             Code::NotSingleValueField,
-            format!("cannot infer query fields to set, {what} matched"),
+            format!("cannot infer query fields to set, {what}"),
         ))
     };
-    for other in found.keys() {
-        if *other == path {
-            return Err(Error::new(
-                Code::NotSingleValueField,
-                format!("cannot infer query fields to set, path '{path}' is matched twice"),
-            ));
-        }
-        let (long, short) = if other.len() > path.len() {
-            (*other, path)
-        } else {
-            (path, *other)
-        };
-        if long
-            .strip_prefix(short)
-            .is_some_and(|rest| rest.starts_with('.'))
-        {
-            return refuse(format!("both paths '{long}' and '{short}' are"));
-        }
+    let both =
+        |long: &str, short: &str| refuse(format!("both paths '{long}' and '{short}' are matched"));
+    let above = path.match_indices('.').map(|(end, _)| &path[..end]);
+    if let Some(short) = above.into_iter().find(|short| found.contains_key(short)) {
+        return both(path, short);
+    }
+    if found.contains_key(path) {
+        return refuse(format!("path '{path}' is matched twice"));
+    }
+    let below = format!("{path}.");
+    let known: &Equalities<'_> = found;
+    let next = known.range(&*below..).next();
+    if let Some((long, _)) = next.filter(|(long, _)| long.starts_with(&below)) {
+        return both(long, path);
     }
     found.insert(path, value);
     Ok(())

@@ -120,7 +120,7 @@ pub fn write_list(
     options: CursorOptions,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let left = documents.split_off(options.batch_count.min(documents.len()));
+    let left = documents.split_off(batch_end(&documents, options.batch_count));
     let name = namespace.to_string();
     let id = if left.is_empty() {
         0
@@ -137,6 +137,17 @@ pub fn write_list(
         batch.push_document(document);
     }
     Ok(())
+}
+
+/// How many of the documents one batch takes, of `count` at most.
+fn batch_end(documents: &[RawDocumentBuf], count: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |(index, document): &(usize, &RawDocumentBuf)| {
+        bytes += document.as_bytes().len();
+        *index == 0 || bytes <= BATCH_BYTES_MAX
+    };
+    let documents = documents.iter().take(count).enumerate();
+    documents.take_while(fits).count()
 }
 
 /// Writes `cursor: {id: 0, ns, firstBatch}` for a list that is there in full.

@@ -9,7 +9,9 @@ use super::service::Service;
 use super::table::{self, Command, Kind};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Operation, Result};
-use meridian_wire::{DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, Message, Sequence};
+use meridian_wire::{
+    DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, MESSAGE_BYTES_MAX, Message, Sequence,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,7 +115,11 @@ fn find_command(body: &RawDocument) -> Result<&'static Command> {
 fn reply(service: &Service, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) {
     let start = out.len();
     service.counters.requests.add(1);
-    let outcome = catch_unwind(AssertUnwindSafe(|| write(out))).unwrap_or_else(|panic| {
+    let written = catch_unwind(AssertUnwindSafe(|| {
+        write(out)?;
+        check_size(out.len())
+    }));
+    let outcome = written.unwrap_or_else(|panic| {
         service.counters.panics.add(1);
         let cause = panic_message(panic.as_ref());
         tracing::error!(cause, "a command panicked; please report this");
@@ -127,6 +133,16 @@ fn reply(service: &Service, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) 
         out.truncate(start);
         write_error(&error, out);
     }
+}
+
+/// Drivers take a larger message for a broken one and close the connection.
+fn check_size(reply_bytes: usize) -> Result<()> {
+    if reply_bytes > MESSAGE_BYTES_MAX {
+        let message =
+            format!("the reply has {reply_bytes} bytes, a message at most {MESSAGE_BYTES_MAX}");
+        return Err(Error::new(Code::BSONObjectTooLarge, message));
+    }
+    Ok(())
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -75,9 +75,16 @@ fn negotiate(offered: RawBsonRef<'_>) -> Result<Vec<Compressor>> {
     let Some(offered) = offered.as_array() else {
         return Err(wrong_type("hello.compression", offered, &["array"]));
     };
-    Ok(array_values(offered)
-        .filter_map(|name| name.as_str().and_then(Compressor::from_name))
-        .collect())
+    let mut agreed = Vec::new();
+    let spoken =
+        array_values(offered).filter_map(|name| name.as_str().and_then(Compressor::from_name));
+    for compressor in spoken {
+        // A name that comes again says nothing new, and the connection keeps the list.
+        if !agreed.contains(&compressor) {
+            agreed.push(compressor);
+        }
+    }
+    Ok(agreed)
 }
 
 fn log_client(context: &Context<'_>, metadata: RawBsonRef<'_>) {

@@ -221,6 +221,7 @@ impl Connection<'_> {
                 let reply = ReplyFrame::begin_message(send);
                 commands::answer_message(service, client, &message, send);
                 if message.more_to_come {
+                    self.give_back();
                     return Ok(());
                 }
                 checksum = message.checksum;
@@ -262,11 +263,16 @@ impl Connection<'_> {
         self.client.reply_share.take(self.send.len());
         self.stream.write_all(self.send).map_err(End::Io)?;
         self.stream.flush().map_err(End::Io)?;
-        self.client.reply_share.give_back();
         self.service.counters.bytes_out.add_size(self.send.len());
+        self.give_back();
+        Ok(())
+    }
+
+    /// Gives back what a reply has taken, whether it was sent or nobody wanted it.
+    fn give_back(&mut self) {
+        self.client.reply_share.give_back();
         if self.send.capacity() > SEND_KEEP_BYTES_MAX {
             *self.send = Vec::new();
         }
-        Ok(())
     }
 }

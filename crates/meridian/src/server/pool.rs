@@ -29,9 +29,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Filters, expressions and updates recurse once a nesting level, of which there may be 200;
-/// untouched stack pages cost nothing.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Up to so many connections for each core have a thread each, as long as they are not silent.
 const STAY_MAX_PER_CORE: usize = 64;
 /// Threads that serve a crowd, for each core, while none is held up. Some of them wait for the disk.
@@ -135,10 +132,12 @@ impl Pool {
         let pool = Arc::clone(self);
         let number = self.threads.fetch_add(1, Ordering::Relaxed) + 1;
         let thread = thread::Builder::new().name(format!("conn{number}"));
-        let spawned = thread.stack_size(STACK_BYTES).spawn(move || {
-            let member = Member::of(&pool);
-            pool.work(&member.serving);
-        });
+        let spawned = thread
+            .stack_size(meridian_engine::STACK_BYTES)
+            .spawn(move || {
+                let member = Member::of(&pool);
+                pool.work(&member.serving);
+            });
         if spawned.is_err() {
             self.threads.fetch_sub(1, Ordering::Relaxed);
         }

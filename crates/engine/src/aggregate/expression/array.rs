@@ -6,15 +6,12 @@ use super::node::Node;
 use super::parse::Parser;
 use super::string::search_bound;
 use super::{Value, object};
-use crate::aggregate::value::{compare, corrupt};
+use crate::aggregate::value::{Items, compare, corrupt};
 use crate::error::{Code, Error, Result};
 use crate::query::type_name;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
 use std::cmp::Ordering;
-use std::sync::Arc;
-
-type Items<'a> = Arc<Vec<Value<'a>>>;
 
 /// The items of an array, or the error that it is none.
 fn items_or<'a>(value: &Value<'a>, error: impl FnOnce(&str) -> Error) -> Result<Items<'a>> {

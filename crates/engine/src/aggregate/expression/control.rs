@@ -66,7 +66,8 @@ pub fn map<'a>(
     };
     let mut mapped = Vec::with_capacity(items.len());
     for item in items.iter() {
-        context.set(slot, item.clone());
+        context.count_work(1)?;
+        context.set(slot, item.clone())?;
         mapped.push(or_null(body.evaluate(context)?));
     }
     Ok(Value::array(mapped))
@@ -99,7 +100,8 @@ pub fn filter<'a>(
     };
     let mut kept = Vec::new();
     for item in items.iter() {
-        context.set(slot, item.clone());
+        context.count_work(1)?;
+        context.set(slot, item.clone())?;
         if condition.evaluate(context)?.truthy() {
             kept.push(item.clone());
             if kept.len() == limit {
@@ -155,10 +157,12 @@ pub fn reduce<'a>(
     };
     let mut accumulated = initial.evaluate(context)?;
     for item in items.iter() {
-        context.set(value_slot, accumulated);
-        context.set(value_slot + 1, item.clone());
+        context.count_work(1)?;
+        context.set(value_slot, accumulated)?;
+        context.set(value_slot + 1, item.clone())?;
         accumulated = body.evaluate(context)?;
     }
+    accumulated.check_levels()?;
     Ok(accumulated)
 }
 
@@ -190,6 +194,7 @@ pub fn zip<'a>(
         fills.push(or_null(default.evaluate(context)?));
     }
     fills.resize(inputs.len(), Value::NULL);
+    context.count_work(arrays.iter().map(|array| array.len()).sum())?;
     let lengths = arrays.iter().map(|array| array.len());
     let rows = if longest {
         lengths.max()

@@ -38,6 +38,7 @@ impl Node {
                 for argument in arguments {
                     values.push(argument.evaluate(context)?);
                 }
+                context.count_work(values.iter().map(Value::work).sum())?;
                 (operator.function)(operator.name, &mut values)
             }
             Node::Named {
@@ -53,6 +54,7 @@ impl Node {
                             .transpose()?,
                     );
                 }
+                context.count_work(values.iter().flatten().map(Value::work).sum())?;
                 (operator.function)(operator.name, &mut values)
             }
             Node::Compare {
@@ -61,6 +63,7 @@ impl Node {
             } => {
                 let left = operands[0].evaluate(context)?;
                 let right = operands[1].evaluate(context)?;
+                context.count_work(left.work().min(right.work()))?;
                 Ok(compared(*comparison, value::compare(&left, &right)))
             }
             Node::And(parts) => {
@@ -95,7 +98,7 @@ impl Node {
             Node::Let { variables, body } => {
                 for (slot, node) in variables {
                     let value = node.evaluate(context)?;
-                    context.set(*slot, value);
+                    context.set(*slot, value)?;
                 }
                 body.evaluate(context)
             }
@@ -122,6 +125,7 @@ impl Node {
                 pattern,
             } => {
                 let input = input.evaluate(context)?;
+                context.count_work(input.work())?;
                 regex::run(*kind, &input, pattern)
             }
         }

@@ -34,6 +34,7 @@ pub(crate) use convert::display;
 pub(crate) use date_math::TruncatePlan;
 pub(crate) use evaluate::descend;
 pub(crate) use node::{Comparison, Context, Node, prefetch};
+pub(crate) use parse::check_path_length;
 pub use parse::{VariableScope, parse_field_path};
 
 use super::dependencies::FieldSet;

@@ -4,8 +4,9 @@ use super::table::{Named, Operator};
 use super::{Value, Variables, corrupt, date_math, regex};
 use crate::aggregate::dependencies::FieldSet;
 use crate::aggregate::metadata::MetadataPart;
-use crate::aggregate::value::raw_value;
+use crate::aggregate::value::{raw_value, within_levels};
 use crate::error::Result;
+use crate::operation;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use smallvec::SmallVec;
 
@@ -19,7 +20,15 @@ pub struct Context<'a> {
     pub slots: Vec<Value<'a>>,
     /// Top-level fields read in one pass over the document ([`Node::bind_fields`]).
     pub prefetched: SmallVec<[Value<'a>; 6]>,
+    /// The work done since the statement was last asked whether it may go on.
+    work: usize,
 }
+
+/// So many fields are read in one pass.
+const PREFETCHED_MAX: usize = 64;
+
+/// After so many items or words that operators have gone through, the statement is asked whether it may go on.
+const WORK_MAX: usize = 1 << 14;
 
 impl<'a> Context<'a> {
     /// A context with no variable set.
@@ -29,15 +38,36 @@ impl<'a> Context<'a> {
             variables,
             slots: Vec::new(),
             prefetched: SmallVec::new(),
+            work: 0,
         }
     }
 
+    /// Counts the work of an operator, about an item or a word each: one document may keep an expression busy
+    /// for hours.
+    ///
+    /// # Errors
+    /// `Interrupted` and `MaxTimeMSExpired`, each now and then, when the statement has to end.
+    #[inline]
+    pub fn count_work(&mut self, work: usize) -> Result<()> {
+        self.work += work;
+        if self.work < WORK_MAX {
+            return Ok(());
+        }
+        self.work = 0;
+        operation::check()
+    }
+
     /// Sets the variable of a slot.
-    pub fn set(&mut self, slot: usize, value: Value<'a>) {
+    ///
+    /// # Errors
+    /// `Overflow` for a value of too many levels.
+    pub fn set(&mut self, slot: usize, value: Value<'a>) -> Result<()> {
+        value.check_levels()?;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, Value::Missing);
         }
         self.slots[slot] = value;
+        Ok(())
     }
 }
 
@@ -58,7 +88,7 @@ impl Constant {
         }
         let mut holder = RawDocumentBuf::new();
         value.append_to("", &mut holder)?;
-        Ok(Constant::Held(holder))
+        Ok(Constant::Held(within_levels(holder)?))
     }
 
     /// The value.
@@ -293,14 +323,14 @@ impl Node {
     pub fn bind_fields(&mut self, names: &mut Vec<Box<str>>) {
         match self {
             Node::Field { path, prefetched } => {
-                let place = names
-                    .iter()
-                    .position(|name| *name == path[0])
-                    .unwrap_or_else(|| {
+                let known = names.iter().position(|name| *name == path[0]);
+                *prefetched = known.or_else(|| {
+                    // Each field of a document is compared with all names; what is left reads its own.
+                    (names.len() < PREFETCHED_MAX).then(|| {
                         names.push(path[0].clone());
                         names.len() - 1
-                    });
-                *prefetched = Some(place);
+                    })
+                });
             }
             Node::Object(fields) => fields
                 .iter_mut()

@@ -9,10 +9,14 @@ use super::table::{Arity, Operator};
 use crate::aggregate::value::{Fields, build_document, compare, corrupt};
 use crate::error::{Error, Result};
 use bson::RawBsonRef;
+use meridian_value::ByName;
 use std::borrow::Cow;
 
+/// Fields in the making.
+type Building<'a> = ByName<Cow<'a, str>, Value<'a>>;
+
 /// Sets a field where it stands, or at the end.
-pub fn set_field<'a>(fields: &mut Fields<'a>, name: Cow<'a, str>, value: Value<'a>) {
+fn set_field<'a>(fields: &mut Fields<'a>, name: Cow<'a, str>, value: Value<'a>) {
     match fields.iter_mut().find(|(key, _)| *key == name) {
         Some((_, old)) => *old = value,
         None => fields.push((name, value)),
@@ -21,8 +25,8 @@ pub fn set_field<'a>(fields: &mut Fields<'a>, name: Cow<'a, str>, value: Value<'
 
 /// `$mergeObjects`.
 pub fn merge<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut merged = Fields::new();
-    let merge_one = |merged: &mut Fields<'a>, value: &Value<'a>| {
+    let mut merged = Building::default();
+    let merge_one = |merged: &mut Building<'a>, value: &Value<'a>| {
         if value.is_nullish() {
             return Ok(());
         }
@@ -37,7 +41,7 @@ pub fn merge<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
             ));
         };
         for (key, value) in fields.iter() {
-            set_field(merged, key.clone(), value.clone());
+            merged.set(key.clone(), value.clone());
         }
         Ok(())
     };
@@ -50,7 +54,7 @@ pub fn merge<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     for argument in operands {
         merge_one(&mut merged, argument)?;
     }
-    Ok(Value::document(merged))
+    Ok(Value::document(merged.into_entries()))
 }
 
 /// `$objectToArray`.
@@ -88,7 +92,7 @@ pub fn from_array<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Va
             ),
         ));
     };
-    let mut built = Fields::new();
+    let mut built = Building::default();
     let arrays = items.first().is_some_and(Value::is_array);
     for item in items.iter() {
         let (key, value) = if arrays {
@@ -96,9 +100,9 @@ pub fn from_array<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Va
         } else {
             pair_of_object(item)?
         };
-        set_field(&mut built, Cow::Owned(key), value);
+        built.set(Cow::Owned(key), value);
     }
-    Ok(Value::document(built))
+    Ok(Value::document(built.into_entries()))
 }
 
 fn pair_of_array<'a>(item: &Value<'a>) -> Result<(String, Value<'a>)> {

@@ -8,6 +8,10 @@ use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
 use crate::query::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::ByName;
+
+/// The parts of a path: MongoDB's `BSONDepth::getMaxAllowableDepth`, since a part more could lead to nothing.
+const PATH_PARTS_MAX: usize = 200;
 
 /// The variables an expression may name besides the built-in ones: those of the
 /// command's `let`, whose values are known when the expression is parsed. And whether it may
@@ -110,11 +114,11 @@ impl<'s> Parser<'s> {
     }
 
     fn document(&mut self, document: &RawDocument) -> Result<Node> {
-        let mut fields: Vec<(Box<str>, Node)> = Vec::new();
+        let mut fields: ByName<Box<str>, Node> = ByName::default();
         for entry in document.iter() {
             let (key, raw) = entry.map_err(corrupt)?;
             let key = key.as_str();
-            if key.starts_with('$') && fields.is_empty() {
+            if key.starts_with('$') && fields.entries().is_empty() {
                 if document.iter().count() != 1 {
                     return Err(Error::location(
                         15983,
@@ -127,15 +131,15 @@ impl<'s> Parser<'s> {
                 return self.operator(key, raw);
             }
             check_plain_name(key)?;
-            if fields.iter().any(|(known, _)| **known == *key) {
+            if fields.place(key.as_bytes()).is_some() {
                 return Err(Error::location(
                     16406,
                     format!("duplicate field name specified in object literal: {key}"),
                 ));
             }
-            fields.push((key.into(), self.operand(raw)?));
+            fields.push(key.into(), self.operand(raw)?);
         }
-        fold(Node::Object(fields.into()))
+        fold(Node::Object(fields.into_entries().into()))
     }
 
     fn operator(&mut self, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
@@ -207,7 +211,7 @@ impl<'s> Parser<'s> {
                     "'$' by itself is not a valid FieldPath",
                 ));
             }
-            let path = parse_field_path(path)?;
+            let path = parse_path_of_variable(path)?;
             return Ok(match self.slot("CURRENT") {
                 Some(slot) => Node::Slot { slot, path },
                 None => Node::Field {
@@ -221,7 +225,7 @@ impl<'s> Parser<'s> {
             None => (variable, None),
         };
         check_name(name)?;
-        let path = rest.map(parse_field_path).transpose()?;
+        let path = rest.map(parse_path_of_variable).transpose()?;
         if let Some(slot) = self.slot(name) {
             return Ok(Node::Slot {
                 slot,
@@ -331,7 +335,11 @@ fn fold(node: Node) -> Result<Node> {
     let value = node
         .evaluate(&mut Context::new(&document, &variables))
         .map_err(folding_error)?;
-    Node::known(&value)
+    match Node::known(&value) {
+        // Too deep for a document, and perhaps only on the way to a value that is not.
+        Err(error) if error.code == Code::Overflow => Ok(node),
+        known => known,
+    }
 }
 
 /// The operators that MongoDB does not compute ahead, which shows in the words of their errors.
@@ -417,9 +425,34 @@ pub fn parse_field_path(path: &str) -> Result<Box<[Box<str>]>> {
     if path.ends_with('.') {
         return Err(Error::location(40353, "FieldPath must not end with a '.'."));
     }
-    path.split('.')
+    let parts: Box<[Box<str>]> = path
+        .split('.')
         .map(|part| check_plain_name(part).map(|()| part.into()))
-        .collect()
+        .collect::<Result<_>>()?;
+    check_path_length(parts.len())?;
+    Ok(parts)
+}
+
+/// Refuses a path of more parts than a document can have levels.
+///
+/// # Errors
+/// `Overflow`, with MongoDB's words.
+pub fn check_path_length(parts: usize) -> Result<()> {
+    if parts > PATH_PARTS_MAX {
+        return Err(path_too_long());
+    }
+    Ok(())
+}
+
+fn path_too_long() -> Error {
+    Error::new(Code::Overflow, "FieldPath is too long")
+}
+
+/// A path in an expression: the variable that it begins at, `CURRENT` where none is written, is a part too.
+fn parse_path_of_variable(path: &str) -> Result<Box<[Box<str>]>> {
+    let parts = parse_field_path(path)?;
+    check_path_length(parts.len() + 1)?;
+    Ok(parts)
 }
 
 fn check_plain_name(name: &str) -> Result<()> {

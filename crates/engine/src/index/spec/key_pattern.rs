@@ -17,6 +17,9 @@ const PLUGINS: [&str; 7] = [
     "wildcard",
 ];
 
+/// MongoDB's limit, which bounds the parts of a path too.
+const PATTERN_BYTES_MAX: usize = 2048;
+
 /// Validates a key pattern for index version `version`.
 pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, IndexField)>> {
     let plugin = pattern
@@ -26,6 +29,9 @@ pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, 
         .unwrap_or_default();
     if !plugin.is_empty() && !PLUGINS.contains(&plugin) {
         return Err(cannot_create(format!("Unknown index plugin '{plugin}'")));
+    }
+    if pattern.as_bytes().len() > PATTERN_BYTES_MAX {
+        return Err(cannot_create("Index key pattern too large."));
     }
     let mut fields = Vec::new();
     for (path, kind) in pattern.iter().flatten() {

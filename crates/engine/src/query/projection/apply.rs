@@ -1,7 +1,7 @@
 //! Applies a parsed projection to a raw document.
 
 use super::{Action, Projection, Rest, Slice, Tree};
-use crate::aggregate::Variables;
+use crate::aggregate::{Variables, within_levels};
 use crate::error::{Error, Result};
 use crate::query::malformed;
 use bson::raw::RawBsonRef;
@@ -46,6 +46,11 @@ impl Projection {
             variables,
         };
         let projected = self.tree.apply(document, &source)?.finish();
+        // Only what is computed can be deeper than what was there.
+        let projected = match self.tree.has_computed() {
+            true => within_levels(projected)?,
+            false => projected,
+        };
         match &self.positional {
             None => Ok(projected),
             Some(path) => narrow(&projected, path.parts(), position),
@@ -59,9 +64,9 @@ impl Tree {
             Rest::Keep => document.as_bytes().len(),
             Rest::Drop => document.as_bytes().len().min(DROPPED_BYTES),
         });
-        let mut missing = self.fields.len();
+        let mut missing = self.fields.entries().len();
         for entry in field::fields(document) {
-            match self.get(entry.name()) {
+            match self.fields.get(entry.name()) {
                 Some(action) => {
                     action.apply(&entry, source, &mut out)?;
                     missing = missing.saturating_sub(1);
@@ -84,7 +89,7 @@ impl Tree {
         source: &Source<'_>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
-        for (name, action) in &self.fields {
+        for (name, action) in self.fields.entries() {
             match action {
                 // Where fields are kept, what is computed has taken the place of its namesake.
                 Action::Compute(_)

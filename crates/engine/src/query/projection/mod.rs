@@ -10,6 +10,7 @@ mod parse;
 
 use super::filter::{Nearest, Predicate};
 use crate::aggregate::{Expression, FieldSet, Variables};
+use meridian_value::ByName;
 use meridian_value::path::Path;
 
 pub(super) use parse::check_field_path;
@@ -35,7 +36,7 @@ enum Rest {
 /// Fields by name, in the order of the projection.
 #[derive(Debug, Clone, Default)]
 struct Tree {
-    fields: Vec<(Box<str>, Action)>,
+    fields: ByName<Box<str>, Action>,
 }
 
 /// What becomes of one field.
@@ -83,7 +84,7 @@ impl Projection {
             return None;
         }
         let mut kept = Vec::new();
-        for (name, action) in &self.tree.fields {
+        for (name, action) in self.tree.fields.entries() {
             match action {
                 Action::Keep => kept.push(&**name),
                 Action::Drop => {}
@@ -110,7 +111,7 @@ impl Projection {
 
 impl Tree {
     fn add_needs(&self, prefix: &str, needed: &mut FieldSet) {
-        for (name, action) in &self.fields {
+        for (name, action) in self.fields.entries() {
             let path = if prefix.is_empty() {
                 name.to_string()
             } else {
@@ -131,18 +132,14 @@ impl Tree {
         }
     }
 
-    fn get(&self, name: &[u8]) -> Option<&Action> {
-        self.fields
-            .iter()
-            .find(|(known, _)| known.as_bytes() == name)
-            .map(|(_, action)| action)
-    }
-
     fn has_computed(&self) -> bool {
-        self.fields.iter().any(|(_, action)| match action {
-            Action::Compute(_) => true,
-            Action::Below(below) => below.has_computed(),
-            _ => false,
-        })
+        self.fields
+            .entries()
+            .iter()
+            .any(|(_, action)| match action {
+                Action::Compute(_) => true,
+                Action::Below(below) => below.has_computed(),
+                _ => false,
+            })
     }
 }

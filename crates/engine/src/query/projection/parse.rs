@@ -3,7 +3,7 @@
 //! The order of checks follows `projection_parser.cpp` of MongoDB 6.0.
 
 use super::{Action, Projection, Rest, Slice, Tree};
-use crate::aggregate::{Expression, VariableScope, Variables};
+use crate::aggregate::{Expression, VariableScope, Variables, check_path_length};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Predicate};
 use crate::query::parse::{elements, truthy};
@@ -95,6 +95,7 @@ impl Parser<'_> {
             ));
         }
         check_field_path(name)?;
+        check_path_length(path.split('.').count())?;
         match value {
             RawBsonRef::Document(document) => self.document(parents, name, &path, document),
             RawBsonRef::Boolean(_)
@@ -318,8 +319,8 @@ impl Parser<'_> {
             (None, _) if self.has_first_match => Rest::Drop,
             (None, _) => Rest::Keep,
         };
-        if rest == Rest::Drop && self.tree.get(b"_id").is_none() {
-            self.tree.fields.push(("_id".into(), Action::Keep));
+        if rest == Rest::Drop && self.tree.fields.place(b"_id").is_none() {
+            self.tree.fields.push("_id".into(), Action::Keep);
         }
         Ok(Projection {
             tree: self.tree,
@@ -340,14 +341,14 @@ fn insert(tree: &mut Tree, parts: &[&str], depth: usize, action: Action) -> Resu
             format!("Path collision at {}{rest}", parts.join(".")),
         ))
     };
-    match tree.fields.iter_mut().find(|(known, _)| **known == *name) {
-        None if is_last => tree.fields.push((name.into(), action)),
+    match tree.fields.get_mut(name.as_bytes()) {
+        None if is_last => tree.fields.push(name.into(), action),
         None => {
             let mut below = Tree::default();
             insert(&mut below, parts, depth + 1, action)?;
-            tree.fields.push((name.into(), Action::Below(below)));
+            tree.fields.push(name.into(), Action::Below(below));
         }
-        Some((_, Action::Below(below))) if !is_last => insert(below, parts, depth + 1, action)?,
+        Some(Action::Below(below)) if !is_last => insert(below, parts, depth + 1, action)?,
         Some(_) if is_last => return collision(31250, String::new()),
         Some(_) => {
             return collision(
@@ -461,5 +462,5 @@ pub(in crate::query) fn check_field_path(path: &str) -> Result<()> {
             ));
         }
     }
-    Ok(())
+    check_path_length(path.split('.').count())
 }
