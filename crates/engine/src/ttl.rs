@@ -1,15 +1,18 @@
 //! Removes documents whose time has come.
 //!
 //! A sweep walks every TTL index from its oldest entry up to the present less `expireAfterSeconds`
-//! and deletes what it finds, each document re-checked under the write lock. Clustered collections
-//! with `expireAfterSeconds` are swept by `_id`.
+//! and deletes what it finds, each document re-checked under the write lock. A document that the
+//! index's partial filter leaves out has no entry in it and never expires by it. Clustered
+//! collections with `expireAfterSeconds` are swept by `_id`.
 
 use crate::catalog::Collection;
 use crate::error::Result;
+use crate::index::IndexSpec;
 use crate::namespace::Namespace;
+use crate::query::Filter;
 use crate::write::{Change, Target, Writer};
-use bson::raw::{RawBsonRef, RawDocument};
-use bson::{DateTime, rawdoc};
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{DateTime, cstr, rawdoc};
 use meridian_value::path::{LeafArrays, Path, visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -60,15 +63,63 @@ pub(crate) trait Sweepable {
     fn is_stopped(&self) -> bool;
 }
 
+/// What expires in a collection by one of its indexes, or by `_id`.
+struct Expiry {
+    path: String,
+    seconds: i64,
+    /// Only documents that match it expire.
+    partial_filter: Option<RawDocumentBuf>,
+}
+
+impl Expiry {
+    /// That of an index, if it is a TTL index. Only a field's own values can be dates, and mongod ignores
+    /// compound indexes of old releases that have `expireAfterSeconds`.
+    fn of_index(spec: &IndexSpec) -> Option<Self> {
+        let [(path, field)] = spec.key.as_slice() else {
+            return None;
+        };
+        if !field.is_by_value() {
+            return None;
+        }
+        Some(Self {
+            path: path.clone(),
+            seconds: spec.expire_after_seconds?,
+            partial_filter: spec.partial_filter.clone(),
+        })
+    }
+
+    /// Matches what has expired at `limit`.
+    fn filter(&self, limit: DateTime) -> Result<RawDocumentBuf> {
+        let name = bson::raw::CString::try_from(self.path.as_str()).map_err(|_| {
+            crate::Error::new(
+                crate::Code::InternalError,
+                "an indexed path holds a NUL byte",
+            )
+        })?;
+        let mut expired = RawDocumentBuf::new();
+        expired.append(&*name, rawdoc! { "$lte": limit });
+        let Some(partial) = self.partial_filter.as_ref().filter(|own| !own.is_empty()) else {
+            return Ok(expired);
+        };
+        let mut both = RawArrayBuf::new();
+        both.push(expired);
+        both.push(partial.clone());
+        let mut filter = RawDocumentBuf::new();
+        filter.append(cstr!("$and"), both);
+        Ok(filter)
+    }
+}
+
 /// One pass over all TTL indexes; failures are logged, the next pass tries again.
 pub(crate) fn sweep(engine: &dyn Sweepable, counters: &Counters, now: DateTime) {
     for collection in engine.collections() {
-        for (path, seconds) in expiries(&collection) {
-            match sweep_path(engine, &collection, &path, seconds, now) {
+        for expiry in expiries(&collection) {
+            match sweep_path(engine, &collection, &expiry, now) {
                 Ok(deleted) => {
                     counters.deleted.fetch_add(deleted, Ordering::Relaxed);
                 }
                 Err(error) => {
+                    let path = expiry.path;
                     tracing::error!(namespace = %collection.namespace, path, %error, "a TTL sweep failed");
                 }
             }
@@ -77,57 +128,52 @@ pub(crate) fn sweep(engine: &dyn Sweepable, counters: &Counters, now: DateTime) 
     counters.passes.fetch_add(1, Ordering::Relaxed);
 }
 
-fn expiries(collection: &Collection) -> Vec<(String, i64)> {
-    let mut expiries: Vec<(String, i64)> = collection
-        .ready_indexes()
-        .filter_map(|index| {
-            Some((
-                index.spec.key.first()?.0.clone(),
-                index.spec.expire_after_seconds?,
-            ))
-        })
+fn expiries(collection: &Collection) -> Vec<Expiry> {
+    let indexes = collection.ready_indexes();
+    let mut expiries: Vec<Expiry> = indexes
+        .filter_map(|index| Expiry::of_index(&index.spec))
         .collect();
-    expiries.extend(
-        collection
-            .options
-            .expire_after_seconds
-            .map(|seconds| ("_id".to_owned(), seconds)),
-    );
+    let clustered = collection.options.expire_after_seconds;
+    expiries.extend(clustered.map(|seconds| Expiry {
+        path: "_id".to_owned(),
+        seconds,
+        partial_filter: None,
+    }));
     expiries
 }
 
 fn sweep_path(
     engine: &dyn Sweepable,
     collection: &Collection,
-    path: &str,
-    seconds: i64,
+    expiry: &Expiry,
     now: DateTime,
 ) -> Result<i64> {
     let limit = DateTime::from_millis(
         now.timestamp_millis()
-            .saturating_sub(seconds.saturating_mul(1000)),
+            .saturating_sub(expiry.seconds.saturating_mul(1000)),
     );
-    let parsed = Path::parse(path);
+    let filter = expiry.filter(limit)?;
+    let path = Path::parse(&expiry.path);
+    let partial = expiry.partial_filter.as_deref();
+    let partial = partial.map(Filter::parse).transpose()?;
     let decide = |document: &RawDocument| {
-        Ok(has_expired(document, &parsed, limit).then_some(Change::Remove))
+        let inside = match &partial {
+            Some(partial) => partial.matches(document)?,
+            None => true,
+        };
+        Ok((inside && has_expired(document, &path, limit)).then_some(Change::Remove))
     };
     let mut deleted = 0;
     loop {
-        let name = bson::raw::CString::try_from(path).map_err(|_| {
-            crate::Error::new(
-                crate::Code::InternalError,
-                "an indexed path holds a NUL byte",
-            )
-        })?;
-        let mut filter = bson::RawDocumentBuf::new();
-        filter.append(&*name, rawdoc! { "$lte": limit });
         let targets = engine.find_expired(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
         let found = targets.len();
-        deleted += engine
+        let removed = engine
             .writer()
             .modify(&collection.namespace, targets, true, &decide)?
-            .len() as i64;
-        if found < BATCH_DOCUMENTS || engine.is_stopped() {
+            .len();
+        deleted += removed as i64;
+        // When none of a batch is removed the next one would hold the same documents.
+        if found < BATCH_DOCUMENTS || removed == 0 || engine.is_stopped() {
             return Ok(deleted);
         }
     }

@@ -63,4 +63,4 @@ pub use error::{BrokenFrame, InvalidDocument, InvalidKind, RequestError};
 pub use frame::{Frame, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, OpCode};
 pub use message::{LegacyQuery, Message, Request, Sequence, SequenceDocuments};
 pub use reply::ReplyFrame;
-pub use writer::{ArrayWriter, DocumentWriter, append_value};
+pub use writer::{ArrayWriter, DocumentWriter, append_value, is_whole};

@@ -3,6 +3,10 @@
 //! A [`DocumentWriter`] closes its document when it is dropped: the length is filled in and
 //! the terminator appended. Nested writers borrow from their parent, so that the nesting in
 //! the code is the nesting in the document.
+//!
+//! What is not BSON (a NUL byte in a name, more bytes than a length can say) is refused without a panic, since
+//! a writer may be dropped while another panic unwinds: the outermost document is left without its length, and
+//! [`is_whole`] says so to whoever made it.
 
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use bson::spec::{BinarySubtype, ElementType};
@@ -22,12 +26,14 @@ use bson::spec::{BinarySubtype, ElementType};
 #[derive(Debug)]
 pub struct DocumentWriter<'b> {
     out: &'b mut Vec<u8>,
+    /// Where the outermost document begins.
+    root: usize,
     start: usize,
 }
 
 impl Drop for DocumentWriter<'_> {
     fn drop(&mut self) {
-        close(self.out, self.start);
+        close(self.out, self.root, self.start);
     }
 }
 
@@ -37,16 +43,38 @@ fn open(out: &mut Vec<u8>) -> usize {
     start
 }
 
-fn close(out: &mut Vec<u8>, start: usize) {
+/// What stands in place of the length of an outermost document that is refused.
+const REFUSED: [u8; 4] = [0xff; 4];
+
+fn close(out: &mut Vec<u8>, root: usize, start: usize) {
     out.push(0);
-    let length = i32::try_from(out.len() - start).expect("a document is far below 2 GiB");
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    match length_of(out.len() - start) {
+        None => refuse(out, root),
+        Some(_) if start == root && out[root..root + 4] == REFUSED => {}
+        Some(length) => out[start..start + 4].copy_from_slice(&length),
+    }
 }
 
-fn push_key(out: &mut Vec<u8>, kind: ElementType, key: &str) {
-    debug_assert!(!key.as_bytes().contains(&0), "keys hold no zero byte");
+fn refuse(out: &mut [u8], root: usize) {
+    out[root..root + 4].copy_from_slice(&REFUSED);
+}
+
+/// Whether these bytes are one document as its writer finished it, nothing in it refused.
+pub fn is_whole(document: &[u8]) -> bool {
+    let length = document.first_chunk::<4>();
+    length.is_some_and(|length| length_of(document.len()) == Some(*length))
+}
+
+fn push_key(out: &mut Vec<u8>, root: usize, kind: ElementType, key: &str) {
+    let written = match key.split_once('\0') {
+        None => key,
+        Some((before, _)) => {
+            refuse(out, root);
+            before
+        }
+    };
     out.push(kind as u8);
-    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(written.as_bytes());
     out.push(0);
 }
 
@@ -54,12 +82,21 @@ impl<'b> DocumentWriter<'b> {
     /// Begins a document at the end of `out`.
     pub fn new(out: &'b mut Vec<u8>) -> Self {
         let start = open(out);
-        Self { out, start }
+        Self {
+            out,
+            root: start,
+            start,
+        }
+    }
+
+    fn nested(out: &'b mut Vec<u8>, root: usize) -> Self {
+        let start = open(out);
+        Self { out, root, start }
     }
 
     /// Appends a value of any type.
     pub fn value(&mut self, key: &str, value: RawBsonRef<'_>) -> &mut Self {
-        push_key(self.out, value.element_type(), key);
+        push_key(self.out, self.root, value.element_type(), key);
         append_value(self.out, value);
         self
     }
@@ -121,14 +158,14 @@ impl<'b> DocumentWriter<'b> {
 
     /// Begins a nested document.
     pub fn document(&mut self, key: &str) -> DocumentWriter<'_> {
-        push_key(self.out, ElementType::EmbeddedDocument, key);
-        DocumentWriter::new(self.out)
+        push_key(self.out, self.root, ElementType::EmbeddedDocument, key);
+        DocumentWriter::nested(self.out, self.root)
     }
 
     /// Begins a nested array.
     pub fn array(&mut self, key: &str) -> ArrayWriter<'_> {
-        push_key(self.out, ElementType::Array, key);
-        ArrayWriter::new(self.out)
+        push_key(self.out, self.root, ElementType::Array, key);
+        ArrayWriter::nested(self.out, self.root)
     }
 
     /// The bytes written so far, nested ones included.
@@ -146,13 +183,15 @@ const LARGEST_ARRAY: usize = 16 << 20;
 #[derive(Debug)]
 pub struct ArrayWriter<'b> {
     out: &'b mut Vec<u8>,
+    /// Where the outermost document or array begins.
+    root: usize,
     start: usize,
     next: u32,
 }
 
 impl Drop for ArrayWriter<'_> {
     fn drop(&mut self) {
-        close(self.out, self.start);
+        close(self.out, self.root, self.start);
     }
 }
 
@@ -162,6 +201,17 @@ impl<'b> ArrayWriter<'b> {
         let start = open(out);
         Self {
             out,
+            root: start,
+            start,
+            next: 0,
+        }
+    }
+
+    fn nested(out: &'b mut Vec<u8>, root: usize) -> Self {
+        let start = open(out);
+        Self {
+            out,
+            root,
             start,
             next: 0,
         }
@@ -189,7 +239,7 @@ impl<'b> ArrayWriter<'b> {
     /// Begins a nested document.
     pub fn document(&mut self) -> DocumentWriter<'_> {
         self.push_index(ElementType::EmbeddedDocument);
-        DocumentWriter::new(self.out)
+        DocumentWriter::nested(self.out, self.root)
     }
 
     /// How many elements there are.
@@ -295,8 +345,58 @@ fn push_db_pointer(out: &mut Vec<u8>, value: RawBsonRef<'_>) {
     out.extend_from_slice(&bytes[6..bytes.len() - 1]);
 }
 
+/// A value that is too long for its length is in a document that is too: that one is refused when it is closed.
 fn length_bytes(length: usize) -> [u8; 4] {
-    i32::try_from(length)
-        .expect("a value is far below 2 GiB")
-        .to_le_bytes()
+    length_of(length).unwrap_or(REFUSED)
+}
+
+/// A length as BSON has it; none of one that it cannot say.
+fn length_of(bytes: usize) -> Option<[u8; 4]> {
+    i32::try_from(bytes).ok().map(i32::to_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a document of two levels with this name in one of them.
+    fn written(outer: &str, inner: &str) -> Vec<u8> {
+        let mut bytes = vec![7; 3];
+        let mut writer = DocumentWriter::new(&mut bytes);
+        writer.int32(outer, 1);
+        let mut array = writer.array("array");
+        array.document().document("nested").string(inner, "text");
+        drop(array);
+        writer.double("ok", 1.0);
+        drop(writer);
+        bytes.split_off(3)
+    }
+
+    #[test]
+    fn a_name_with_a_nul_byte_refuses_the_whole_document() {
+        assert!(is_whole(&written("outer", "inner")));
+        assert!(bson::RawDocument::from_bytes(&written("outer", "inner")).is_ok());
+        for (outer, inner) in [
+            ("a\0b", "inner"),
+            ("outer", "\0"),
+            ("outer", "a\0"),
+            ("\0", "\0"),
+        ] {
+            let bytes = written(outer, inner);
+            assert!(!is_whole(&bytes), "{outer:?} {inner:?}");
+            assert!(bson::RawDocument::from_bytes(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn lengths_end_where_bson_ends() {
+        let most = i32::MAX as usize;
+        assert_eq!(length_of(most), Some(i32::MAX.to_le_bytes()));
+        for too_long in [most + 1, most * 1000] {
+            assert_eq!(length_of(too_long), None);
+            assert_eq!(length_bytes(too_long), REFUSED);
+        }
+        assert!(!is_whole(&[]) && !is_whole(&REFUSED) && !is_whole(&[5, 0, 0, 0]));
+        assert!(is_whole(&[5, 0, 0, 0, 0]));
+    }
 }

@@ -128,6 +128,9 @@ pub struct Collection {
     pub namespace: Namespace,
     /// Its identity, which renames keep.
     pub uuid: [u8; 16],
+    /// Whether the server made it to fill it and then give it a name, as `$out` does: it is removed when
+    /// the server starts again. Renaming ends that.
+    pub temporary: bool,
     /// Where its documents are.
     pub documents: Tree,
     /// Validator and other options.
@@ -153,6 +156,7 @@ impl Collection {
         Self {
             namespace,
             uuid: random_uuid(),
+            temporary: false,
             documents,
             options: Arc::new(options),
             indexes: Vec::new(),

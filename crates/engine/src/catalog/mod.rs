@@ -7,7 +7,8 @@
 //! On disk, in the catalogue family:
 //!
 //! ```text
-//! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}]}
+//! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}],
+//!                                     temporary (absent: false)}
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
 //! 'N', 'M'                         -> summaries, see `saved`
@@ -150,6 +151,30 @@ impl Catalog {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<Arc<Collection>> {
+        self.create_as(namespace, options, |collection| collection)
+    }
+
+    /// Creates a collection that the next start removes, unless it is renamed before.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_temporary(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<Arc<Collection>> {
+        self.create_as(namespace, options, |collection| Collection {
+            temporary: true,
+            ..collection
+        })
+    }
+
+    fn create_as(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+        finish: impl FnOnce(Collection) -> Collection,
+    ) -> Result<Arc<Collection>> {
         let _changes = self.changes.lock();
         if self.get(namespace).is_some() {
             return Err(Error::new(
@@ -160,7 +185,8 @@ impl Catalog {
         self.check_case(&namespace.database)?;
         let mut batch = self.store.batch();
         let tree = self.allocate_tree(Family::Documents, options.compression, &mut batch)?;
-        let collection = Arc::new(Collection::create(namespace.clone(), tree, options));
+        let collection = finish(Collection::create(namespace.clone(), tree, options));
+        let collection = Arc::new(collection);
         persist::put_collection(&mut batch, &collection);
         self.store.write(batch)?;
         self.state
@@ -244,6 +270,7 @@ impl Catalog {
         persist::delete_entry(&mut batch, from);
         let renamed = Collection {
             namespace: to.clone(),
+            temporary: false,
             ..source.as_ref().clone()
         };
         self.publish(renamed, batch)?;

@@ -75,6 +75,25 @@ impl CollectionOptions {
         }
         parts.finish(original)
     }
+
+    /// Checks that the expiry is one that mongod accepts. Apart from parsing, since earlier releases stored
+    /// any, and their directories are to open.
+    ///
+    /// # Errors
+    /// `InvalidOptions`.
+    pub fn check_expiry(&self) -> Result<()> {
+        let problem = match self.expire_after_seconds {
+            Some(..0) => "cannot be less than 0",
+            Some(seconds) if seconds > i32::MAX.into() => {
+                "must be within an acceptable range, try a lower number"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(
+            Code::InvalidOptions,
+            format!("TTL index 'expireAfterSeconds' option {problem}"),
+        ))
+    }
 }
 
 #[derive(Default)]
@@ -317,6 +336,10 @@ fn number(key: &str, value: RawBsonRef<'_>) -> Result<i64> {
     match value {
         RawBsonRef::Int32(number) => Ok(number.into()),
         RawBsonRef::Int64(number) => Ok(number),
+        // As 0 it would let everything expire, which is what mongod does with it.
+        RawBsonRef::Double(number) if number.is_nan() => {
+            Err(Error::bad_value(format!("'{key}' cannot be NaN")))
+        }
         #[allow(clippy::cast_possible_truncation)]
         RawBsonRef::Double(number) => Ok(number as i64),
         _ => Err(wrong_type(key, value, "long")),

@@ -6,7 +6,7 @@ use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
 use crate::namespace::Namespace;
 use crate::storage::{Batch, Family, Order, Store};
-use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Binary, cstr, rawdoc, spec::BinarySubtype};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,6 +115,9 @@ fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     document.append(cstr!("tree"), i64::from(collection.documents.0));
     document.append(cstr!("options"), collection.options.original.clone());
     document.append(cstr!("indexes"), indexes);
+    if collection.temporary {
+        document.append(cstr!("temporary"), true);
+    }
     document
 }
 
@@ -133,6 +136,11 @@ fn decode_collection(
         .try_into()
         .map_err(|_| corrupt(&name))?;
     let options = CollectionOptions::parse(document.get_document("options").map_err(bad)?)?;
+    // Absent in all other entries, and in those of earlier releases.
+    let temporary = matches!(
+        document.get("temporary"),
+        Ok(Some(RawBsonRef::Boolean(true)))
+    );
     let mut indexes = Vec::new();
     for element in document.get_array("indexes").map_err(bad)? {
         let entry = element
@@ -156,6 +164,7 @@ fn decode_collection(
     let collection = Collection {
         namespace,
         uuid,
+        temporary,
         documents,
         options,
         indexes,

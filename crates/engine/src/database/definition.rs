@@ -135,6 +135,7 @@ impl Engine {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<()> {
+        options.check_expiry()?;
         self.catalog.create(namespace, options).map(|_| ())
     }
 
@@ -379,6 +380,36 @@ fn has_key(index: &Index, key: &RawDocument) -> bool {
         .is_ok_and(|own| meridian_value::compare_documents(own, key).is_eq())
 }
 
+/// The seconds of a `collMod`: rounded towards zero and, as in mongod, cut to the largest there is. mongod
+/// takes NaN for 0 here, which would delete everything with a date at once: it is refused.
+fn changed_expiry(value: bson::raw::RawBsonRef<'_>) -> Result<i64> {
+    let Some(number) = meridian_value::number::Number::from_raw(value) else {
+        let found = crate::query::type_name(value.element_type());
+        return Err(Error::type_mismatch(format!(
+            "BSON field 'collMod.index.expireAfterSeconds' is the wrong type '{found}', expected types \
+             '[long, int, decimal, double']"
+        )));
+    };
+    let seconds = number.to_f64();
+    if seconds.is_nan() {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "TTL index 'expireAfterSeconds' option cannot be NaN",
+        ));
+    }
+    let seconds = number.to_i64_truncated().unwrap_or(match seconds {
+        seconds if seconds < 0.0 => i64::MIN,
+        _ => i64::MAX,
+    });
+    if seconds < 0 {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "TTL index 'expireAfterSeconds' option cannot be less than 0",
+        ));
+    }
+    Ok(seconds.min(i32::MAX.into()))
+}
+
 fn modify_index(
     collection: &mut Collection,
     change: &RawDocument,
@@ -395,15 +426,10 @@ fn modify_index(
             element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
         match key.as_str() {
             "name" | "keyPattern" => {}
+            // As good as absent, in mongod too.
+            "expireAfterSeconds" | "hidden" if value == bson::raw::RawBsonRef::Null => {}
             "expireAfterSeconds" => {
-                let seconds = meridian_value::number::Number::from_raw(value)
-                    .and_then(|number| number.to_i64_exact())
-                    .ok_or_else(|| {
-                        Error::new(
-                            Code::InvalidOptions,
-                            "expireAfterSeconds field must be a number",
-                        )
-                    })?;
+                let seconds = changed_expiry(value)?;
                 if let Some(old) = index.spec.expire_after_seconds {
                     reply.append(cstr!("expireAfterSeconds_old"), old);
                 }
@@ -541,7 +567,11 @@ fn changed_options(
         crate::query::Filter::parse(validator)
             .map_err(|error| error.within("Parsing of collection validator failed"))?;
     }
-    CollectionOptions::parse(&original)
+    let options = CollectionOptions::parse(&original)?;
+    if request.expire_after_seconds.is_some() {
+        options.check_expiry()?;
+    }
+    Ok(options)
 }
 
 fn without_field(document: &RawDocument, name: &str) -> RawDocumentBuf {

@@ -162,11 +162,8 @@ impl Engine {
     /// What an interrupted `$out` had filled never took its name: it is taken away.
     fn remove_unfinished_outputs(&self) -> Result<()> {
         for collection in self.catalog.all() {
-            if collection
-                .namespace
-                .collection
-                .starts_with(output::OUT_PREFIX)
-            {
+            if collection.temporary {
+                tracing::warn!(namespace = %collection.namespace, "removing what an interrupted $out had written");
                 self.catalog.remove(&collection.namespace)?;
             }
         }

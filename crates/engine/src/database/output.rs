@@ -16,8 +16,9 @@ use bson::{DateTime, cstr};
 
 /// Documents that `$out` writes in one commit.
 const OUT_BATCH: usize = 1_000;
-/// Collections that `$out` fills before they take their name begin so; leftovers are removed at start.
-pub(super) const OUT_PREFIX: &str = "tmp.agg_out.";
+/// Collections that `$out` fills before they take their name begin so, as in mongod. Users' collections may
+/// too: what is removed at the next start is told by [`Collection::temporary`](crate::catalog::Collection).
+const OUT_PREFIX: &str = "tmp.agg_out.";
 
 impl Engine {
     /// Writes what a pipeline makes, as its last stage says.
@@ -60,7 +61,7 @@ impl Engine {
         let options = existing
             .as_ref()
             .map_or_else(Default::default, |old| old.options.as_ref().clone());
-        self.catalog.create(&temporary, options)?;
+        self.catalog.create_temporary(&temporary, options)?;
         let filled = (|| {
             if let Some(old) = &existing {
                 let specs = old

@@ -108,6 +108,9 @@ impl Keeping<'_> {
 
 impl Drop for Keeping<'_> {
     fn drop(&mut self) {
-        self.keep_read();
+        // What was read on the way to a panic is in doubt, and another panic here would end the process.
+        if !std::thread::panicking() {
+            self.keep_read();
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! `meridian serve`: opens the data, listens, and stops cleanly on SIGTERM and SIGINT.
+//! `meridian serve`: opens the data, listens, and stops cleanly on SIGTERM and SIGINT. SIGHUP stops nothing:
+//! a terminal that closes sends it, and operators who expect settings to be read again.
 
 use super::log;
 use super::settings::{SettingArguments, Settings, TlsMode};
@@ -7,8 +8,9 @@ use crate::server::{Listener, Tls};
 use anyhow::Context as _;
 use clap::Args;
 use meridian_engine::{Engine, EngineOptions};
-use rustix::process::{Resource, getrlimit, setrlimit};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use rustix::fs::Mode;
+use rustix::process::{Resource, getrlimit, setrlimit, umask};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,9 +48,11 @@ pub fn run(arguments: ServeArguments) -> anyhow::Result<()> {
 }
 
 fn serve(mut settings: Settings) -> anyhow::Result<()> {
+    // The data is its owner's: directories are made 0700 and files 0600.
+    umask(Mode::RWXG | Mode::RWXO);
     limit_connections(&mut settings, raise_file_limit());
     // Before the engine opens, so that an early signal is not lost.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
     let tls = Tls::from_settings(&settings)?;
     let listener = Listener::bind(settings.listen, tls)
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
@@ -69,8 +73,11 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
         .name("accept".to_owned())
         .spawn(move || listener.run(&pool))
         .context("cannot start the accepting thread")?;
+    for warning in &service.startup_warnings {
+        tracing::warn!("{}", warning.message);
+    }
     announce(&settings, handle.address()?);
-    let signal = signals.forever().next();
+    let signal = next_stop(&mut signals);
     tracing::info!(signal, "stopping: running commands may finish");
     exit_on_second_signal(signals);
     let busy = handle.stop(SHUTDOWN_PATIENCE);
@@ -157,9 +164,21 @@ fn announce(settings: &Settings, address: SocketAddr) {
     let _ = out.flush();
 }
 
+/// Waits for a signal to stop.
+fn next_stop(signals: &mut Signals) -> Option<i32> {
+    signals.forever().find(|signal| {
+        if *signal == SIGHUP {
+            tracing::info!(
+                "SIGHUP is ignored: settings and certificates are read at the start only"
+            );
+        }
+        *signal != SIGHUP
+    })
+}
+
 fn exit_on_second_signal(mut signals: Signals) {
     thread::spawn(move || {
-        if signals.forever().next().is_some() {
+        if next_stop(&mut signals).is_some() {
             tracing::warn!("a second signal: leaving without waiting");
             std::process::exit(130);
         }

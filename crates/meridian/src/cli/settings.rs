@@ -141,8 +141,17 @@ impl SettingArguments {
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// If the cache size is not a size.
+    /// If the cache size is not a size, or clients are to have certificates where nothing is encrypted.
     pub fn complete(self) -> anyhow::Result<Settings> {
+        anyhow::ensure!(
+            self.tls_ca_file.is_none() || self.tls_certificate_key_file.is_some(),
+            "tls-ca-file needs tls-certificate-key-file: without a certificate of the server's own nothing is \
+             encrypted, and no client would be asked for its certificate"
+        );
+        anyhow::ensure!(
+            self.tls_ca_file.is_none() || self.tls_mode != Some(TlsMode::Disabled),
+            "tls-ca-file has no effect with tls-mode disabled: no client would be asked for its certificate"
+        );
         let cache_bytes = match self.cache_size.as_deref().map(parse_size) {
             None => DEFAULT_CACHE_BYTES,
             Some(size) => size.map_err(anyhow::Error::msg).context("cache-size")?,
@@ -204,6 +213,23 @@ mod tests {
             flags.or(given).complete().expect("valid").tls_mode,
             TlsMode::Allow
         );
+    }
+
+    #[test]
+    fn clients_certificates_are_not_asked_for_in_vain() {
+        let complete = |text: &str| {
+            let given: SettingArguments = toml::from_str(text).expect("valid");
+            given.complete().map_err(|error| error.to_string())
+        };
+        let (ca, key) = ("tls-ca-file = 'a'", "tls-certificate-key-file = 'b'");
+        for without in [ca.to_owned(), format!("{ca}\ntls-mode = 'require'")] {
+            let error = complete(&without).expect_err("no certificate");
+            assert!(error.contains("needs tls-certificate-key-file"), "{error}");
+        }
+        let error = complete(&format!("{ca}\n{key}\ntls-mode = 'disabled'"));
+        assert!(error.expect_err("not encrypted").contains("tls-mode"));
+        assert!(complete(&format!("{ca}\n{key}")).is_ok());
+        assert!(complete(&format!("{ca}\n{key}\ntls-mode = 'allow'")).is_ok());
     }
 
     #[test]

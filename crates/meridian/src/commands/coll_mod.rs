@@ -62,6 +62,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
 /// Which index, and that something is to change.
 fn check_index_change(index: &RawDocument) -> Result<()> {
     let has = |field: &str| elements(index).any(|(name, _)| name == field);
+    // A null is as good as nothing.
+    let sets = |field: &str| {
+        elements(index).any(|(name, value)| name == field && value != RawBsonRef::Null)
+    };
     let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
     match (has("name"), has("keyPattern")) {
         (true, true) => return invalid("Cannot specify both key pattern and name."),
@@ -70,7 +74,7 @@ fn check_index_change(index: &RawDocument) -> Result<()> {
     }
     match ["expireAfterSeconds", "hidden", "unique", "prepareUnique"]
         .into_iter()
-        .any(has)
+        .any(sets)
     {
         true => Ok(()),
         false => invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field"),
@@ -82,6 +86,16 @@ fn parse_expiry(arguments: &Arguments<'_>) -> Result<Option<Option<i64>>> {
     match arguments.get("expireAfterSeconds") {
         None => Ok(None),
         Some(RawBsonRef::String("off")) => Ok(Some(None)),
+        Some(RawBsonRef::Double(number)) if number.is_nan() => Err(Error::bad_value(
+            "'collMod.expireAfterSeconds' cannot be NaN",
+        )),
+        Some(RawBsonRef::String(word)) => Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. Got: \
+                 '{word}'. Accepted value is 'off'"
+            ),
+        )),
         Some(value) => match integer(value) {
             Some(seconds) => Ok(Some(Some(seconds))),
             None => Err(arguments.wrong_type("expireAfterSeconds", value, &["string", "long"])),

@@ -10,7 +10,8 @@ use super::table::{self, Command, Kind};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Operation, Result};
 use meridian_wire::{
-    DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, MESSAGE_BYTES_MAX, Message, Sequence,
+    DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, MESSAGE_BYTES_MAX, Message,
+    Sequence, is_whole,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +19,10 @@ use std::time::{Duration, Instant};
 
 /// A command that takes longer is logged, as MongoDB does by default.
 const SLOW: Duration = Duration::from_millis(100);
+/// The longest message of an error. Some repeat what the client sent, which may be much.
+const ERROR_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// The largest reply: a message without its header and, perhaps, a checksum.
+const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 64;
 
 /// Appends the reply to a message.
 pub fn answer_message(
@@ -115,10 +120,7 @@ fn find_command(body: &RawDocument) -> Result<&'static Command> {
 fn reply(service: &Service, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) {
     let start = out.len();
     service.counters.requests.add(1);
-    let written = catch_unwind(AssertUnwindSafe(|| {
-        write(out)?;
-        check_size(out.len())
-    }));
+    let written = catch_unwind(AssertUnwindSafe(|| write(out)));
     let outcome = written.unwrap_or_else(|panic| {
         service.counters.panics.add(1);
         let cause = panic_message(panic.as_ref());
@@ -128,21 +130,29 @@ fn reply(service: &Service, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) 
             format!("internal error: {cause}"),
         ))
     });
-    if let Err(error) = outcome {
+    if let Err(error) = outcome.and_then(|()| check_reply(&out[start..])) {
         service.counters.user_errors.add(1);
         out.truncate(start);
         write_error(&error, out);
     }
 }
 
-/// Drivers take a larger message for a broken one and close the connection.
-fn check_size(reply_bytes: usize) -> Result<()> {
-    if reply_bytes > MESSAGE_BYTES_MAX {
-        let message =
-            format!("the reply has {reply_bytes} bytes, a message at most {MESSAGE_BYTES_MAX}");
+/// That a reply is BSON, and one that a client takes.
+fn check_reply(reply: &[u8]) -> Result<()> {
+    if reply.len() > REPLY_BYTES_MAX {
+        let message = format!(
+            "BSONObj size: {} is invalid. The reply must not be larger than {REPLY_BYTES_MAX} bytes",
+            reply.len()
+        );
         return Err(Error::new(Code::BSONObjectTooLarge, message));
     }
-    Ok(())
+    match is_whole(reply) {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code::InternalError,
+            "the reply would not be BSON: one of its names holds a NUL byte",
+        )),
+    }
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -196,7 +206,9 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         reply.double("ok", 1.0);
     }
     let took = started.elapsed();
-    service.usage.add(command, database, body, took);
+    service
+        .usage
+        .add(&service.engine, command, database, body, took);
     log_if_slow(command, database, body, took);
     outcome
 }
@@ -246,7 +258,9 @@ fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Dura
 
 fn write_error(error: &Error, out: &mut Vec<u8>) {
     let mut reply = DocumentWriter::new(out);
-    reply.double("ok", 0.0).string("errmsg", &error.message);
+    let message = &error.message;
+    let message = &message[..message.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX)];
+    reply.double("ok", 0.0).string("errmsg", message);
     if error.code != Code::Location(0) {
         reply
             .int32("code", error.code.number())

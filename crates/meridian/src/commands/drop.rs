@@ -10,6 +10,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     arguments.refuse_fields(&["collectionUUID"])?;
     let namespace = context.namespace()?;
     let outcome = context.engine().drop_collection(&namespace)?;
+    context.service.usage.forget(&namespace);
     reply
         .int32("nIndexesWas", outcome.indexes_was)
         .string("ns", &namespace.to_string());

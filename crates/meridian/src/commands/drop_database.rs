@@ -14,8 +14,9 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
             "Have to pass 1 as 'drop' parameter",
         ));
     }
-    context
-        .engine()
-        .drop_database(context.generic.database)
-        .map(drop)
+    let database = context.generic.database;
+    let dropped = context.engine().drop_database(database);
+    // Also after a failure: some may be gone, and the others are only counted anew.
+    context.service.usage.forget_database(database);
+    dropped.map(drop)
 }

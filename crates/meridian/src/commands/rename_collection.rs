@@ -20,7 +20,13 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         .ok_or_else(|| arguments.missing("to"))?;
     let drop_target = arguments.flag("dropTarget")?;
     let (from, to) = (parse("source", from)?, parse("target", to)?);
-    context.engine().rename_collection(&from, &to, drop_target)
+    context
+        .engine()
+        .rename_collection(&from, &to, drop_target)?;
+    for renamed in [&from, &to] {
+        context.service.usage.forget(renamed);
+    }
+    Ok(())
 }
 
 fn parse(which: &str, full_name: &str) -> Result<Namespace> {

@@ -1,6 +1,7 @@
 //! What all commands share: the engine, the settings, the counters.
 
 use super::client::Activity;
+use super::get_log::StartupWarning;
 use super::reply_memory::ReplyMemory;
 use super::top::Usage;
 use crate::cli::Settings;
@@ -22,6 +23,8 @@ pub struct Service {
     pub address: SocketAddr,
     /// `host:port` as MongoDB reports it.
     pub host: String,
+    /// What whoever connects should be told.
+    pub startup_warnings: Vec<StartupWarning>,
     /// When the service began.
     pub started: Instant,
     /// What was counted since.
@@ -41,11 +44,13 @@ impl Service {
         let host = format!("{}:{}", host_name(), address.port());
         let (started, counters) = (Instant::now(), Counters::default());
         let activities = Mutex::default();
+        let startup_warnings = StartupWarning::all(&settings, address);
         Self {
             engine,
             settings,
             address,
             host,
+            startup_warnings,
             started,
             counters,
             usage: Usage::default(),

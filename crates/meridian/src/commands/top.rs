@@ -4,7 +4,7 @@ use super::arguments::elements;
 use super::context::Context;
 use super::table::Command;
 use bson::raw::RawDocument;
-use meridian_engine::Result;
+use meridian_engine::{Engine, Namespace, Result};
 use meridian_wire::DocumentWriter;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,8 +15,10 @@ const KINDS: [&str; 6] = [
     "queries", "getmore", "insert", "update", "remove", "commands",
 ];
 
-/// Collections beyond this number are not counted: names come from clients, who might try many.
+/// Collections beyond this number are not counted.
 const COLLECTIONS_MAX: usize = 10_000;
+/// Longer names are no collection's ([`Namespace::new`]), and not worth putting together.
+const NAME_BYTES_MAX: usize = 255;
 
 /// What was used since the server began.
 #[derive(Debug, Default)]
@@ -56,15 +58,26 @@ impl Use {
 }
 
 impl Collections {
-    /// The collection with this name; none when it is not known and there are too many.
-    fn named(&mut self, database: &str, collection: &str) -> Option<&mut Collection> {
+    /// The collection with this name; none when there is none, or when it is not known and there are too many.
+    /// Names come from clients, who may call anything a collection: only those that exist are remembered.
+    fn named(
+        &mut self,
+        engine: &Engine,
+        database: &str,
+        collection: &str,
+    ) -> Option<&mut Collection> {
         let Self { by_name, name } = self;
+        if database.len() + 1 + collection.len() > NAME_BYTES_MAX {
+            return None;
+        }
         name.clear();
         for part in [database, ".", collection] {
             name.push_str(part);
         }
         if !by_name.contains_key(name) {
-            if by_name.len() >= COLLECTIONS_MAX {
+            let namespace = Namespace::new(database, collection).ok()?;
+            // Under the lock: whoever drops it forgets it here afterwards.
+            if by_name.len() >= COLLECTIONS_MAX || !engine.has_collection(&namespace) {
                 return None;
             }
             by_name.insert(name.clone(), Collection::default());
@@ -75,13 +88,20 @@ impl Collections {
 
 impl Usage {
     /// Counts a command that took this long, if it is about a collection.
-    pub fn add(&self, command: &Command, database: &str, body: &RawDocument, took: Duration) {
+    pub fn add(
+        &self,
+        engine: &Engine,
+        command: &Command,
+        database: &str,
+        body: &RawDocument,
+        took: Duration,
+    ) {
         let Some(collection) = collection_of(command, body) else {
             return;
         };
         let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
         let mut collections = self.0.lock();
-        let Some(used) = collections.named(database, collection) else {
+        let Some(used) = collections.named(engine, database, collection) else {
             return;
         };
         used.kinds[kind_of(command)].add(micros);
@@ -90,6 +110,17 @@ impl Usage {
         } else {
             used.reads.add(micros);
         }
+    }
+
+    /// Forgets a collection that was dropped, or has another name now.
+    pub fn forget(&self, namespace: &Namespace) {
+        self.0.lock().by_name.remove(&namespace.to_string());
+    }
+
+    /// Forgets the collections of a database that was dropped.
+    pub fn forget_database(&self, database: &str) {
+        let is_other = |name: &str| name.split_once('.').is_none_or(|(own, _)| own != database);
+        self.0.lock().by_name.retain(|name, _| is_other(name));
     }
 }
 

@@ -23,6 +23,8 @@ pub enum End {
     Closed,
     Io(io::Error),
     Broken(BrokenFrame),
+    /// The client speaks TLS, which is not spoken here.
+    Handshake,
 }
 
 impl From<io::Error> for End {
@@ -120,6 +122,12 @@ impl Peer {
             End::Broken(error) => {
                 tracing::warn!(connection = id, peer, %error, "connection closed: broken frame");
             }
+            End::Handshake => tracing::warn!(
+                connection = id,
+                peer,
+                "connection closed: the client began a TLS handshake, and connections are not encrypted here \
+                 (see --tls-certificate-key-file)"
+            ),
         }
         registry.remove(id);
     }
@@ -173,6 +181,7 @@ impl Connection<'_> {
                 Err(ReceiveError::Silent | ReceiveError::Closed) => return Err(End::Closed),
                 Err(ReceiveError::Io(error)) => return Err(End::Io(error)),
                 Err(ReceiveError::Broken(error)) => return Err(End::Broken(error)),
+                Err(ReceiveError::Handshake) => return Err(End::Handshake),
             };
             self.service.counters.bytes_in.add_size(header.length);
             self.handle(header, receive.frame(header))?;

@@ -1,6 +1,7 @@
 //! The receive buffer: bytes from a socket until a frame is complete, in place.
 
 use super::listener::SILENCES_MAX;
+use super::tls::HANDSHAKE_RECORD;
 use meridian_wire::{BrokenFrame, HEADER_BYTES, Header};
 use std::io::{self, Read};
 
@@ -36,6 +37,8 @@ pub enum ReceiveError {
     Io(io::Error),
     /// What arrived is not a frame.
     Broken(BrokenFrame),
+    /// What arrived is not a frame but the beginning of a TLS handshake.
+    Handshake,
 }
 
 impl Default for ReceiveBuffer {
@@ -57,7 +60,8 @@ impl ReceiveBuffer {
             let received = &self.bytes[self.start..self.end];
             let mut missing = HEADER_BYTES;
             if received.len() >= HEADER_BYTES {
-                let header = Header::parse(received).map_err(ReceiveError::Broken)?;
+                let header =
+                    Header::parse(received).map_err(|broken| not_a_frame(received, broken))?;
                 if received.len() >= header.length {
                     return Ok(header);
                 }
@@ -130,6 +134,15 @@ impl ReceiveBuffer {
             }
             Err(error) => Err(ReceiveError::Io(error)),
         }
+    }
+}
+
+/// A client that speaks TLS where nothing is encrypted is told apart: the length that its bytes happen to
+/// mean would help nobody.
+fn not_a_frame(received: &[u8], broken: BrokenFrame) -> ReceiveError {
+    match received.starts_with(&HANDSHAKE_RECORD) {
+        true => ReceiveError::Handshake,
+        false => ReceiveError::Broken(broken),
     }
 }
 
@@ -226,6 +239,23 @@ mod tests {
                 buffer.bytes.len()
             );
         }
+    }
+
+    #[test]
+    fn a_handshake_is_told_from_a_broken_frame() {
+        let receive = |bytes: &[u8]| ReceiveBuffer::default().receive(&mut Trickle(bytes, 64));
+        let mut hello = vec![0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc];
+        hello.extend([0x77; 40]);
+        assert!(matches!(receive(&hello), Err(ReceiveError::Handshake)));
+        hello[1] = 0x04;
+        assert!(matches!(receive(&hello), Err(ReceiveError::Broken(_))));
+        let mut large = frame(0x0316);
+        assert!(
+            receive(&large).is_ok(),
+            "a frame that begins with these bytes"
+        );
+        large[12] = 9;
+        assert!(matches!(receive(&large), Err(ReceiveError::Handshake)));
     }
 
     struct Silent;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// A TLS record of a handshake begins so (RFC 8446, 5.1). A MongoDB message that began with these bytes would
 /// be one of more than 65,000 bytes, which no client's first message is.
-const HANDSHAKE_RECORD: [u8; 2] = [0x16, 0x03];
+pub(super) const HANDSHAKE_RECORD: [u8; 2] = [0x16, 0x03];
 
 /// How soon, and for how long, the second of the first bytes is looked for again.
 const NEXT_BYTE: Duration = Duration::from_millis(5);

@@ -15,6 +15,17 @@ use meridian_value::number::Number;
 /// The largest accepted `expireAfterSeconds`.
 const EXPIRE_AFTER_SECONDS_MAX: i64 = i32::MAX as i64;
 
+/// The seconds that an `expireAfterSeconds` means, which may be out of range: rounded towards zero; NaN is
+/// the largest that is accepted, as in mongod.
+fn expiry_seconds(number: Number) -> i64 {
+    let out_of_range = || match number.to_f64() {
+        seconds if seconds.is_nan() => EXPIRE_AFTER_SECONDS_MAX,
+        seconds if seconds < 0.0 => i64::MIN,
+        _ => i64::MAX,
+    };
+    number.to_i64_truncated().unwrap_or_else(out_of_range)
+}
+
 /// Options that change nothing here but are listed again, in the order of `listIndexes`.
 const LISTED_NUMBERS: [&CStr; 5] = [
     cstr!("finestIndexedLevel"),
@@ -180,13 +191,11 @@ impl Options {
                 "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{kind}'"
             ));
         };
-        if number.is_negative() {
+        let seconds = expiry_seconds(number);
+        if seconds < 0 {
             return refuse("TTL index 'expireAfterSeconds' option cannot be less than 0".into());
         }
-        if number
-            .compare(Number::Int64(EXPIRE_AFTER_SECONDS_MAX))
-            .is_gt()
-        {
+        if seconds > EXPIRE_AFTER_SECONDS_MAX {
             return refuse(
                 "TTL index 'expireAfterSeconds' option must be within an acceptable range, \
                  try a lower number"
@@ -368,13 +377,10 @@ impl Options {
 
     /// The definition with its listing. Only for options that passed all checks.
     pub(super) fn into_spec(self) -> IndexSpec {
-        let expire_after_seconds = self.expire_after.as_ref().map(|value| {
-            let number = Number::from_bson(value).expect("check_ttl passed");
-            // NaN means the largest, as in mongod.
-            number
-                .to_i64_truncated()
-                .unwrap_or(EXPIRE_AFTER_SECONDS_MAX)
-        });
+        let expire_after_seconds = self
+            .expire_after
+            .as_ref()
+            .map(|value| expiry_seconds(Number::from_bson(value).expect("check_ttl passed")));
         let sphere_version = match &self.sphere_version {
             Some(version) => Number::from_bson(version)
                 .and_then(Number::to_i64_truncated)
