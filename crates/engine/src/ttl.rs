@@ -123,10 +123,9 @@ fn sweep_path(
         filter.append(&*name, rawdoc! { "$lte": limit });
         let targets = engine.find_expired(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
         let found = targets.len();
-        deleted += engine
-            .writer()
-            .modify(&collection.namespace, targets, true, &decide)?
-            .len() as i64;
+        let writer = engine.writer();
+        let report = &mut |_| deleted += 1;
+        writer.modify(&collection.namespace, &targets, true, &decide, report)?;
         if found < BATCH_DOCUMENTS || engine.is_stopped() {
             return Ok(deleted);
         }

@@ -6,6 +6,7 @@
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
 use crate::error::{Error, Result};
+use crate::memory::{self, Charged};
 use crate::query::type_name;
 use bson::raw::CStr;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 /// The fields of a document an operator built.
 pub type Fields<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+/// The items of an array, counted as long as they live.
+pub type Items<'a> = Arc<Charged<Vec<Value<'a>>>>;
 
 /// What an expression evaluates to.
 #[derive(Debug, Clone)]
@@ -24,11 +27,11 @@ pub enum Value<'a> {
     /// A scalar, or something borrowed from the document or the expression.
     Raw(RawBsonRef<'a>),
     /// A string an operator built.
-    String(Arc<str>),
+    String(Arc<Charged<Box<str>>>),
     /// An array an operator built or took apart.
-    Array(Arc<Vec<Value<'a>>>),
+    Array(Items<'a>),
     /// A document an operator built or took apart.
-    Document(Arc<Fields<'a>>),
+    Document(Arc<Charged<Fields<'a>>>),
 }
 
 impl<'a> Value<'a> {
@@ -66,18 +69,20 @@ impl<'a> Value<'a> {
     }
 
     /// An owned string.
-    pub fn string(text: impl Into<Arc<str>>) -> Self {
-        Value::String(text.into())
+    pub fn string(text: impl Into<Box<str>>) -> Self {
+        let text = text.into();
+        let bytes = VALUE_BYTES + text.len();
+        Value::String(Arc::new(Charged::new(text, bytes)))
     }
 
     /// An owned array.
     pub fn array(items: Vec<Value<'a>>) -> Self {
-        Value::Array(Arc::new(items))
+        Value::Array(charged_items(items))
     }
 
     /// An owned document.
     pub fn document(fields: Fields<'a>) -> Self {
-        Value::Document(Arc::new(fields))
+        Value::Document(charged_fields(fields))
     }
 
     /// Whether the value is null, undefined or missing.
@@ -149,19 +154,21 @@ impl<'a> Value<'a> {
     }
 
     /// The items of an array, or nothing where the value is not one.
-    pub fn items(&self) -> Result<Option<Arc<Vec<Value<'a>>>>> {
+    pub fn items(&self) -> Result<Option<Items<'a>>> {
         match self {
             Value::Array(items) => Ok(Some(Arc::clone(items))),
-            Value::Raw(RawBsonRef::Array(array)) => Ok(Some(Arc::new(raw_items(array)?))),
+            Value::Raw(RawBsonRef::Array(array)) => Ok(Some(charged_items(raw_items(array)?))),
             _ => Ok(None),
         }
     }
 
     /// The fields of a document, or nothing where the value is not one.
-    pub fn fields(&self) -> Result<Option<Arc<Fields<'a>>>> {
+    pub fn fields(&self) -> Result<Option<Arc<Charged<Fields<'a>>>>> {
         match self {
             Value::Document(fields) => Ok(Some(Arc::clone(fields))),
-            Value::Raw(RawBsonRef::Document(document)) => Ok(Some(Arc::new(raw_fields(document)?))),
+            Value::Raw(RawBsonRef::Document(document)) => {
+                Ok(Some(charged_fields(raw_fields(document)?)))
+            }
             _ => Ok(None),
         }
     }
@@ -194,7 +201,7 @@ impl<'a> Value<'a> {
         Ok(Some(match self {
             Value::Missing => return Ok(None),
             Value::Raw(raw) => RawBson::from(*raw),
-            Value::String(text) => RawBson::String(text.to_string()),
+            Value::String(text) => RawBson::String(String::from(&****text)),
             Value::Array(items) => RawBson::Array(build_array(items)?),
             Value::Document(fields) => RawBson::Document(build_document(fields)?),
         }))
@@ -213,11 +220,11 @@ impl<'a> Value<'a> {
         match self {
             Value::Missing => {}
             Value::Raw(raw) => out.append(key, *raw),
-            Value::String(text) => out.append(key, &**text),
+            Value::String(text) => out.append(key, &****text),
             Value::Array(items) => out.append(key, build_array(items)?),
             Value::Document(fields) => out.append(key, build_document(fields)?),
         }
-        Ok(())
+        check_built(out.as_bytes().len())
     }
 
     /// Bytes the value takes in memory, roughly: what memory limits count.
@@ -386,6 +393,57 @@ fn raw_fields<'a>(document: &'a RawDocument) -> Result<Fields<'a>> {
         .collect()
 }
 
+/// What an item, or the allocation behind a value, takes beside its content.
+const VALUE_BYTES: usize = 48;
+
+/// The memory of so many items.
+pub const fn items_bytes(items: usize) -> usize {
+    VALUE_BYTES + items.saturating_mul(size_of::<Value<'static>>())
+}
+
+fn charged_items(items: Vec<Value<'_>>) -> Items<'_> {
+    let bytes = items_bytes(items.capacity());
+    Arc::new(Charged::new(items, bytes))
+}
+
+fn charged_fields(fields: Fields<'_>) -> Arc<Charged<Fields<'_>>> {
+    let bytes = VALUE_BYTES + fields.capacity() * size_of::<(Cow<'static, str>, Value<'static>)>();
+    Arc::new(Charged::new(fields, bytes))
+}
+
+/// What MongoDB's buffers may grow to.
+pub const BUFFER_BYTES_MAX: usize = 64 << 20;
+/// Built bytes are counted against the memory of expressions from here on.
+const BUILT_BYTES_COUNTED: usize = 1 << 20;
+
+/// Refuses to build more bytes than [`BUFFER_BYTES_MAX`], or than there is memory for. Values share their parts, so
+/// that a small one can stand for any number of bytes.
+///
+/// # Errors
+/// 13548 and `ExceededMemoryLimit`.
+#[inline]
+pub fn check_built(bytes: usize) -> Result<()> {
+    if bytes <= BUILT_BYTES_COUNTED {
+        return Ok(());
+    }
+    check_buffer(bytes)?;
+    memory::expect_values(bytes)
+}
+
+/// Refuses a buffer of more than [`BUFFER_BYTES_MAX`].
+///
+/// # Errors
+/// 13548 with MongoDB's message.
+pub fn check_buffer(bytes: usize) -> Result<()> {
+    if bytes <= BUFFER_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::location(
+        13548,
+        format!("BufBuilder attempted to grow() to {bytes} bytes, past the 64MB limit."),
+    ))
+}
+
 /// The bytes of an array; a missing item becomes null, as in MongoDB.
 pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
     let mut out = RawArrayBuf::new();
@@ -393,10 +451,11 @@ pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
         match item {
             Value::Missing => out.push(RawBsonRef::Null),
             Value::Raw(raw) => out.push(*raw),
-            Value::String(text) => out.push(&**text),
+            Value::String(text) => out.push(&****text),
             Value::Array(items) => out.push(build_array(items)?),
             Value::Document(fields) => out.push(build_document(fields)?),
         }
+        check_built(out.as_bytes().len())?;
     }
     Ok(out)
 }

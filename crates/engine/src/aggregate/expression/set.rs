@@ -1,10 +1,9 @@
 //! Sets: arrays without order or duplicates.
 
 use super::Value;
-use crate::aggregate::value::compare;
+use crate::aggregate::value::{Items, compare};
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// A value in a set.
 struct Member<'a>(Value<'a>);
@@ -39,7 +38,7 @@ fn from_set(set: Set<'_>) -> Value<'_> {
     Value::array(set.into_iter().map(|member| member.0).collect())
 }
 
-fn operand<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Arc<Vec<Value<'a>>>> {
+fn operand<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Items<'a>> {
     value.items()?.ok_or_else(|| {
         Error::location(
             code,
@@ -52,7 +51,7 @@ fn operand<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Arc<Vec<Value
 }
 
 /// The two operands of an operator that takes two.
-type Pair<'a> = (Arc<Vec<Value<'a>>>, Arc<Vec<Value<'a>>>);
+type Pair<'a> = (Items<'a>, Items<'a>);
 
 fn pair<'a>(name: &str, codes: (i32, i32), arguments: &[Value<'a>]) -> Result<Pair<'a>> {
     let items = |value: &Value<'a>, code, which| {
@@ -143,7 +142,7 @@ pub fn is_subset<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<
     Ok(Value::boolean(set(&left).is_subset(&set(&right))))
 }
 
-fn elements<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Arc<Vec<Value<'a>>>> {
+fn elements<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Items<'a>> {
     value.items()?.ok_or_else(|| {
         Error::location(
             code,
