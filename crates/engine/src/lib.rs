@@ -15,10 +15,12 @@ pub mod error;
 pub mod exec;
 pub mod geo;
 pub mod index;
+pub mod memory;
 mod namespace;
 mod operation;
 pub mod plan;
 pub mod query;
+mod sorter;
 pub mod storage;
 mod ttl;
 pub mod update;
@@ -31,4 +33,6 @@ pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
 pub use operation::{Operation, STACK_BYTES};
 pub use storage::{Algorithm, Compression};
-pub use write::{BuildPhase, BuildProgress, Durability, InsertOptions, InsertOutcome, WriteError};
+pub use write::{
+    BuildPhase, BuildProgress, Durability, ErrorBytes, InsertOptions, InsertOutcome, WriteError,
+};

@@ -148,6 +148,7 @@ struct Restore(Option<Arc<Operation>>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
+        crate::memory::settle_values();
         CURRENT.set(self.0.take());
     }
 }

@@ -167,13 +167,12 @@ fn sweep_path(
     loop {
         let targets = engine.find_expired(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
         let found = targets.len();
-        let removed = engine
-            .writer()
-            .modify(&collection.namespace, targets, true, &decide)?
-            .len();
-        deleted += removed as i64;
+        let before = deleted;
+        let report = &mut |_| deleted += 1;
+        let writer = engine.writer();
+        writer.modify(&collection.namespace, &targets, true, &decide, report)?;
         // When none of a batch is removed the next one would hold the same documents.
-        if found < BATCH_DOCUMENTS || removed == 0 || engine.is_stopped() {
+        if found < BATCH_DOCUMENTS || deleted == before || engine.is_stopped() {
             return Ok(deleted);
         }
     }

@@ -5,8 +5,9 @@
 use super::expression::{Expression, Node, VariableScope, descend};
 use super::group_key;
 use super::sum::{Deviation, Sum, averaged};
-use super::value::{Value, build_document, compare, corrupt};
+use super::value::{Value, build_document, compare, corrupt, raw_size_bytes};
 use crate::error::{Code, Error, Result};
+use crate::memory::BUDGET_BYTES;
 use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -333,8 +334,13 @@ pub enum State {
     },
 }
 
-/// What `$push` and `$addToSet` may hold for one group, as in MongoDB.
-const ITEMS_BYTES_MAX: usize = 100 << 20;
+/// What `$push` and `$addToSet` may hold for one group: as in MongoDB, where there is so much memory. The group's
+/// document is made beside it, which takes as much again, twice.
+const ITEMS_BYTES_MAX: usize = if BUDGET_BYTES / 4 < 100 << 20 {
+    BUDGET_BYTES / 4
+} else {
+    100 << 20
+};
 
 impl State {
     /// Takes the value for one more document, and says how many bytes the group grew.
@@ -372,27 +378,11 @@ impl State {
                 let Some(raw) = value.to_raw()? else {
                     return Ok(0);
                 };
-                let grown = value.size_bytes();
-                *bytes += grown;
-                check_items("push", *bytes)?;
-                items.push_back(raw);
+                let grown = item_bytes(&raw);
+                add_items(items, bytes, [raw].into(), grown)?;
                 Ok(grown)
             }
-            State::Set { seen, items, bytes } => {
-                let Some(raw) = value.to_raw()? else {
-                    return Ok(0);
-                };
-                let mut key = Vec::new();
-                group_key::encode(value, &mut key)?;
-                if !seen.insert(key.into_boxed_slice()) {
-                    return Ok(0);
-                }
-                let grown = value.size_bytes() * 2;
-                *bytes += grown;
-                check_items("addToSet", *bytes)?;
-                items.push(raw);
-                Ok(grown)
-            }
+            State::Set { seen, items, bytes } => add_to_set(seen, items, bytes, value),
             State::Merged(fields) => add_merged(fields, value),
             State::Several { count, items } => add_several(items, *count, accumulator.kind, value),
             State::Ranked { count, entries } => {
@@ -419,22 +409,174 @@ impl State {
         }
     }
 
-    /// Takes what `later` has gathered from documents that come behind this state's; for accumulators that
-    /// [`Accumulator::merges`].
-    pub(super) fn merge(&mut self, kind: Kind, later: Self) -> Result<()> {
+    /// Takes what `later` has gathered from documents that come behind this state's, and says how many bytes
+    /// the group grew.
+    pub(super) fn merge(&mut self, kind: Kind, later: Self) -> Result<usize> {
         match (self, later) {
             (State::Sum(sum), State::Sum(more)) => sum.merge(more),
             (State::Count(count), State::Count(more)) => *count += more,
+            (State::Deviation(deviation), State::Deviation(more)) => deviation.merge(&more),
             (State::One(kept), State::One(Some(value))) => {
-                let value = value
-                    .as_ref()
-                    .map_or(Value::Missing, |raw| Value::Raw(raw.as_raw_bson_ref()));
-                add_one(kept, kind, &value)?;
+                add_one(kept, kind, &as_value(value.as_ref()))?;
             }
             (State::One(_), State::One(None)) => {}
-            _ => unreachable!("only states of one accumulator that merges are merged"),
+            (
+                State::Items { items, bytes },
+                State::Items {
+                    items: more,
+                    bytes: grown,
+                },
+            ) => {
+                add_items(items, bytes, more.into(), grown)?;
+                return Ok(grown);
+            }
+            (State::Set { seen, items, bytes }, State::Set { items: more, .. }) => {
+                let mut grown = 0;
+                for item in more {
+                    let value = Value::Raw(item.as_raw_bson_ref());
+                    grown += add_to_set(seen, items, bytes, &value)?;
+                }
+                return Ok(grown);
+            }
+            (State::Merged(fields), State::Merged(more)) => {
+                let more = merged_document(&more)?;
+                let value = Value::Raw(RawBsonRef::Document(&more));
+                return add_merged(fields, &value);
+            }
+            (State::Several { count, items }, State::Several { items: more, .. }) => {
+                let mut grown = 0;
+                for item in &more {
+                    let value = Value::Raw(item.as_raw_bson_ref());
+                    grown += add_several(items, *count, kind, &value)?;
+                }
+                return Ok(grown);
+            }
+            (State::Ranked { count, entries }, State::Ranked { entries: more, .. }) => {
+                let top = matches!(kind, Kind::Top | Kind::TopN);
+                let mut grown = 0;
+                for (key, output) in more {
+                    grown += add_ranked(entries, *count, top, key, output)?;
+                }
+                return Ok(grown);
+            }
+            _ => unreachable!("states of one accumulator are merged"),
         }
-        Ok(())
+        Ok(0)
+    }
+
+    /// The value by which a state is spilled. Numbers and sums are binary data, lists are arrays; `$top` and
+    /// its like alternate keys and outputs, behind their number.
+    pub(super) fn encode(self) -> Result<RawBson> {
+        let binary = |bytes| {
+            RawBson::Binary(bson::Binary {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes,
+            })
+        };
+        let mut bytes = Vec::new();
+        Ok(match self {
+            State::Sum(sum) => {
+                sum.encode(&mut bytes);
+                binary(bytes)
+            }
+            State::Deviation(deviation) => {
+                deviation.encode(&mut bytes);
+                binary(bytes)
+            }
+            State::Count(count) => RawBson::Int64(count),
+            State::One(None) => RawBson::Null,
+            State::One(Some(kept)) => array(kept),
+            State::Items { items, .. } => array(items),
+            State::Set { items, .. } => array(items),
+            State::Merged(fields) => RawBson::Document(merged_document(&fields)?),
+            State::Several { count, items } => array([whole(count)].into_iter().chain(items)),
+            State::Ranked { count, entries } => {
+                let entries = entries.into_iter();
+                let pairs = entries.flat_map(|(key, output)| [binary(key), output]);
+                array([whole(count)].into_iter().chain(pairs))
+            }
+        })
+    }
+
+    /// What [`Self::encode`] made of a state of this accumulator.
+    ///
+    /// # Errors
+    /// `InvalidBSON` for anything else.
+    pub(super) fn decode(accumulator: &Accumulator, spilled: RawBsonRef<'_>) -> Result<Self> {
+        let broken = || corrupt("a spilled group is not what was written");
+        let state = accumulator.begin(None);
+        let mut items = match spilled {
+            RawBsonRef::Array(array) => array
+                .into_iter()
+                .map(|item| item.map(RawBson::from).map_err(corrupt))
+                .collect::<Result<VecDeque<RawBson>>>()?,
+            _ => VecDeque::new(),
+        };
+        let bytes = match spilled {
+            RawBsonRef::Binary(binary) => binary.bytes,
+            _ => &[],
+        };
+        Ok(match state {
+            State::Sum(_) => State::Sum(Sum::decode(bytes).ok_or_else(broken)?),
+            State::Deviation(_) => State::Deviation(Deviation::decode(bytes).ok_or_else(broken)?),
+            State::Count(_) => State::Count(spilled.as_i64().ok_or_else(broken)?),
+            State::One(_) if spilled == RawBsonRef::Null => State::One(None),
+            State::One(_) => State::One(Some(items.pop_front())),
+            State::Items { .. } => {
+                let bytes = items.iter().map(item_bytes).sum();
+                State::Items { items, bytes }
+            }
+            State::Set {
+                mut seen,
+                items: mut kept,
+                mut bytes,
+            } => {
+                for item in &items {
+                    let value = Value::Raw(item.as_raw_bson_ref());
+                    add_to_set(&mut seen, &mut kept, &mut bytes, &value)?;
+                }
+                State::Set {
+                    seen,
+                    items: kept,
+                    bytes,
+                }
+            }
+            State::Merged(mut fields) => {
+                add_merged(&mut fields, &Value::Raw(spilled))?;
+                State::Merged(fields)
+            }
+            State::Several { .. } => State::Several {
+                count: spilled_count(items.pop_front()).ok_or_else(broken)?,
+                items,
+            },
+            State::Ranked { mut entries, .. } => {
+                let count = spilled_count(items.pop_front()).ok_or_else(broken)?;
+                while let (Some(RawBson::Binary(key)), Some(output)) =
+                    (items.pop_front(), items.pop_front())
+                {
+                    entries.push((key.bytes, output));
+                }
+                State::Ranked { count, entries }
+            }
+        })
+    }
+
+    /// Bytes beside its own size.
+    pub(super) fn size_bytes(&self) -> usize {
+        match self {
+            State::Sum(_) | State::Count(_) | State::Deviation(_) => 0,
+            State::One(kept) => kept.iter().flatten().map(item_bytes).sum(),
+            State::Items { bytes, .. } | State::Set { bytes, .. } => *bytes,
+            State::Merged(fields) => {
+                let items = fields.entries().iter();
+                items.map(|(_, item)| item_bytes(item)).sum()
+            }
+            State::Several { items, .. } => items.iter().map(item_bytes).sum(),
+            State::Ranked { entries, .. } => entries
+                .iter()
+                .map(|(key, output)| key.len() + item_bytes(output))
+                .sum(),
+        }
     }
 
     /// The group's value.
@@ -456,13 +598,7 @@ impl State {
             State::One(kept) => kept.flatten().unwrap_or(RawBson::Null),
             State::Items { items, .. } | State::Several { items, .. } => array(items),
             State::Set { items, .. } => array(items),
-            State::Merged(fields) => {
-                let fields = fields.entries().iter();
-                let fields = fields.map(|(key, value)| {
-                    (Cow::Borrowed(&**key), Value::Raw(value.as_raw_bson_ref()))
-                });
-                RawBson::Document(build_document(&fields.collect())?)
-            }
+            State::Merged(fields) => RawBson::Document(merged_document(&fields)?),
             State::Ranked { entries, .. } => {
                 let mut outputs = entries.into_iter().map(|(_, output)| output);
                 match kind {
@@ -489,17 +625,82 @@ fn raw_number(number: Number) -> RawBson {
     }
 }
 
-fn check_items(name: &str, bytes: usize) -> Result<()> {
-    if bytes <= ITEMS_BYTES_MAX {
-        return Ok(());
+fn whole(count: usize) -> RawBson {
+    RawBson::Int64(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn spilled_count(count: Option<RawBson>) -> Option<usize> {
+    usize::try_from(count?.as_i64()?).ok()
+}
+
+fn as_value(kept: Option<&RawBson>) -> Value<'_> {
+    kept.map_or(Value::Missing, |raw| Value::Raw(raw.as_raw_bson_ref()))
+}
+
+fn merged_document(fields: &ByName<Box<str>, RawBson>) -> Result<RawDocumentBuf> {
+    let fields = fields.entries().iter();
+    let fields =
+        fields.map(|(key, value)| (Cow::Borrowed(&**key), Value::Raw(value.as_raw_bson_ref())));
+    build_document(&fields.collect())
+}
+
+/// The memory of one value that a group keeps.
+fn item_bytes(item: &RawBson) -> usize {
+    size_of::<RawBson>() + raw_size_bytes(item.as_raw_bson_ref())
+}
+
+/// `$push` of values of so many bytes together.
+fn add_items(
+    items: &mut VecDeque<RawBson>,
+    bytes: &mut usize,
+    more: VecDeque<RawBson>,
+    grown: usize,
+) -> Result<()> {
+    if *bytes + grown > ITEMS_BYTES_MAX {
+        return Err(Error::new(
+            Code::ExceededMemoryLimit,
+            format!(
+                "Used too much memory for a single array. Memory limit: {ITEMS_BYTES_MAX} bytes. The \
+                 array contains {} elements and is of size {bytes} bytes. The element being added has \
+                 size {grown} bytes.",
+                items.len()
+            ),
+        ));
     }
-    Err(Error::new(
-        Code::ExceededMemoryLimit,
-        format!(
-            "${name} used too much memory and cannot spill to disk. Memory limit: \
-             {ITEMS_BYTES_MAX} bytes"
-        ),
-    ))
+    *bytes += grown;
+    items.extend(more);
+    Ok(())
+}
+
+/// `$addToSet`; returns by how many bytes the set grew.
+fn add_to_set(
+    seen: &mut AHashSet<Box<[u8]>>,
+    items: &mut Vec<RawBson>,
+    bytes: &mut usize,
+    value: &Value<'_>,
+) -> Result<usize> {
+    let Some(raw) = value.to_raw()? else {
+        return Ok(0);
+    };
+    let mut key = Vec::new();
+    group_key::encode(value, &mut key)?;
+    if seen.contains(&key[..]) {
+        return Ok(0);
+    }
+    let grown = key.len() + 2 * size_of::<Box<[u8]>>() + item_bytes(&raw);
+    if *bytes + grown > ITEMS_BYTES_MAX {
+        return Err(Error::new(
+            Code::ExceededMemoryLimit,
+            format!(
+                "$addToSet used too much memory and cannot spill to disk. Memory limit: \
+                 {ITEMS_BYTES_MAX} bytes"
+            ),
+        ));
+    }
+    *bytes += grown;
+    seen.insert(key.into_boxed_slice());
+    items.push(raw);
+    Ok(grown)
 }
 
 #[inline]
@@ -520,10 +721,14 @@ fn add_one(kept: &mut Option<Option<RawBson>>, kind: Kind, value: &Value<'_>) ->
             _ => true,
         },
     };
-    if replace {
-        *kept = Some(value.to_raw()?);
+    if !replace {
+        return Ok(0);
     }
-    Ok(0)
+    let raw = value.to_raw()?;
+    let old = kept.iter().flatten().map(item_bytes).sum();
+    let new = raw.iter().map(item_bytes).sum::<usize>();
+    *kept = Some(raw);
+    Ok(new.saturating_sub(old))
 }
 
 fn add_merged(fields: &mut ByName<Box<str>, RawBson>, value: &Value<'_>) -> Result<usize> {
@@ -624,7 +829,7 @@ fn add_ranked(
     key: Vec<u8>,
     output: RawBson,
 ) -> Result<usize> {
-    let grown = key.len() + 64;
+    let grown = key.len() + 64 + item_bytes(&output);
     let full = entries.len() == count;
     if full && !top && entries.first().is_some_and(|(least, _)| key <= *least) {
         return Ok(0);

@@ -5,13 +5,16 @@ use super::dependencies::FieldSet;
 use super::executor::Limits;
 use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
-use super::keeping::Kept;
+use super::keeping::{Kept, sort_too_large};
 use super::stage::Stage;
 use super::value::{Value, compare, corrupt, field_name, within_levels};
 use crate::error::{Error, Result};
+use crate::memory::Reservation;
 use crate::query::type_name;
 use crate::query::{Sort, text};
+use crate::sorter::SpillSort;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use meridian_value::key::{self, Direction, TypeBits};
 use std::sync::Arc;
 
 /// Parses `$bucket` into the `$group` and the `$sort` that it stands for.
@@ -387,8 +390,26 @@ fn parse_output(fields: &RawDocument, scope: &VariableScope) -> Result<Vec<Accum
 pub struct Bucketed {
     stage: BucketAuto,
     documents: Vec<(RawBson, Kept)>,
+    total: u64,
     bytes: usize,
+    memory: Reservation,
+    spilled: Option<SpillSort>,
     limits: Limits,
+}
+
+type Sorted = Box<dyn Iterator<Item = Result<(RawBson, Kept)>> + Send>;
+
+/// The buckets of a `$bucketAuto`, made one by one.
+pub struct Buckets {
+    stage: BucketAuto,
+    variables: Variables,
+    sorted: Sorted,
+    /// The first document of the next bucket.
+    next: Option<(RawBson, Kept)>,
+    /// Documents of a bucket, but for equal keys.
+    even: u64,
+    made: usize,
+    _memory: Reservation,
 }
 
 impl Bucketed {
@@ -397,7 +418,10 @@ impl Bucketed {
         Self {
             stage,
             documents: Vec::new(),
+            total: 0,
             bytes: 0,
+            memory: Reservation::none(),
+            spilled: None,
             limits: limits.clone(),
         }
     }
@@ -405,81 +429,108 @@ impl Bucketed {
     /// Takes one more document.
     ///
     /// # Errors
-    /// 292 where the documents outgrow their memory, and those of expressions.
+    /// 292 where the documents outgrow their memory and cannot be spilled, and those of expressions.
     pub(super) fn push(&mut self, document: Kept, variables: &Variables) -> Result<()> {
         let group_by = &self.stage.group_by;
         let value = group_by.evaluate_value(&document.document, variables)?;
         let key = value.to_raw()?.unwrap_or(RawBson::Null);
-        self.bytes += value.size_bytes() + document.size_bytes() + 64;
+        let key_bytes = value.size_bytes();
+        drop(value);
+        self.total += 1;
+        if let Some(spilled) = &mut self.spilled {
+            return spill(spilled, &key, self.total, &document);
+        }
+        self.bytes += key_bytes + document.size_bytes() + 64;
         self.documents.push((key, document));
-        self.limits.check(self.bytes, || {
-            "Exceeded memory limit for $bucketAuto, but did not opt in to external sorting.".into()
-        })
+        let limits = &self.limits;
+        if let Some(store) = limits.hold(&mut self.memory, self.bytes, sort_too_large)? {
+            let mut spilled = SpillSort::new(store);
+            for (number, (key, document)) in std::mem::take(&mut self.documents).iter().enumerate()
+            {
+                spill(&mut spilled, key, number as u64 + 1, document)?;
+            }
+            self.spilled = Some(spilled);
+            self.memory.shrink(0);
+        }
+        Ok(())
     }
 
     /// The buckets as documents: as even as equal keys allow.
     ///
     /// # Errors
-    /// Those of the accumulators' expressions.
-    pub fn finish(mut self, variables: &Variables) -> Result<Vec<RawDocumentBuf>> {
-        self.documents.sort_by(|(a, _), (b, _)| key_order(a, b));
-        let total = self.documents.len();
-        let even = ((total as f64 / self.stage.buckets as f64).round() as usize).max(1);
-        let mut buckets = Vec::new();
-        let mut start = 0;
-        while start < total {
-            let last = buckets.len() + 1 == self.stage.buckets;
-            let mut end = if last {
-                total
-            } else {
-                (start + even).min(total)
-            };
-            while end < total
-                && key_order(&self.documents[end - 1].0, &self.documents[end].0).is_eq()
-            {
-                end += 1;
+    /// Storage failures; the iterator gives those of the accumulators' expressions.
+    pub fn finish(mut self, variables: &Variables) -> Result<Buckets> {
+        let even = (self.total as f64 / self.stage.buckets as f64).round() as u64;
+        let mut sorted: Sorted = match self.spilled {
+            None => {
+                self.documents.sort_by(|(a, _), (b, _)| key_order(a, b));
+                Box::new(self.documents.into_iter().map(Ok))
             }
-            buckets.push((start, end));
-            start = end;
-        }
-        buckets
-            .iter()
-            .map(|range| within_levels(self.bucket(*range, variables)?))
-            .collect()
+            Some(spilled) => {
+                let mut rows = spilled.finish()?;
+                Box::new(std::iter::from_fn(move || {
+                    rows.next()
+                        .and_then(|row| row.map(read_spilled).transpose())
+                        .transpose()
+                }))
+            }
+        };
+        Ok(Buckets {
+            stage: self.stage,
+            variables: variables.clone(),
+            next: sorted.next().transpose()?,
+            sorted,
+            even: even.max(1),
+            made: 0,
+            _memory: self.memory,
+        })
     }
+}
 
-    fn bucket(
-        &self,
-        (start, end): (usize, usize),
-        variables: &Variables,
-    ) -> Result<RawDocumentBuf> {
-        let mut states = Vec::with_capacity(self.stage.accumulators.len());
-        for accumulator in &self.stage.accumulators {
-            let count = match &accumulator.count {
-                None => None,
-                Some(count) => {
-                    let empty = RawDocumentBuf::new();
-                    let value = count.evaluate(&mut Context::new(&empty, variables))?;
-                    Some(super::expression::several_count(&value)?)
-                }
-            };
-            states.push(accumulator.begin(count));
+/// Spills a document with its key: `{"": key}`, document.
+fn spill(spilled: &mut SpillSort, key: &RawBson, arrival: u64, document: &Kept) -> Result<()> {
+    let mut bytes = Vec::new();
+    let raw = key.as_raw_bson_ref();
+    key::encode(raw, Direction::Ascending, &mut bytes, &mut TypeBits::new());
+    let mut value = RawDocumentBuf::new();
+    value.append(bson::raw::cstr!(""), raw);
+    let mut value = value.into_bytes();
+    value.extend_from_slice(&document.encode());
+    spilled.push(&bytes, arrival, &value)
+}
+
+fn read_spilled((_, value): (&[u8], &[u8])) -> Result<(RawBson, Kept)> {
+    let too_short = || corrupt("a spilled document is too short");
+    let length = value.first_chunk().ok_or_else(too_short)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (key, document) = value.split_at_checked(length).ok_or_else(too_short)?;
+    let key = RawDocument::from_bytes(key).map_err(corrupt)?;
+    let key = key.get("").map_err(corrupt)?.ok_or_else(too_short)?;
+    Ok((key.into(), Kept::decode(document)?))
+}
+
+impl Buckets {
+    fn next_bucket(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let Some((min, first)) = self.next.take() else {
+            return Ok(None);
+        };
+        self.made += 1;
+        let is_last = self.made == self.stage.buckets;
+        let mut states = self.begin()?;
+        self.add(&mut states, &first)?;
+        let (mut count, mut max) = (1, min.clone());
+        while let Some((key, document)) = self.sorted.next().transpose()? {
+            if count >= self.even && !is_last && key_order(&max, &key).is_ne() {
+                max = key.clone();
+                self.next = Some((key, document));
+                break;
+            }
+            self.add(&mut states, &document)?;
+            (count, max) = (count + 1, key);
         }
-        for (_, Kept { document, near }) in &self.documents[start..end] {
-            let known = near.clone().map(|near| variables.with_near(Some(near)));
-            let variables = known.as_ref().unwrap_or(variables);
-            add_to_states(&mut states, &self.stage.accumulators, document, variables)?;
-        }
-        let max = self
-            .documents
-            .get(end)
-            .map_or(&self.documents[end - 1].0, |(key, _)| key);
         let mut id = RawDocumentBuf::new();
-        id.append(
-            bson::raw::cstr!("min"),
-            self.documents[start].0.as_raw_bson_ref(),
-        );
-        id.append(bson::raw::cstr!("max"), max.as_raw_bson_ref());
+        id.append(bson::raw::cstr!("min"), min);
+        id.append(bson::raw::cstr!("max"), max);
         let mut bucket = RawDocumentBuf::new();
         bucket.append(bson::raw::cstr!("_id"), id);
         for (state, accumulator) in states.into_iter().zip(&self.stage.accumulators) {
@@ -488,7 +539,38 @@ impl Bucketed {
                 state.finish(accumulator.kind)?,
             );
         }
-        Ok(bucket)
+        within_levels(bucket).map(Some)
+    }
+
+    fn begin(&self) -> Result<Vec<State>> {
+        let mut states = Vec::with_capacity(self.stage.accumulators.len());
+        for accumulator in &self.stage.accumulators {
+            let count = match &accumulator.count {
+                None => None,
+                Some(count) => {
+                    let empty = RawDocumentBuf::new();
+                    let value = count.evaluate(&mut Context::new(&empty, &self.variables))?;
+                    Some(super::expression::several_count(&value)?)
+                }
+            };
+            states.push(accumulator.begin(count));
+        }
+        Ok(states)
+    }
+
+    fn add(&self, states: &mut [State], kept: &Kept) -> Result<()> {
+        let near = kept.near.clone();
+        let known = near.map(|near| self.variables.with_near(Some(near)));
+        let variables = known.as_ref().unwrap_or(&self.variables);
+        add_to_states(states, &self.stage.accumulators, &kept.document, variables)
+    }
+}
+
+impl Iterator for Buckets {
+    type Item = Result<RawDocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_bucket().transpose()
     }
 }
 

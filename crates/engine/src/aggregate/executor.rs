@@ -20,64 +20,86 @@ use super::transform::Transform;
 use super::unwind::Unwind;
 use super::value::{field_name, within_levels};
 use crate::error::{Code, Error, Result};
+use crate::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
+use crate::storage::Store;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What the stages that keep documents may hold in memory.
-#[derive(Debug, Clone)]
+/// What the stages that keep documents may hold in memory, and what becomes of those that outgrow it.
+#[derive(Clone)]
 pub struct Limits {
     /// For each stage.
     pub memory_bytes: usize,
     /// Whether the client allowed to use the disk.
     pub allow_disk_use: bool,
+    /// Where stages spill to.
+    store: Option<Store>,
 }
 
 /// What MongoDB allows a stage in memory.
 const MEMORY_BYTES: usize = 100 << 20;
-/// What a stage may hold in memory where the client allowed to use the disk, which
-/// Meridian does not do yet.
-const MEMORY_BYTES_FOR_DISK: usize = 1 << 30;
 
 impl Limits {
-    /// MongoDB's limit, or ours where the disk may be used.
+    /// MongoDB's limit, without a place to spill to.
     pub fn new(allow_disk_use: bool) -> Self {
-        let memory_bytes = if allow_disk_use {
-            MEMORY_BYTES_FOR_DISK
-        } else {
-            MEMORY_BYTES
-        };
         Self {
-            memory_bytes,
+            memory_bytes: MEMORY_BYTES,
             allow_disk_use,
+            store: None,
         }
     }
 
-    /// Fails where so many bytes are too many.
+    /// The same limits, where stages spill to the store's directory if the client allowed it.
+    #[must_use]
+    pub fn with_store(self, store: &Store) -> Self {
+        Self {
+            store: Some(store.clone()),
+            ..self
+        }
+    }
+
+    /// The same limits with so many bytes for each stage.
+    #[must_use]
+    pub fn with_memory(self, memory_bytes: usize) -> Self {
+        Self {
+            memory_bytes,
+            ..self
+        }
+    }
+
+    /// Where stages may spill to.
+    pub(crate) fn disk(&self) -> Option<Store> {
+        self.store.clone().filter(|_| self.allow_disk_use)
+    }
+
+    /// Whether a stage may hold so many bytes, for which memory is taken. A stage to which that is denied
+    /// spills to what this returns.
     ///
     /// # Errors
-    /// `QueryExceededMemoryLimitNoDiskUseAllowed` with MongoDB's message, or with ours where
-    /// the client did allow to use the disk.
+    /// `QueryExceededMemoryLimitNoDiskUseAllowed` with MongoDB's message where it cannot spill and has reached its own
+    /// limit; `ExceededMemoryLimit` where all statements together have reached theirs.
     #[inline]
-    pub fn check(&self, bytes: usize, message: impl FnOnce() -> String) -> Result<()> {
-        if bytes <= self.memory_bytes {
-            return Ok(());
+    pub(crate) fn hold(
+        &self,
+        memory: &mut Reservation,
+        bytes: usize,
+        message: impl FnOnce(usize) -> String,
+    ) -> Result<Option<&Store>> {
+        if bytes <= self.memory_bytes && memory.try_grow(bytes) {
+            return Ok(None);
         }
-        let message = if self.allow_disk_use {
-            format!(
-                "a stage holds more than {} bytes; Meridian does not spill stages to disk yet",
-                self.memory_bytes
-            )
-        } else {
-            message()
-        };
-        Err(Error::new(
-            Code::QueryExceededMemoryLimitNoDiskUseAllowed,
-            message,
-        ))
+        match &self.store {
+            Some(store) if self.allow_disk_use => Ok(Some(store)),
+            _ if bytes <= self.memory_bytes => memory.grow(bytes).map(|()| None),
+            _ => Err(Error::new(
+                Code::QueryExceededMemoryLimitNoDiskUseAllowed,
+                message(self.memory_bytes),
+            )),
+        }
     }
 }
 
@@ -104,7 +126,7 @@ pub struct Executor {
     limits: Limits,
 }
 
-type Documents = Box<dyn Iterator<Item = Result<Kept>> + Send>;
+pub(super) type Documents = Box<dyn Iterator<Item = Result<Kept>> + Send>;
 
 enum Step {
     Match(Filter),
@@ -276,7 +298,7 @@ impl Executor {
     fn end_step(&mut self, place: usize) -> Result<()> {
         if let Some(step) = self.steps.get_mut(place) {
             let ended = std::mem::replace(step, Step::Done);
-            *step = ended.end(&self.variables, &self.limits)?;
+            *step = ended.end(&self.variables)?;
         }
         Ok(())
     }
@@ -477,7 +499,7 @@ impl Step {
         })
     }
 
-    fn end(self, variables: &Variables, limits: &Limits) -> Result<Self> {
+    fn end(self, variables: &Variables) -> Result<Self> {
         let one = |document: RawDocumentBuf| {
             Step::Draining(Box::new(std::iter::once(Ok(Kept::from(document)))))
         };
@@ -493,15 +515,16 @@ impl Step {
                 one(document)
             }
             Step::Group(groups) => Step::Draining(Box::new(
-                groups.into_documents().map(|made| made.map(Kept::from)),
+                groups.into_documents()?.map(|made| made.map(Kept::from)),
             )),
-            Step::Sort(sorter) => Step::Draining(Box::new(sorter.into_documents().map(Ok))),
-            Step::Sample(reservoir) => Step::Draining(Box::new(reservoir.into_documents().map(Ok))),
-            Step::BucketAuto(bucketed) => {
-                let buckets = bucketed.finish(variables)?.into_iter();
-                Step::Draining(Box::new(buckets.map(|bucket| Ok(bucket.into()))))
-            }
-            Step::Facet { names, executors } => one(facet_document(names, executors, limits)?),
+            Step::Sort(sorter) => Step::Draining(sorter.into_documents()?),
+            Step::Sample(reservoir) => Step::Draining(reservoir.into_documents()?),
+            Step::BucketAuto(bucketed) => Step::Draining(Box::new(
+                bucketed
+                    .finish(variables)?
+                    .map(|bucket| bucket.map(Kept::from)),
+            )),
+            Step::Facet { names, executors } => one(facet_document(names, executors)?),
             _ => Step::Done,
         })
     }
@@ -510,24 +533,37 @@ impl Step {
 /// The largest document a `$facet` may make, as any other.
 const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
+/// What all pipelines of a `$facet` may give together: MongoDB's limit, where there is so much memory. While the
+/// document is made, its last array is there twice.
+const FACET_BYTES_MAX: usize = if BUDGET_BYTES / 4 < MEMORY_BYTES {
+    BUDGET_BYTES / 4
+} else {
+    MEMORY_BYTES
+};
+
 /// The document of a `$facet`: what each executor still gives, by name.
 ///
 /// # Errors
-/// 10334 when it is too large, and those of the stages.
-pub fn facet_document(
-    names: Vec<String>,
-    executors: Vec<Executor>,
-    limits: &Limits,
-) -> Result<RawDocumentBuf> {
+/// 4031700 and 10334 when it is too large, and those of the stages.
+pub fn facet_document(names: Vec<String>, executors: Vec<Executor>) -> Result<RawDocumentBuf> {
     let mut document = RawDocumentBuf::new();
+    let mut memory = Reservation::none();
     for (name, mut executor) in names.into_iter().zip(executors) {
         executor.finish()?;
         let mut items = RawArrayBuf::new();
         while let Some(item) = executor.pull()? {
             items.push(item);
-            limits.check(items.as_bytes().len(), || {
-                "Exceeded memory limit for $facet, which cannot spill to disk".into()
-            })?;
+            let bytes = document.as_bytes().len() + items.as_bytes().len();
+            if bytes > FACET_BYTES_MAX {
+                return Err(Error::location(
+                    4_031_700,
+                    format!(
+                        "document constructed by $facet is {bytes} bytes, which exceeds the limit of \
+                         {FACET_BYTES_MAX} bytes"
+                    ),
+                ));
+            }
+            memory.grow(2 * bytes)?;
         }
         document.append(field_name(&name)?, items);
     }

@@ -13,6 +13,9 @@ use super::expression::{
 use super::group_key;
 use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes, within_levels};
 use crate::error::{Code, Error, Result};
+use crate::memory::Reservation;
+use crate::sorter::{SpillSort, SpilledRows};
+use crate::storage::Store;
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::collections::HashMap;
@@ -176,11 +179,16 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Key> {
     })
 }
 
-/// The groups met so far.
+/// The groups met so far. Where they outgrow their memory they are spilled, each by its key, and begin anew;
+/// at the end what belongs to one group is merged, in the order in which it was met.
 pub struct Groups {
     group: Arc<Group>,
     table: Table,
     key: Vec<u8>,
+    memory: Reservation,
+    spilled: Option<SpillSort>,
+    /// How often groups were spilled.
+    spills: u64,
     limits: Limits,
 }
 
@@ -200,6 +208,9 @@ impl Groups {
             group,
             table: Table::default(),
             key: Vec::new(),
+            memory: Reservation::none(),
+            spilled: None,
+            spills: 0,
             limits: limits.clone(),
         }
     }
@@ -207,7 +218,7 @@ impl Groups {
     /// Takes one more document.
     ///
     /// # Errors
-    /// 292 where the groups outgrow their memory, and those of expressions.
+    /// 292 where the groups outgrow their memory and cannot be spilled, and those of expressions.
     pub fn push(&mut self, document: &RawDocument, variables: &Variables) -> Result<()> {
         self.update(document, variables, |state, accumulator, value| {
             state.add(accumulator, value, document)
@@ -244,8 +255,18 @@ impl Groups {
     /// Takes the groups of documents that come behind all that were pushed here.
     ///
     /// # Errors
-    /// 292 where the groups outgrow their memory together.
-    pub fn merge(&mut self, later: Self) -> Result<()> {
+    /// 292 where the groups outgrow their memory together and cannot be spilled.
+    pub fn merge(&mut self, mut later: Self) -> Result<()> {
+        if let (Some(spilled), Some(store)) = (later.spilled.take(), self.limits.disk()) {
+            self.spill(&store)?;
+            let mut rows = spilled.finish()?;
+            while let Some((key, value)) = rows.next()? {
+                if let Some(own) = &mut self.spilled {
+                    own.push(key, self.spills, value)?;
+                    self.spills += 1;
+                }
+            }
+        }
         let Table {
             places,
             ids,
@@ -268,15 +289,56 @@ impl Groups {
                 Some(place) => {
                     let first = *place as usize * width;
                     let own = &mut self.table.states[first..first + width];
-                    for ((own, more), accumulator) in
-                        own.iter_mut().zip(group).zip(&self.group.accumulators)
-                    {
-                        own.merge(accumulator.kind, more)?;
-                    }
+                    merge_states(own, group, &self.group)?;
                 }
             }
         }
-        self.limits.check(self.table.bytes, too_large)
+        self.hold()
+    }
+
+    /// Takes memory for the groups, or spills them.
+    #[inline]
+    fn hold(&mut self) -> Result<()> {
+        let held = self
+            .limits
+            .hold(&mut self.memory, self.table.bytes, too_large)?;
+        match held.cloned() {
+            None => Ok(()),
+            Some(store) => self.spill(&store),
+        }
+    }
+
+    /// Spills all groups: `{i: _id, "": state, ...}` by the length of the key (u32 BE) and the key.
+    #[cold]
+    fn spill(&mut self, store: &Store) -> Result<()> {
+        let spilled = self.spilled.get_or_insert_with(|| SpillSort::new(store));
+        let Table {
+            places,
+            ids,
+            states,
+            ..
+        } = std::mem::take(&mut self.table);
+        let mut keys = vec![Box::default(); ids.len()];
+        for (key, place) in places {
+            keys[place as usize] = key;
+        }
+        let mut states = states.into_iter();
+        let mut bytes = Vec::new();
+        for (key, id) in keys.into_iter().zip(ids) {
+            let mut value = RawDocumentBuf::new();
+            value.append(bson::raw::cstr!("i"), id);
+            for state in states.by_ref().take(self.group.accumulators.len()) {
+                value.append(bson::raw::cstr!(""), state.encode()?);
+            }
+            bytes.clear();
+            // With its length in front no key is the beginning of another.
+            bytes.extend_from_slice(&u32::try_from(key.len()).unwrap_or(u32::MAX).to_be_bytes());
+            bytes.extend_from_slice(&key);
+            spilled.push(&bytes, self.spills, value.as_bytes())?;
+        }
+        self.spills += 1;
+        self.memory.shrink(0);
+        Ok(())
     }
 
     /// Has `add` change each state of the document's group, given its argument; it tells by how many bytes
@@ -288,10 +350,7 @@ impl Groups {
         add: impl Fn(&mut State, &Accumulator, &Value<'_>) -> Result<usize>,
     ) -> Result<()> {
         let Self {
-            group,
-            table,
-            key,
-            limits,
+            group, table, key, ..
         } = self;
         let mut context = Context::new(document, variables);
         let place = table.place(group, key, &mut context)?;
@@ -301,25 +360,126 @@ impl Groups {
             let value = accumulator.argument.evaluate(&mut context)?;
             table.bytes += add(state, accumulator, &value)?;
         }
-        limits.check(table.bytes, too_large)
+        drop(context);
+        self.hold()
     }
 
-    /// The groups as documents, in the order they were first met.
-    pub fn into_documents(self) -> impl Iterator<Item = Result<RawDocumentBuf>> + Send {
-        let group = self.group;
+    /// The groups as documents, in the order they were first met, or in any order where some were spilled.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn into_documents(
+        mut self,
+    ) -> Result<Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>> {
+        if let (Some(_), Some(store)) = (&self.spilled, self.limits.disk()) {
+            self.spill(&store)?;
+        }
+        let (group, memory) = (self.group, self.memory);
+        if let Some(spilled) = self.spilled {
+            let mut merged = MergedGroups {
+                group,
+                rows: spilled.finish()?,
+                memory,
+                next: None,
+            };
+            return Ok(Box::new(std::iter::from_fn(move || {
+                merged.next().transpose()
+            })));
+        }
         let mut states = self.table.states.into_iter();
-        self.table.ids.into_iter().map(move |id| {
-            let mut document = RawDocumentBuf::new();
-            document.append(bson::raw::cstr!("_id"), id);
-            for accumulator in &group.accumulators {
-                let state = states.next().expect("a state for each field of each group");
-                document.append(
-                    field_name(&accumulator.field)?,
-                    state.finish(accumulator.kind)?,
-                );
+        Ok(Box::new(self.table.ids.into_iter().map(move |id| {
+            // Held until the last is handed out.
+            let _ = &memory;
+            finished(id, states.by_ref(), &group)
+        })))
+    }
+}
+
+/// The document of a group, whose states come next.
+fn finished(
+    id: RawBson,
+    states: impl Iterator<Item = State>,
+    group: &Group,
+) -> Result<RawDocumentBuf> {
+    let mut document = RawDocumentBuf::new();
+    document.append(bson::raw::cstr!("_id"), id);
+    for (accumulator, state) in group.accumulators.iter().zip(states) {
+        document.append(
+            field_name(&accumulator.field)?,
+            state.finish(accumulator.kind)?,
+        );
+    }
+    within_levels(document)
+}
+
+/// Merges states with those of the same group that come later; returns by how many bytes they grew.
+fn merge_states(
+    own: &mut [State],
+    later: impl Iterator<Item = State>,
+    group: &Group,
+) -> Result<usize> {
+    let mut grown = 0;
+    for ((own, more), accumulator) in own.iter_mut().zip(later).zip(&group.accumulators) {
+        grown += own.merge(accumulator.kind, more)?;
+    }
+    Ok(grown)
+}
+
+/// Groups that were spilled, put together again one by one.
+struct MergedGroups {
+    group: Arc<Group>,
+    rows: SpilledRows,
+    memory: Reservation,
+    /// The first part of the next group.
+    next: Option<GroupPart>,
+}
+
+/// What was spilled of a group at once.
+struct GroupPart {
+    key: Box<[u8]>,
+    id: RawBson,
+    states: Vec<State>,
+}
+
+impl MergedGroups {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let first = match self.next.take() {
+            Some(first) => Some(first),
+            None => self.read()?,
+        };
+        let Some(mut whole) = first else {
+            return Ok(None);
+        };
+        let mut bytes: usize = whole.states.iter().map(State::size_bytes).sum();
+        while let Some(part) = self.read()? {
+            if part.key != whole.key {
+                self.next = Some(part);
+                break;
             }
-            within_levels(document)
-        })
+            bytes += merge_states(&mut whole.states, part.states.into_iter(), &self.group)?;
+            self.memory.grow(bytes)?;
+        }
+        self.memory.shrink(bytes);
+        finished(whole.id, whole.states.into_iter(), &self.group).map(Some)
+    }
+
+    fn read(&mut self) -> Result<Option<GroupPart>> {
+        let Some((key, value)) = self.rows.next()? else {
+            return Ok(None);
+        };
+        let document = RawDocument::from_bytes(value).map_err(corrupt)?;
+        let mut fields = document.iter();
+        let mut field = || match fields.next() {
+            Some(field) => field.map(|(_, value)| value).map_err(corrupt),
+            None => Err(corrupt("a spilled group has too few fields")),
+        };
+        let id = field()?.into();
+        let mut states = Vec::with_capacity(self.group.accumulators.len());
+        for accumulator in &self.group.accumulators {
+            states.push(State::decode(accumulator, field()?)?);
+        }
+        let key = key.into();
+        Ok(Some(GroupPart { key, id, states }))
     }
 }
 
@@ -333,7 +493,7 @@ fn part_of_key(value: Value<'_>, parts: usize) -> Value<'_> {
     }
 }
 
-fn too_large() -> String {
+fn too_large(_: usize) -> String {
     "Exceeded memory limit for $group, but didn't allow external sort. Pass allowDiskUse:true to opt in."
         .into()
 }
@@ -390,8 +550,9 @@ impl Table {
     /// Notes a new group, whose states were added.
     fn insert(&mut self, key: Box<[u8]>, id: RawBson, width: usize) -> Result<usize> {
         let place = self.ids.len();
-        self.bytes +=
-            key.len() + raw_size_bytes(id.as_raw_bson_ref()) + 64 + width * size_of::<State>();
+        // Lists grow by half of what they hold, in the mean.
+        let own = 64 + size_of::<RawBson>() + width * size_of::<State>();
+        self.bytes += key.len() + raw_size_bytes(id.as_raw_bson_ref()) + own + own / 2;
         self.ids.push(id);
         let number = u32::try_from(place).map_err(|_| {
             Error::new(

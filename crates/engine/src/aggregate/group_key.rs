@@ -2,7 +2,7 @@
 //! MongoDB's comparison finds the values equal (so 1, 1.0 and a decimal 1 share theirs).
 //! Not ordered, never stored.
 
-use super::value::{Value, corrupt};
+use super::value::{Value, check_built, corrupt};
 use crate::error::Result;
 use bson::{RawBsonRef, RawDocumentBuf};
 use meridian_value::number::{Decimal, Number};
@@ -40,6 +40,7 @@ pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
                     },
                     out,
                 )?;
+                check_built(out.len())?;
             }
             out.push(END);
         }
@@ -48,6 +49,7 @@ pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_missing()) {
                 name(key, out);
                 encode(value, out)?;
+                check_built(out.len())?;
             }
             out.push(END);
         }

@@ -1,13 +1,19 @@
 //! The stages that keep documents until their input has ended: `$sort` and `$sample`.
 //!
+//! What outgrows its memory is sorted on disk, where that is allowed.
+//!
 //! In: documents, one at a time. Out: all of them or the first so many in order, or some of them by
 //! chance, each with what was known of it beside its fields.
 
-use super::executor::Limits;
+use super::executor::{Documents, Limits};
 use super::expression::Variables;
 use super::metadata::NearMetadata;
+use super::value::corrupt;
 use crate::error::Result;
+use crate::memory::Reservation;
 use crate::query::Sort;
+use crate::sorter::SpillSort;
+use crate::storage::Store;
 use bson::{RawDocument, RawDocumentBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -38,6 +44,43 @@ impl Kept {
         }
     }
 
+    /// The bytes by which it is spilled: whether there is metadata, the metadata, the document.
+    ///
+    /// ```text
+    /// 0, document
+    /// 1, distance (f64 LE), length of the location (u32 LE), location, document
+    /// ```
+    pub fn encode(&self) -> Vec<u8> {
+        let document = self.document.as_bytes();
+        let mut bytes = Vec::with_capacity(document.len() + 1);
+        match &self.near {
+            None => bytes.push(0),
+            Some(near) => {
+                bytes.push(1);
+                near.encode(&mut bytes);
+            }
+        }
+        bytes.extend_from_slice(document);
+        bytes
+    }
+
+    /// What [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// `InvalidBSON` for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (near, document) = match bytes.split_first() {
+            Some((0, rest)) => (None, rest),
+            Some((_, rest)) => {
+                let (near, rest) = NearMetadata::decode(rest)?;
+                (Some(Arc::new(near)), rest)
+            }
+            None => return Err(corrupt("a spilled document is empty")),
+        };
+        let document = RawDocumentBuf::from_bytes(document.to_vec()).map_err(corrupt)?;
+        Ok(Self { document, near })
+    }
+
     /// The memory it takes.
     pub fn size_bytes(&self) -> usize {
         let near = self.near.as_ref().map_or(0, |near| near.size_bytes());
@@ -48,11 +91,18 @@ impl Kept {
 /// The documents of a `$sort`: all of them, or the first so many.
 pub(super) struct Sorter {
     order: Sort,
+    top: Top,
+}
+
+/// Documents by key: all of them, or the first so many. Those that outgrow their memory are spilled.
+struct Top {
     limit: usize,
     /// The last of those kept on top.
     kept: BinaryHeap<Sorted>,
     arrivals: u64,
     bytes: usize,
+    memory: Reservation,
+    spilled: Option<SpillSort>,
     limits: Limits,
 }
 
@@ -66,27 +116,56 @@ struct Sorted {
 impl Sorter {
     /// Sorts, and keeps the first so many.
     pub fn new(order: Sort, limit: Option<u64>, limits: &Limits) -> Self {
-        let limit = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
+        let limit = limit.unwrap_or(u64::MAX);
         Self {
             order,
-            limit,
-            kept: BinaryHeap::new(),
-            arrivals: 0,
-            bytes: 0,
-            limits: limits.clone(),
+            top: Top::new(limit, limits),
         }
     }
 
     /// Takes one document.
     ///
     /// # Errors
-    /// 292 where the documents outgrow their memory; `BadValue` for parallel arrays.
+    /// 292 where the documents outgrow their memory and cannot be spilled; `BadValue` for parallel arrays.
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
         let distance = variables.near().map(|near| near.distance());
         let key = self.order.key_at(&document, distance)?;
+        self.top.push(key, document, variables)
+    }
+
+    /// The documents in order.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn into_documents(self) -> Result<Documents> {
+        self.top.into_documents()
+    }
+}
+
+impl Top {
+    fn new(limit: u64, limits: &Limits) -> Self {
+        Self {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            kept: BinaryHeap::new(),
+            arrivals: 0,
+            bytes: 0,
+            memory: Reservation::none(),
+            spilled: None,
+            limits: limits.clone(),
+        }
+    }
+
+    fn push(
+        &mut self,
+        key: Vec<u8>,
+        document: Cow<'_, RawDocument>,
+        variables: &Variables,
+    ) -> Result<()> {
         self.arrivals += 1;
+        if let Some(spilled) = &mut self.spilled {
+            let document = Kept::new(document, variables);
+            return spilled.push(&key, self.arrivals, &document.encode());
+        }
         if self.kept.len() == self.limit {
             if self.kept.peek().is_none_or(|last| last.key <= key) {
                 return Ok(());
@@ -102,20 +181,44 @@ impl Sorter {
         };
         self.bytes += sorted.size_bytes();
         self.kept.push(sorted);
-        let limit = self.limits.memory_bytes;
-        self.limits.check(self.bytes, || {
-            format!(
-                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
-                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
-            )
-        })
+        let limits = &self.limits;
+        if let Some(store) = limits.hold(&mut self.memory, self.bytes, sort_too_large)? {
+            self.spilled = Some(spill(&mut self.kept, store)?);
+            self.memory.shrink(0);
+        }
+        Ok(())
     }
 
-    /// The documents in order.
-    pub fn into_documents(self) -> impl Iterator<Item = Kept> + Send {
-        let sorted = self.kept.into_sorted_vec().into_iter();
-        sorted.map(|sorted| sorted.document)
+    fn into_documents(self) -> Result<Documents> {
+        let Some(spilled) = self.spilled else {
+            let (sorted, memory) = (self.kept.into_sorted_vec(), self.memory);
+            return Ok(Box::new(sorted.into_iter().map(move |sorted| {
+                // Held until the last is handed out.
+                let _ = &memory;
+                Ok(sorted.document)
+            })));
+        };
+        let mut rows = spilled.finish()?;
+        let next = move || match rows.next() {
+            Ok(None) => None,
+            Ok(Some((_, value))) => Some(Kept::decode(value)),
+            Err(error) => Some(Err(error)),
+        };
+        Ok(Box::new(std::iter::from_fn(next).take(self.limit)))
     }
+}
+
+fn spill(kept: &mut BinaryHeap<Sorted>, store: &Store) -> Result<SpillSort> {
+    let mut spilled = SpillSort::new(store);
+    for sorted in std::mem::take(kept) {
+        spilled.push(&sorted.key, sorted.arrival, &sorted.document.encode())?;
+    }
+    Ok(spilled)
+}
+
+/// What MongoDB says of a sort that may not use the disk.
+pub(super) fn sort_too_large(limit: usize) -> String {
+    format!("Sort exceeded memory limit of {limit} bytes, but did not opt in to external sorting.")
 }
 
 impl Sorted {
@@ -145,70 +248,44 @@ impl Ord for Sorted {
     }
 }
 
-/// The documents of a `$sample`: each of the input as likely as any other (reservoir
-/// sampling), in random order.
+/// The documents of a `$sample`: each gets a random number, and those with the least are drawn. So each
+/// of the input is as likely as any other, and they come in random order.
 pub(super) struct Reservoir {
-    size: usize,
-    seen: u64,
-    kept: Vec<Kept>,
-    bytes: usize,
     random: StdRng,
-    limits: Limits,
+    drawn: Top,
 }
 
 impl Reservoir {
     /// Draws so many, as a seed says or by chance.
     pub fn new(size: u64, seed: Option<i64>, limits: &Limits) -> Self {
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
         Self {
-            size,
-            seen: 0,
-            kept: Vec::new(),
-            bytes: 0,
             random: seed.map_or_else(StdRng::from_os_rng, |seed| {
                 StdRng::seed_from_u64(seed.cast_unsigned())
             }),
-            limits: limits.clone(),
+            drawn: Top::new(size, limits),
         }
     }
 
     /// Whether nothing is to be drawn.
     pub fn is_empty(&self) -> bool {
-        self.size == 0
+        self.drawn.limit == 0
     }
 
     /// Takes one document.
     ///
     /// # Errors
-    /// 292 where the documents outgrow their memory.
+    /// 292 where the documents outgrow their memory and cannot be spilled.
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
-        self.seen += 1;
-        if self.kept.len() < self.size {
-            let kept = Kept::new(document, variables);
-            self.bytes += kept.size_bytes();
-            self.kept.push(kept);
-        } else {
-            let place = self.random.random_range(0..self.seen);
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            if let Some(old) = self.kept.get_mut(place) {
-                let kept = Kept::new(document, variables);
-                self.bytes = self.bytes + kept.size_bytes() - old.size_bytes();
-                *old = kept;
-            }
-        }
-        let limit = self.limits.memory_bytes;
-        self.limits.check(self.bytes, || {
-            format!(
-                "Sort exceeded memory limit of {limit} bytes, but did not opt in to external \
-                 sorting. Aborting operation. Pass allowDiskUse:true to opt in."
-            )
-        })
+        let number: u64 = self.random.random();
+        self.drawn
+            .push(number.to_be_bytes().to_vec(), document, variables)
     }
 
     /// The documents that were drawn.
-    pub fn into_documents(mut self) -> impl Iterator<Item = Kept> + Send {
-        use rand::seq::SliceRandom;
-        self.kept.shuffle(&mut self.random);
-        self.kept.into_iter()
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn into_documents(self) -> Result<Documents> {
+        self.drawn.into_documents()
     }
 }

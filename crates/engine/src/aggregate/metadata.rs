@@ -3,6 +3,7 @@
 //! In: the operand, and whether there is such a search. Out: which part is meant, or MongoDB's error. The
 //! parts themselves travel beside the document, in [`Variables`](super::Variables).
 
+use super::value::corrupt;
 use crate::error::{Error, Result};
 use bson::cstr;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -114,6 +115,35 @@ impl NearMetadata {
     /// The distance.
     pub fn distance(&self) -> f64 {
         self.distance
+    }
+
+    /// Appends the bytes by which it is spilled.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let location = self.location.as_bytes();
+        out.extend_from_slice(&self.distance.to_le_bytes());
+        out.extend_from_slice(
+            &u32::try_from(location.len())
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
+        );
+        out.extend_from_slice(location);
+    }
+
+    /// What [`Self::encode`] wrote, and what is behind it.
+    ///
+    /// # Errors
+    /// `InvalidBSON` for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8])> {
+        let too_short = || corrupt("spilled metadata is too short");
+        let (distance, rest) = bytes.split_first_chunk().ok_or_else(too_short)?;
+        let (length, rest) = rest.split_first_chunk().ok_or_else(too_short)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (location, rest) = rest.split_at_checked(length).ok_or_else(too_short)?;
+        let near = Self {
+            distance: f64::from_le_bytes(*distance),
+            location: RawDocumentBuf::from_bytes(location.to_vec()).map_err(corrupt)?,
+        };
+        Ok((near, rest))
     }
 
     /// The memory it takes.

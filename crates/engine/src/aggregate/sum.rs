@@ -87,6 +87,48 @@ impl Sum {
         }
     }
 
+    /// Appends the bytes by which it is spilled: integers (i128), double, error, whether there is a special, special,
+    /// whether there is a decimal, decimal (16 bytes), kind, count (u64); numbers little endian.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.integers.to_le_bytes());
+        out.extend_from_slice(&self.double.to_le_bytes());
+        out.extend_from_slice(&self.error.to_le_bytes());
+        out.push(u8::from(self.special.is_some()));
+        out.extend_from_slice(&self.special.unwrap_or(0.0).to_le_bytes());
+        out.push(u8::from(self.decimal.is_some()));
+        let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
+        out.extend_from_slice(&decimal.to_bson().bytes());
+        out.push(self.kind as u8);
+        out.extend_from_slice(&self.count.to_le_bytes());
+    }
+
+    /// What [`Self::encode`] wrote; `None` for anything else.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (integers, rest) = bytes.split_first_chunk()?;
+        let (double, rest) = rest.split_first_chunk()?;
+        let (error, rest) = rest.split_first_chunk()?;
+        let (has_special, rest) = rest.split_first()?;
+        let (special, rest) = rest.split_first_chunk()?;
+        let (has_decimal, rest) = rest.split_first()?;
+        let (decimal, rest) = rest.split_first_chunk()?;
+        let (kind, rest) = rest.split_first()?;
+        let decimal = Decimal::from_bson(bson::Decimal128::from_bytes(*decimal));
+        Some(Self {
+            integers: i128::from_le_bytes(*integers),
+            double: f64::from_le_bytes(*double),
+            error: f64::from_le_bytes(*error),
+            special: (*has_special == 1).then_some(f64::from_le_bytes(*special)),
+            decimal: (*has_decimal == 1).then(|| Box::new(decimal)),
+            kind: match kind {
+                0 => Widest::Int,
+                1 => Widest::Long,
+                2 => Widest::Double,
+                _ => Widest::Decimal,
+            },
+            count: u64::from_le_bytes(*rest.first_chunk()?),
+        })
+    }
+
     #[inline]
     fn add_double(&mut self, value: f64) {
         if !value.is_finite() {
@@ -184,6 +226,37 @@ impl Deviation {
             self.mean += delta / self.count as f64;
             self.squares += delta * (value - self.mean);
         }
+    }
+
+    /// Adds what another deviation has added (Chan, Golub and LeVeque).
+    pub fn merge(&mut self, other: &Self) {
+        let count = self.count + other.count;
+        if other.count == 0 {
+            return;
+        }
+        let delta = other.mean - self.mean;
+        let share = other.count as f64 / count as f64;
+        self.squares += other.squares + delta * delta * self.count as f64 * share;
+        self.mean += delta * share;
+        self.count = count;
+    }
+
+    /// Appends the bytes by which it is spilled: count, mean, squares, little endian.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.mean.to_le_bytes());
+        out.extend_from_slice(&self.squares.to_le_bytes());
+    }
+
+    /// What [`Self::encode`] wrote; `None` for anything else.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (count, rest) = bytes.split_first_chunk()?;
+        let (mean, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            count: u64::from_le_bytes(*count),
+            mean: f64::from_le_bytes(*mean),
+            squares: f64::from_le_bytes(*rest.first_chunk()?),
+        })
     }
 
     /// The deviation of a whole population; none of nothing.

@@ -230,13 +230,10 @@ fn stages_that_keep_documents_are_bounded() {
         ),
         (
             doc! { "$bucketAuto": { "groupBy": "$a", "buckets": 2 } },
-            "Exceeded memory limit for $bucketAuto",
+            "Sort exceeded memory limit of 500000 bytes",
         ),
     ] {
-        let limits = Limits {
-            memory_bytes: 500_000,
-            allow_disk_use: false,
-        };
+        let limits = Limits::new(false).with_memory(500_000);
         let mut executor =
             Executor::new(&pipeline(&[stage]).stages, Variables::default(), &limits).unwrap();
         let failure = (0..10_000)
@@ -244,6 +241,67 @@ fn stages_that_keep_documents_are_bounded() {
             .expect("a limit");
         assert_eq!(failure.code, Code::QueryExceededMemoryLimitNoDiskUseAllowed);
         assert!(failure.message.contains(message), "{}", failure.message);
+    }
+}
+
+/// The same answers with hardly any memory and a disk as with enough memory: of every accumulator, in the order in which
+/// documents came.
+#[test]
+fn stages_that_spill_answer_as_in_memory() {
+    let number = |field: &str| doc! { "$toInt": format!("${field}") };
+    let ranked = doc! { "sortBy": { "r": 1, "a": -1 }, "output": "$a" };
+    let several = doc! { "n": 3, "input": "$r" };
+    let mut ranked_several = ranked.clone();
+    ranked_several.insert("n", 4);
+    let group = doc! { "$group": {
+        "_id": { "k": "$k" }, "sum": { "$sum": "$r" }, "whole": { "$sum": number("a") }, "avg": { "$avg": "$w" },
+        "min": { "$min": "$r" }, "max": { "$max": "$t" }, "first": { "$first": "$a" }, "last": { "$last": "$a" },
+        "none": { "$first": "$absent" }, "push": { "$push": "$a" }, "set": { "$addToSet": "$r" }, "n": { "$count": {} },
+        "merged": { "$mergeObjects": "$o" }, "firsts": { "$firstN": &several }, "lasts": { "$lastN": &several },
+        "least": { "$minN": &several }, "most": { "$maxN": &several }, "top": { "$top": &ranked },
+        "bottom": { "$bottom": &ranked }, "tops": { "$topN": &ranked_several }, "bottoms": { "$bottomN": &ranked_several },
+        "deviation": { "$stdDevSamp": "$w" },
+    } };
+    let buckets = doc! { "$bucketAuto": { "groupBy": "$r", "buckets": 7, "output": { "a": { "$push": "$a" } } } };
+    let documents: Vec<RawDocumentBuf> = (0..2000_i32)
+        .map(|a| {
+            let (k, r) = (a * 7919 % 97, a * 31 % 200);
+            raw(&doc! {
+                "a": a, "k": k, "r": r, "w": f64::from(a % 8), "t": format!("{r:0100}"),
+                "o": { format!("f{}", a % 3): a },
+            })
+        })
+        .collect();
+    let store = crate::storage::Store::in_memory();
+    for stages in [
+        vec![group, doc! { "$sort": { "_id.k": 1 } }],
+        vec![doc! { "$sort": { "t": 1 } }],
+        vec![
+            doc! { "$sort": { "t": -1, "a": 1 } },
+            doc! { "$limit": 900 },
+        ],
+        vec![buckets],
+    ] {
+        let run = |limits: &Limits| {
+            let stages = pipeline(&stages).stages;
+            let mut executor = Executor::new(&stages, Variables::default(), limits).unwrap();
+            for document in &documents {
+                let _ = executor.push(document).unwrap();
+            }
+            executor.finish().unwrap();
+            all(&mut executor)
+        };
+        let little = Limits::new(true).with_store(&store).with_memory(50_000);
+        let (spilled, held) = (run(&little), run(&Limits::new(true)));
+        assert_eq!(spilled.len(), held.len());
+        for (mut spilled, mut held) in spilled.into_iter().zip(held) {
+            // Parts of a deviation that are put together are rounded otherwise.
+            let deviation = |of: &mut Document| of.remove("deviation").and_then(|it| it.as_f64());
+            if let (Some(a), Some(b)) = (deviation(&mut spilled), deviation(&mut held)) {
+                assert!((a - b).abs() < 1e-12, "{a} {b}");
+            }
+            assert_eq!(spilled, held, "{stages:?}");
+        }
     }
 }
 

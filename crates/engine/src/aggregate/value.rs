@@ -6,6 +6,7 @@
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
 use crate::error::{Code, Error, Result};
+use crate::memory::{self, Charged};
 use crate::query::type_name;
 use bson::raw::CStr;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -16,7 +17,6 @@ use std::sync::Arc;
 
 /// The fields of a document an operator built.
 pub type Fields<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
-
 /// The levels of documents and arrays that a document may have, itself counted: MongoDB's
 /// `BSONDepth::kDefaultMaxAllowableDepth`.
 pub const LEVELS_MAX: usize = 200;
@@ -25,11 +25,11 @@ pub const LEVELS_MAX: usize = 200;
 /// levels for each of its own to what its variables hold.
 pub const VALUE_LEVELS_MAX: u32 = 500;
 
-/// What an operator built, and how many levels of such values it has, itself counted. (What is borrowed from
-/// a document is no level here: it has at most [`LEVELS_MAX`].)
-#[derive(Debug, Clone)]
+/// What an operator built, its memory counted as long as it lives, and how many levels of such values it has,
+/// itself counted. (What is borrowed from a document is no level here: it has at most [`LEVELS_MAX`].)
+#[derive(Debug)]
 pub struct Built<T> {
-    content: T,
+    content: Charged<T>,
     levels: u32,
 }
 
@@ -52,7 +52,7 @@ pub enum Value<'a> {
     /// A scalar, or something borrowed from the document or the expression.
     Raw(RawBsonRef<'a>),
     /// A string an operator built.
-    String(Arc<str>),
+    String(Arc<Charged<Box<str>>>),
     /// An array an operator built or took apart.
     Array(Items<'a>),
     /// A document an operator built or took apart.
@@ -94,8 +94,10 @@ impl<'a> Value<'a> {
     }
 
     /// An owned string.
-    pub fn string(text: impl Into<Arc<str>>) -> Self {
-        Value::String(text.into())
+    pub fn string(text: impl Into<Box<str>>) -> Self {
+        let text = text.into();
+        let bytes = VALUE_BYTES + text.len();
+        Value::String(Arc::new(Charged::new(text, bytes)))
     }
 
     /// An owned array.
@@ -269,7 +271,7 @@ impl<'a> Value<'a> {
         Ok(Some(match self {
             Value::Missing => return Ok(None),
             Value::Raw(raw) => RawBson::from(*raw),
-            Value::String(text) => RawBson::String(text.to_string()),
+            Value::String(text) => RawBson::String(String::from(&****text)),
             Value::Array(items) => RawBson::Array(build_array(items)?),
             Value::Document(fields) => RawBson::Document(build_document(fields)?),
         }))
@@ -289,11 +291,11 @@ impl<'a> Value<'a> {
         match self {
             Value::Missing => {}
             Value::Raw(raw) => out.append(key, *raw),
-            Value::String(text) => out.append(key, &**text),
+            Value::String(text) => out.append(key, &****text),
             Value::Array(items) => out.append(key, build_array(items)?),
             Value::Document(fields) => out.append(key, build_document(fields)?),
         }
-        Ok(())
+        check_built(out.as_bytes().len())
     }
 
     /// Bytes the value takes in memory, roughly: what memory limits count.
@@ -462,18 +464,28 @@ fn raw_fields<'a>(document: &'a RawDocument) -> Result<Fields<'a>> {
         .collect()
 }
 
+/// What an item, or the allocation behind a value, takes beside its content.
+const VALUE_BYTES: usize = 48;
+
+/// The memory of so many items.
+pub const fn items_bytes(items: usize) -> usize {
+    VALUE_BYTES + items.saturating_mul(size_of::<Value<'static>>())
+}
+
 fn built_array(items: Vec<Value<'_>>) -> Items<'_> {
     let below = items.iter().map(Value::levels).max().unwrap_or(0);
+    let bytes = items_bytes(items.capacity());
     Arc::new(Built {
-        content: items,
+        content: Charged::new(items, bytes),
         levels: below.saturating_add(1),
     })
 }
 
 fn built_document(fields: Fields<'_>) -> Arc<Built<Fields<'_>>> {
     let below = fields.iter().map(|(_, value)| value.levels()).max();
+    let bytes = VALUE_BYTES + fields.capacity() * size_of::<(Cow<'static, str>, Value<'static>)>();
     Arc::new(Built {
-        content: fields,
+        content: Charged::new(fields, bytes),
         levels: below.unwrap_or(0).saturating_add(1),
     })
 }
@@ -498,6 +510,39 @@ fn too_deep() -> Error {
     )
 }
 
+/// What MongoDB's buffers may grow to.
+pub const BUFFER_BYTES_MAX: usize = 64 << 20;
+/// Built bytes are counted against the memory of expressions from here on.
+const BUILT_BYTES_COUNTED: usize = 1 << 20;
+
+/// Refuses to build more bytes than [`BUFFER_BYTES_MAX`], or than there is memory for. Values share their parts, so
+/// that a small one can stand for any number of bytes.
+///
+/// # Errors
+/// 13548 and `ExceededMemoryLimit`.
+#[inline]
+pub fn check_built(bytes: usize) -> Result<()> {
+    if bytes <= BUILT_BYTES_COUNTED {
+        return Ok(());
+    }
+    check_buffer(bytes)?;
+    memory::expect_values(bytes)
+}
+
+/// Refuses a buffer of more than [`BUFFER_BYTES_MAX`].
+///
+/// # Errors
+/// 13548 with MongoDB's message.
+pub fn check_buffer(bytes: usize) -> Result<()> {
+    if bytes <= BUFFER_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::location(
+        13548,
+        format!("BufBuilder attempted to grow() to {bytes} bytes, past the 64MB limit."),
+    ))
+}
+
 /// The bytes of an array; a missing item becomes null, as in MongoDB.
 pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
     let mut out = RawArrayBuf::new();
@@ -505,10 +550,11 @@ pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
         match item {
             Value::Missing => out.push(RawBsonRef::Null),
             Value::Raw(raw) => out.push(*raw),
-            Value::String(text) => out.push(&**text),
+            Value::String(text) => out.push(&****text),
             Value::Array(items) => out.push(build_array(items)?),
             Value::Document(fields) => out.push(build_document(fields)?),
         }
+        check_built(out.as_bytes().len())?;
     }
     Ok(out)
 }

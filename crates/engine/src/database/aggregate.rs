@@ -63,7 +63,8 @@ impl Engine {
         };
         if let Some(source) = pipeline.stages.first().filter(|stage| stage.is_source()) {
             let documents = self.source_documents(namespace, source)?;
-            return run(documents, &pipeline.stages[1..], request.allow_disk_use);
+            let limits = self.limits(request.allow_disk_use);
+            return run(documents, &pipeline.stages[1..], &limits);
         }
         let split = self.split(namespace, pipeline, request)?;
         if let Some(shape) = &split.count_as {
@@ -76,14 +77,20 @@ impl Engine {
             sample,
             ..
         } = split;
-        let query = match self.count_groups(namespace, &spec, &stages, request.allow_disk_use)? {
+        let limits = self.limits(request.allow_disk_use);
+        let query = match self.count_groups(namespace, &spec, &stages, &limits)? {
             Some(counted) => counted,
-            None => self.stream(namespace, spec, &stages, sample, request.allow_disk_use)?,
+            None => self.stream(namespace, spec, &stages, sample, &limits)?,
         };
         match output {
             None => Ok(query),
             Some(output) => self.write_output(namespace, &output, query, request),
         }
+    }
+
+    /// What the stages of a statement may hold in memory; they spill to the data directory.
+    pub(super) fn limits(&self, allow_disk_use: bool) -> Limits {
+        Limits::new(allow_disk_use).with_store(&self.store)
     }
 
     /// Runs the stages over what the plan finds.
@@ -93,14 +100,14 @@ impl Engine {
         spec: QuerySpec,
         stages: &[Stage],
         sample: Option<SampleSize>,
-        allow_disk_use: bool,
+        limits: &Limits,
     ) -> Result<Query> {
         let Some(prepared) = self.prepare(namespace, spec)? else {
-            return over_rows(crate::exec::nothing(), stages, allow_disk_use);
+            return over_rows(crate::exec::nothing(), stages, limits);
         };
         match prepared.sample(sample)? {
-            Some(sample) => over_rows(sample.rows, &stages[1..], allow_disk_use),
-            None => over_rows(prepared.rows()?, stages, allow_disk_use),
+            Some(sample) => over_rows(sample.rows, &stages[1..], limits),
+            None => over_rows(prepared.rows()?, stages, limits),
         }
     }
 
@@ -269,6 +276,7 @@ fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
         projection_source: None,
         hint: Hint::parse(request.hint)?,
         needs: FieldSet::All,
+        allow_disk_use: request.allow_disk_use,
     };
     let count_as = count_shape(&stages, request).filter(|_| geo_near.is_none());
     if let (Some(Stage::Sort { order, limit }), None) = (stages.front(), &geo_near) {
@@ -397,13 +405,13 @@ fn count_shape(
         .map(|name| CountShape::Group(id_document, name))
 }
 
-fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], allow_disk_use: bool) -> Result<Query> {
+fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], limits: &Limits) -> Result<Query> {
     if stages.is_empty() {
         return Ok(
             Query::from_rows(rows).with_error_context("PlanExecutor error during aggregation")
         );
     }
-    let executor = executor(stages, allow_disk_use)?;
+    let executor = executor(stages, limits)?;
     Ok(Query::new(Source::Documents(Box::new(Running {
         rows: Some(rows),
         executor,
@@ -415,12 +423,12 @@ fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], allow_disk_use: bool) -> Res
 pub(super) fn run(
     documents: Vec<RawDocumentBuf>,
     stages: &[Stage],
-    allow_disk_use: bool,
+    limits: &Limits,
 ) -> Result<Query> {
     if stages.is_empty() {
         return Ok(Query::from_documents(documents));
     }
-    let mut executor = executor(stages, allow_disk_use)?;
+    let mut executor = executor(stages, limits)?;
     for document in &documents {
         if executor.push(document)?.is_break() {
             break;
@@ -434,12 +442,8 @@ pub(super) fn run(
     }))))
 }
 
-pub(super) fn executor(stages: &[Stage], allow_disk_use: bool) -> Result<Executor> {
-    Executor::new(
-        stages,
-        Variables::new(DateTime::now()),
-        &Limits::new(allow_disk_use),
-    )
+pub(super) fn executor(stages: &[Stage], limits: &Limits) -> Result<Executor> {
+    Executor::new(stages, Variables::new(DateTime::now()), limits)
 }
 
 /// Pushes rows into the stages as results are asked for.

@@ -77,23 +77,22 @@ impl Engine {
         namespace: &Namespace,
         spec: &QuerySpec,
         stages: &[Stage],
-        allow_disk_use: bool,
+        limits: &Limits,
     ) -> Result<Option<Query>> {
         let Some(counting) = self.counting(namespace, spec, stages)? else {
             return Ok(None);
         };
-        let limits = Limits::new(allow_disk_use);
-        let Some(found) = self.count_parts(&counting, &limits, &Context::default())? else {
+        let Some(found) = self.count_parts(&counting, limits, &Context::default())? else {
             return Ok(None);
         };
         let rest = &stages[1..];
         if !counting.is_facet {
             let documents = found.into_iter().flat_map(|one| one.documents).collect();
-            return run(documents, rest, allow_disk_use).map(Some);
+            return run(documents, rest, limits).map(Some);
         }
         let mut executors = Vec::with_capacity(found.len());
         for (part, one) in counting.parts.iter().zip(found) {
-            let mut stages = executor(&part.rest, allow_disk_use)?;
+            let mut stages = executor(&part.rest, limits)?;
             for document in &one.documents {
                 if stages.push(document)?.is_break() {
                     break;
@@ -103,10 +102,10 @@ impl Engine {
         }
         let names = counting.parts.into_iter().map(|part| part.name).collect();
         // What is wrong here is met again, and told in MongoDB's words, by the plain way.
-        let Ok(document) = facet_document(names, executors, &limits) else {
+        let Ok(document) = facet_document(names, executors) else {
             return Ok(None);
         };
-        run(vec![document], rest, allow_disk_use).map(Some)
+        run(vec![document], rest, limits).map(Some)
     }
 
     /// What a pipeline counts; `None` for others.

@@ -179,7 +179,7 @@ impl Engine {
         };
         let is_counted = match &counting {
             Some(counting) => {
-                let limits = Limits::new(request.allow_disk_use);
+                let limits = self.limits(request.allow_disk_use);
                 self.explain_counting(counting, &limits, &spec, verbosity, &mut cursor)?
             }
             None => false,

@@ -264,11 +264,12 @@ impl Engine {
             if targets.is_empty() {
                 return Ok(None);
             }
-            let mut applied = self
-                .writer
-                .modify(namespace, targets, bypass_validation, decide)?;
-            if let Some(applied) = applied.pop() {
-                return Ok(Some(applied));
+            let mut found = None;
+            let report = &mut |applied| found = Some(applied);
+            self.writer
+                .modify(namespace, &targets, bypass_validation, decide, report)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Err(Error::new(
@@ -293,10 +294,9 @@ impl Engine {
             if targets.is_empty() {
                 return Ok(());
             }
+            let report = &mut |applied| report(&applied);
             self.writer
-                .modify(namespace, targets, bypass_validation, decide)?
-                .iter()
-                .for_each(&mut *report);
+                .modify(namespace, &targets, bypass_validation, decide, report)?;
         }
     }
 

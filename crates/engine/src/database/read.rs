@@ -188,7 +188,10 @@ impl Engine {
             None => (self.store.snapshot(), Marks::default()),
         };
         let plan = self.plan_at(&collection, &snapshot, spec)?;
-        let mut context = Context::default();
+        let mut context = Context {
+            disk: plan.query.allow_disk_use.then(|| self.store.clone()),
+            ..Context::default()
+        };
         if let Access::Near(access) = &plan.access {
             let cache = self.pages.clone();
             context.pages = marks
@@ -299,6 +302,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         projection: projection.map(Arc::new),
         projection_source: request.projection.map(ToOwned::to_owned),
         hint: Hint::parse(request.hint)?,
+        allow_disk_use: request.allow_disk_use,
     })
 }
 

@@ -37,7 +37,7 @@ impl<'a> FindRequest<'a> {
             skip: 0,
             limit: None,
             hint: None,
-            allow_disk_use: false,
+            allow_disk_use: true,
             variables: None,
         }
     }
@@ -100,7 +100,7 @@ impl<'a> AggregateRequest<'a> {
             pipeline: pipeline.into_iter().map(AsRef::as_ref).collect(),
             hint: None,
             variables: None,
-            allow_disk_use: false,
+            allow_disk_use: true,
             bypass_validation: false,
             durability: Durability::Buffered,
         }

@@ -44,7 +44,14 @@ pub fn rows(
     let mut rows = builder.access(&plan.access, wanted);
     rows = filtered(rows, plan.residual.as_ref());
     if let Some(sort) = &plan.sort {
-        rows = Box::new(SortRows::new(rows, sort.clone(), window, SORT_BYTES_MAX));
+        let disk = context.disk.clone();
+        rows = Box::new(SortRows::new(
+            rows,
+            sort.clone(),
+            window,
+            SORT_BYTES_MAX,
+            disk,
+        ));
     }
     if query.skip > 0 || query.limit.is_some() {
         rows = Box::new(LimitRows::new(rows, query.skip, query.limit));

@@ -108,7 +108,7 @@ impl GroupEntries {
             told += not_read;
             count += 1;
         }
-        let documents: Result<Vec<RawDocumentBuf>> = groups.into_documents().collect();
+        let documents: Result<Vec<RawDocumentBuf>> = groups.into_documents()?.collect();
         Ok(Some(CountedGroups {
             documents: documents?,
             entries,

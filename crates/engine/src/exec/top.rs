@@ -109,6 +109,16 @@ impl<K> SortedRows<K> {
         self.current.is_some()
     }
 
+    /// The next row and its key.
+    pub fn next_with_key(&mut self) -> Option<(&K, Row<'_>)> {
+        self.advance();
+        self.current.as_ref()?;
+        self.current
+            .as_ref()
+            .map(|held| &held.key)
+            .zip(Some(self.row()))
+    }
+
     /// The current row; only after [`Self::advance`] returned true.
     pub fn row(&self) -> Row<'_> {
         let held = self

@@ -55,6 +55,8 @@ pub struct QuerySpec {
     pub hint: Option<Hint>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
     pub needs: FieldSet,
+    /// Whether a sort that outgrows its memory may spill to disk.
+    pub allow_disk_use: bool,
 }
 
 /// What a client's `hint` asks for.

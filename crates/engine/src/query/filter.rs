@@ -10,6 +10,7 @@ use super::types::TypeSet;
 use crate::aggregate::{Expression, FieldSet, NearMetadata, Variables};
 use crate::error::{Error, Result};
 use crate::geo;
+use crate::memory::Reservation;
 use bson::raw::RawBsonRef;
 use bson::{RawBson, RawDocument};
 use meridian_value::path::Path;
@@ -105,6 +106,8 @@ pub struct InList {
     values: Vec<RawBson>,
     patterns: Vec<Pattern>,
     has_null: bool,
+    /// Of a long list.
+    _memory: Arc<Reservation>,
 }
 
 /// The operand of `$mod`, truncated to integers.
@@ -179,6 +182,16 @@ impl InList {
             values,
             patterns,
             has_null,
+            _memory: Arc::default(),
+        }
+    }
+
+    /// The list, which takes this memory.
+    #[must_use]
+    pub fn holding(self, memory: Reservation) -> Self {
+        Self {
+            _memory: Arc::new(memory),
+            ..self
         }
     }
 

@@ -13,6 +13,7 @@ use super::types::TypeSet;
 use crate::aggregate::{Expression, VariableScope, Variables};
 use crate::error::{Error, Result};
 use crate::geo;
+use crate::memory::Reservation;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawBson, RawDocument};
 use meridian_value::number::Number;
@@ -551,13 +552,23 @@ fn comparison(kind: Comparison, field: &str, value: RawBsonRef<'_>) -> Result<Pr
     }
 }
 
+/// Lists of more values than this take memory from the budget, ...
+const LIST_VALUES_FREE: usize = 10_000;
+/// ... for each so many bytes: while a list is parsed, its values are there as they came and as they are kept.
+const LIST_VALUE_BYTES: usize = 100;
+
 fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
     let RawBsonRef::Array(array) = value else {
         return Err(Error::bad_value(format!("{name} needs an array")));
     };
     let mut operands = Vec::new();
     let mut patterns = Vec::new();
-    for entry in values(array)? {
+    let entries = values(array)?;
+    let mut memory = Reservation::none();
+    if entries.len() > LIST_VALUES_FREE {
+        memory.admit(entries.len() * LIST_VALUE_BYTES)?;
+    }
+    for entry in entries {
         match entry {
             RawBsonRef::RegularExpression(regex) => {
                 patterns.push(Pattern::new(
@@ -576,7 +587,7 @@ fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
             entry => operands.push(RawBson::from(entry)),
         }
     }
-    Ok(InList::new(operands, patterns))
+    Ok(InList::new(operands, patterns).holding(memory))
 }
 
 /// `{ $regex: "a", $options: "i" }`, in either order.

@@ -4,9 +4,11 @@
 //! back-references and the other constructs that need backtracking are errors that name them.
 
 use crate::error::{Error, Result};
+use crate::memory::Reservation;
 use regex::{Regex, RegexBuilder};
 use std::iter::Peekable;
 use std::str::Chars;
+use std::sync::Arc;
 
 /// A compiled regular expression with the text it came from.
 #[derive(Debug, Clone)]
@@ -14,10 +16,25 @@ pub struct Pattern {
     source: Box<str>,
     options: Box<str>,
     compiled: Regex,
+    /// What the compiled program may take.
+    _memory: Arc<Reservation>,
 }
 
-/// Compiled programs larger than this are refused.
-const COMPILED_BYTES_MAX: usize = 16 << 20;
+/// Compiled programs larger than the last of these are refused. How large a program is, the `regex` crate
+/// does not say; so each size is tried, and the first that is enough is counted.
+const COMPILED_BYTES: [usize; 7] = [
+    4 << 10,
+    16 << 10,
+    64 << 10,
+    256 << 10,
+    1 << 20,
+    4 << 20,
+    16 << 20,
+];
+/// Memory in which a program of this size keeps states at run time.
+fn states_bytes(compiled_bytes: usize) -> usize {
+    (8 * compiled_bytes).clamp(64 << 10, 2 << 20)
+}
 
 /// MongoDB's limit on the length of a pattern.
 const PATTERN_BYTES_MAX: usize = 32764;
@@ -57,18 +74,12 @@ impl Pattern {
             }
         }
         let translated = Translator::new(source, &flags).run()?;
-        let compiled = RegexBuilder::new(&translated)
-            .case_insensitive(flags.ignore_case)
-            .multi_line(flags.multi_line)
-            .dot_matches_new_line(flags.dot_all)
-            .ignore_whitespace(flags.extended)
-            .size_limit(COMPILED_BYTES_MAX)
-            .build()
-            .map_err(|error| invalid(&error.to_string()))?;
+        let (compiled, memory) = compile(&translated, &flags)?;
         Ok(Self {
             source: source.into(),
             options: options.into(),
             compiled,
+            _memory: Arc::new(memory),
         })
     }
 
@@ -130,6 +141,28 @@ impl Pattern {
         }
         (!prefix.is_empty()).then_some((prefix, true))
     }
+}
+
+fn compile(translated: &str, flags: &Flags) -> Result<(Regex, Reservation)> {
+    let mut bytes = COMPILED_BYTES.into_iter().peekable();
+    while let Some(size) = bytes.next() {
+        // Its program is there forwards and backwards, its states for each thread that uses it.
+        let memory = Reservation::exactly(2 * size + states_bytes(size) / 8)?;
+        let built = RegexBuilder::new(translated)
+            .case_insensitive(flags.ignore_case)
+            .multi_line(flags.multi_line)
+            .dot_matches_new_line(flags.dot_all)
+            .ignore_whitespace(flags.extended)
+            .size_limit(size)
+            .dfa_size_limit(states_bytes(size))
+            .build();
+        match built {
+            Err(regex::Error::CompiledTooBig(_)) if bytes.peek().is_some() => {}
+            Err(error) => return Err(invalid(&error.to_string())),
+            Ok(compiled) => return Ok((compiled, memory)),
+        }
+    }
+    unreachable!("the last size answers")
 }
 
 fn some_prefix(prefix: String) -> Option<(String, bool)> {

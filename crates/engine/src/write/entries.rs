@@ -83,6 +83,19 @@ impl EntrySet {
         }
     }
 
+    /// Sorts, and gives back what only adding needs.
+    pub fn finish(&mut self) {
+        self.sort();
+        self.sink = KeySink::default();
+        self.buffer.shrink_to_fit();
+    }
+
+    /// Bytes that the entries take.
+    pub fn size_bytes(&self) -> usize {
+        let entries: usize = self.lists.iter().map(Vec::len).sum();
+        self.buffer.len() + entries * size_of::<Entry>()
+    }
+
     /// `tree ++ fields ++ _id`.
     pub fn key(&self, entry: &Entry) -> &[u8] {
         &self.buffer[key_range(entry)]

@@ -3,7 +3,7 @@
 use super::entries::{Entry, EntrySet};
 use super::prepare::{encode_id, normalise};
 use super::unique::{UniqueChecker, duplicate_id};
-use super::{Durability, Totals, WriteError, Writer};
+use super::{Durability, ErrorBytes, Totals, WriteError, Writer};
 use crate::catalog::{Collection, Summaries, ValidationAction, ValidationLevel, WriteState};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSet;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// A commit holds at most this many bytes of documents, so that memory stays bounded and other
 /// writers get the lock in between.
 pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// ... and no further document once it holds this many bytes of index entries, ...
+const ENTRY_BYTES_MAX: usize = 2 * BATCH_BYTES_MAX;
 /// ... and at most this many documents.
 pub(super) const BATCH_DOCUMENTS_MAX: usize = 2_000;
 
@@ -52,6 +54,7 @@ pub struct InsertOutcome {
     pub inserted: usize,
     /// The others, by position.
     pub errors: Vec<WriteError>,
+    error_bytes: ErrorBytes,
 }
 
 /// Documents that are ready for the commit, with everything that needs no lock done.
@@ -91,7 +94,7 @@ impl Writer {
         while next < documents.len() {
             operation::check()?;
             let end = next + batch_length(&documents[next..]);
-            self.insert_batch(
+            next += self.insert_batch(
                 namespace,
                 &documents[next..end],
                 next,
@@ -102,13 +105,13 @@ impl Writer {
             if options.ordered && !outcome.errors.is_empty() {
                 break;
             }
-            next = end;
         }
         self.settle(options.durability)?;
         outcome.errors.sort_by_key(|error| error.index);
         Ok(outcome)
     }
 
+    /// Inserts the first few documents; returns how many were seen to.
     fn insert_batch<'a>(
         &self,
         namespace: &Namespace,
@@ -117,12 +120,12 @@ impl Writer {
         options: &InsertOptions,
         prepared: &mut Prepared<'a>,
         outcome: &mut InsertOutcome,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         loop {
             let collection = self.catalog.get_or_create(namespace)?;
             self.wait_for_room(&collection)?;
             let mut errors = Vec::new();
-            prepared.fill(&collection, documents, first, options, &mut errors);
+            let seen = prepared.fill(&collection, documents, first, options, &mut errors);
             let mut writing = collection.state.lock();
             if !self.is_current(&collection, &writing) {
                 // An index was added or the collection replaced meanwhile: prepare again for it.
@@ -135,8 +138,13 @@ impl Writer {
                 options.ordered,
                 &mut errors,
             )?;
-            outcome.errors.append(&mut errors);
-            return Ok(());
+            outcome
+                .errors
+                .extend(errors.into_iter().map(|failed| WriteError {
+                    error: outcome.error_bytes.bound(failed.error),
+                    ..failed
+                }));
+            return Ok(seen);
         }
     }
 
@@ -286,7 +294,8 @@ fn put_entries(entries: &EntrySet, indexes: usize, refused: &Refused, batch: &mu
 }
 
 impl<'a> Prepared<'a> {
-    /// Does all that needs no lock. Stops at the first error when the insert is ordered.
+    /// Does all that needs no lock. Stops at the first error when the insert is ordered, and when there are many
+    /// bytes of index entries; returns how many documents were seen to.
     fn fill(
         &mut self,
         collection: &Collection,
@@ -294,7 +303,7 @@ impl<'a> Prepared<'a> {
         first: usize,
         options: &InsertOptions,
         errors: &mut Vec<WriteError>,
-    ) {
+    ) -> usize {
         self.documents.clear();
         self.ids.clear();
         self.entries.clear(collection.indexes.len());
@@ -310,10 +319,14 @@ impl<'a> Prepared<'a> {
                     error,
                 });
                 if options.ordered {
-                    return;
+                    return offset + 1;
                 }
             }
+            if self.entries.size_bytes() >= ENTRY_BYTES_MAX {
+                return offset + 1;
+            }
         }
+        documents.len()
     }
 
     fn add(

@@ -49,6 +49,42 @@ pub struct WriteError {
     pub error: Error,
 }
 
+/// Bounds what the errors of a batch of writes take together: past [`ERROR_BYTES_MAX`] they keep nothing but their
+/// codes, as in MongoDB's replies.
+#[derive(Debug, Clone, Default)]
+pub struct ErrorBytes(usize);
+
+/// Bytes of messages and further fields of one batch.
+const ERROR_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one message.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+
+impl ErrorBytes {
+    /// The error as it is kept.
+    pub fn bound(&mut self, mut error: Error) -> Error {
+        if self.0 >= ERROR_BYTES_MAX {
+            error.message = String::new();
+            error.fields = None;
+        }
+        if error.message.len() > MESSAGE_BYTES_MAX {
+            error.message = shortened(&error.message);
+        }
+        let fields = error
+            .fields
+            .as_ref()
+            .map_or(0, |fields| fields.as_bytes().len());
+        self.0 += error.message.len() + fields;
+        error
+    }
+}
+
+fn shortened(message: &str) -> String {
+    format!(
+        "{}...",
+        &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)]
+    )
+}
+
 /// What a commit does to the collection's totals.
 struct Totals {
     documents_added: i64,

@@ -4,13 +4,14 @@
 //! lock each document is compared with its newest state, and worked out again where it has changed.
 
 use super::entries::{Entry, EntrySet};
-use super::insert::validate;
+use super::insert::{BATCH_BYTES_MAX, validate};
 use super::unique::UniqueChecker;
 use super::{Totals, Writer};
 use crate::catalog::{Collection, Summaries};
 use crate::error::Result;
 use crate::index::IndexSet;
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::storage::{Batch, Family};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::cmp::Ordering;
@@ -58,9 +59,10 @@ struct Work {
 }
 
 impl Writer {
-    /// Changes the targets that still match; those that vanished or no longer match are left out of
-    /// the answer. With a unique index each document is a commit of its own, since one may free the
-    /// key that the next one takes.
+    /// Changes the targets that still match, and reports them; those that vanished or no longer match are left
+    /// out. A commit takes as many as [`BATCH_BYTES_MAX`] holds of what they were and become. With a
+    /// unique index each document is a commit of its own, since one may free the key that the next one
+    /// takes.
     ///
     /// # Errors
     /// What `decide` returns, validation failures, duplicate keys, storage failures; the targets
@@ -68,42 +70,42 @@ impl Writer {
     pub fn modify(
         &self,
         namespace: &Namespace,
-        targets: Vec<Target>,
+        targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
-    ) -> Result<Vec<Applied>> {
-        let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(Vec::new());
-        };
-        if collection.indexes.iter().any(|index| index.spec.unique) {
-            let mut applied = Vec::new();
-            for target in targets {
-                applied.append(&mut self.modify_together(
-                    namespace,
-                    vec![target],
-                    bypass_validation,
-                    decide,
-                )?);
-            }
-            return Ok(applied);
+        report: &mut dyn FnMut(Applied),
+    ) -> Result<()> {
+        let mut rest = targets;
+        while !rest.is_empty() {
+            operation::check()?;
+            let done = self.modify_together(namespace, rest, bypass_validation, decide, report)?;
+            rest = &rest[done..];
         }
-        self.modify_together(namespace, targets, bypass_validation, decide)
+        Ok(())
     }
 
+    /// Changes the first few targets; returns how many were seen to.
     fn modify_together(
         &self,
         namespace: &Namespace,
-        targets: Vec<Target>,
+        targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
-    ) -> Result<Vec<Applied>> {
+        report: &mut dyn FnMut(Applied),
+    ) -> Result<usize> {
         loop {
             let Some(collection) = self.catalog.get(namespace) else {
-                return Ok(Vec::new());
+                return Ok(targets.len());
             };
             self.wait_for_room(&collection)?;
-            let (works, mut failure) =
-                prepare_all(&collection, &targets, bypass_validation, decide);
+            let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
+            let together = if has_unique { &targets[..1] } else { targets };
+            let prepared = prepare_some(&collection, together, bypass_validation, decide);
+            let Prepared {
+                works,
+                seen,
+                mut failure,
+            } = prepared;
             let writing = collection.state.lock();
             if !self.is_current(&collection, &writing) {
                 continue;
@@ -118,8 +120,8 @@ impl Writer {
                     }
                 }
             }
-            let applied = self.commit_changes(&collection, current)?;
-            return failure.map_or(Ok(applied), Err);
+            self.commit_changes(&collection, current, report)?;
+            return failure.map_or(Ok(seen), Err);
         }
     }
 
@@ -150,7 +152,8 @@ impl Writer {
         &self,
         collection: &Arc<Collection>,
         works: Vec<Work>,
-    ) -> Result<Vec<Applied>> {
+        report: &mut dyn FnMut(Applied),
+    ) -> Result<()> {
         let mut batch = self.store.batch();
         let (mut documents_added, mut bytes_added) = (0, 0);
         let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
@@ -186,38 +189,58 @@ impl Writer {
                     .for_each(|work| work.summarise(collection, summaries));
             })?;
         }
-        Ok(works
-            .into_iter()
-            .map(|work| Applied {
+        for work in works {
+            report(Applied {
                 before: work.before,
                 change: work.change,
-            })
-            .collect())
+            });
+        }
+        Ok(())
     }
 }
 
-/// Prepares targets up to the first that fails.
-fn prepare_all(
+/// Work for the first few targets.
+struct Prepared {
+    works: Vec<Work>,
+    /// Targets that were seen to, whether there is work for them or not.
+    seen: usize,
+    /// Why the next one cannot be changed.
+    failure: Option<crate::Error>,
+}
+
+/// Prepares targets up to the first that fails, or until a commit is full: documents may become much larger
+/// than they were, or get many index entries.
+fn prepare_some(
     collection: &Collection,
     targets: &[Target],
     bypass_validation: bool,
     decide: &Decision<'_>,
-) -> (Vec<Work>, Option<crate::Error>) {
-    let mut works = Vec::with_capacity(targets.len());
+) -> Prepared {
+    let mut prepared = Prepared {
+        works: Vec::new(),
+        seen: 0,
+        failure: None,
+    };
+    let mut bytes = 0;
     for target in targets {
         let id_key = collection.documents.key(&target.id);
-        match Work::prepare(
-            collection,
-            id_key,
-            target.document.clone(),
-            bypass_validation,
-            decide,
-        ) {
-            Ok(work) => works.extend(work),
-            Err(error) => return (works, Some(error)),
+        let before = target.document.clone();
+        match Work::prepare(collection, id_key, before, bypass_validation, decide) {
+            Ok(work) => {
+                bytes += work.as_ref().map_or(0, Work::size_bytes);
+                prepared.works.extend(work);
+                prepared.seen += 1;
+            }
+            Err(error) => {
+                prepared.failure = Some(error);
+                break;
+            }
+        }
+        if bytes >= BATCH_BYTES_MAX {
+            break;
         }
     }
-    (works, None)
+    prepared
 }
 
 impl Work {
@@ -248,8 +271,8 @@ impl Work {
                 new.add(collection, 0, after, id, changed)?;
             }
         }
-        old.sort();
-        new.sort();
+        old.finish();
+        new.finish();
         Ok(Some(Self {
             id_key,
             before,
@@ -257,6 +280,15 @@ impl Work {
             old,
             new,
         }))
+    }
+
+    /// Bytes that the work holds.
+    fn size_bytes(&self) -> usize {
+        let after = match &self.change {
+            Change::Replace(after) => after.as_bytes().len(),
+            Change::Keep | Change::Remove => 0,
+        };
+        self.before.as_bytes().len() + after + self.old.size_bytes() + self.new.size_bytes()
     }
 
     fn check_unique(&self, collection: &Collection, unique: &mut UniqueChecker) -> Result<()> {

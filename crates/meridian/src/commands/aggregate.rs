@@ -88,7 +88,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
         pipeline: parse_pipeline(arguments)?,
         hint: hint(arguments),
         variables: arguments.document("let")?,
-        allow_disk_use: arguments.boolean_or("allowDiskUse", false)?,
+        allow_disk_use: arguments.boolean_or("allowDiskUse", true)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         durability: Durability::Buffered,
     })

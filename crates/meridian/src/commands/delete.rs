@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::context::Context;
 use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::raw::RawDocument;
-use meridian_engine::{DeleteStatement, Durability, Error, Result, WriteError};
+use meridian_engine::{DeleteStatement, Durability, Error, ErrorBytes, Result, WriteError};
 use meridian_wire::DocumentWriter;
 
 /// Deletes, and answers with the number deleted and the errors.
@@ -23,13 +23,16 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let statements = parse_all(&documents, &arguments)?;
     let namespace = context.write_namespace()?;
     check_batch_count(statements.len())?;
-    let (mut deleted, mut errors) = (0, Vec::new());
+    let (mut deleted, mut errors, mut error_bytes) = (0, Vec::new(), ErrorBytes::default());
     for (index, statement) in statements.iter().enumerate() {
         context.service.counters.delete.add(1);
         match context.engine().delete(&namespace, statement) {
             Ok(count) => deleted += count,
             Err(error) if ends_command(&error) => return Err(error),
-            Err(error) => errors.push(WriteError { index, error }),
+            Err(error) => errors.push(WriteError {
+                index,
+                error: error_bytes.bound(error),
+            }),
         }
         if ordered && !errors.is_empty() {
             break;

@@ -86,7 +86,8 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit: arguments.natural("limit")?.filter(|limit| *limit > 0),
         hint: hint(arguments),
-        allow_disk_use: boolean(arguments, "allowDiskUse")?,
+        // Allowed unless forbidden, as `allowDiskUseByDefault` of MongoDB 6.0.
+        allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
         variables: arguments.document("let")?,
     })
 }
@@ -140,8 +141,12 @@ fn document<'a>(arguments: &Arguments<'a>, name: &str) -> Result<Option<&'a RawD
 
 /// A boolean; `find` words its type error in its own way.
 fn boolean(arguments: &Arguments<'_>, name: &str) -> Result<bool> {
+    boolean_or(arguments, name, false)
+}
+
+fn boolean_or(arguments: &Arguments<'_>, name: &str, default: bool) -> Result<bool> {
     match arguments.get(name) {
-        None => Ok(false),
+        None => Ok(default),
         Some(RawBsonRef::Boolean(value)) => Ok(value),
         Some(value) => match super::arguments::truth(value) {
             Some(value) => Ok(value),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What all replies may have together beyond [`FREE_BYTES`] each.
-const ALL_BYTES_MAX: usize = 256 * 1024 * 1024;
+const ALL_BYTES_MAX: usize = 96 * 1024 * 1024;
 /// What a reply has without asking.
 const FREE_BYTES: usize = 64 * 1024;
 /// Memory is taken in steps.

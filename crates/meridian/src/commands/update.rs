@@ -4,18 +4,24 @@ use super::arguments::Arguments;
 use super::context::Context;
 use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::Bson;
-use bson::raw::{RawBson, RawBsonRef, RawDocument};
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::update::Update;
-use meridian_engine::{Durability, Error, Result, UpdateStatement, WriteError};
+use meridian_engine::{Code, Durability, Error, ErrorBytes, Result, UpdateStatement, WriteError};
 use meridian_wire::DocumentWriter;
 
 #[derive(Default)]
 struct Totals {
     matched: i64,
     modified: i64,
-    upserted: Vec<(usize, Bson)>,
+    upserted: Vec<(usize, RawDocumentBuf)>,
+    upserted_bytes: usize,
     errors: Vec<WriteError>,
+    error_bytes: ErrorBytes,
 }
+
+/// Identifiers of upserted documents are reported until they take so many bytes, the size of a document; later upserts are
+/// refused. (A mongod whose reply becomes too large closes the connection.)
+const UPSERTED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Updates, and answers with what matched, what changed, what was inserted and the errors.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
@@ -36,22 +42,51 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let mut totals = Totals::default();
     for (index, statement) in statements.iter().enumerate() {
         context.service.counters.update.add(1);
-        match context.engine().update(&namespace, statement) {
+        let updated = totals
+            .check_upsert(statement)
+            .and_then(|()| context.engine().update(&namespace, statement));
+        match updated {
             Ok(outcome) => {
                 totals.matched += outcome.matched;
                 totals.modified += outcome.modified;
-                totals
-                    .upserted
-                    .extend(outcome.upserted_id.map(|id| (index, id)));
+                if let Some(id) = outcome.upserted_id {
+                    totals.add_upserted(index, id)?;
+                }
             }
             Err(error) if ends_command(&error) => return Err(error),
-            Err(error) => totals.errors.push(WriteError { index, error }),
+            Err(error) => {
+                let error = totals.error_bytes.bound(error);
+                totals.errors.push(WriteError { index, error });
+            }
         }
         if ordered && !totals.errors.is_empty() {
             break;
         }
     }
     write_totals(&totals, reply)
+}
+
+impl Totals {
+    fn check_upsert(&self, statement: &UpdateStatement<'_>) -> Result<()> {
+        if !statement.upsert || self.upserted_bytes <= UPSERTED_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the identifiers of the documents upserted by this command take {} bytes, more than a reply \
+             holds: {UPSERTED_BYTES_MAX}",
+            self.upserted_bytes
+        );
+        Err(Error::new(Code::BSONObjectTooLarge, message))
+    }
+
+    fn add_upserted(&mut self, index: usize, id: Bson) -> Result<()> {
+        let id = RawBson::try_from(id).map_err(|error| Error::bad_value(error.to_string()))?;
+        let mut upserted = RawDocumentBuf::new();
+        upserted.append(bson::cstr!("_id"), id);
+        self.upserted_bytes += upserted.as_bytes().len();
+        self.upserted.push((index, upserted));
+        Ok(())
+    }
 }
 
 fn write_totals(totals: &Totals, reply: &mut DocumentWriter<'_>) -> Result<()> {
@@ -61,12 +96,8 @@ fn write_totals(totals: &Totals, reply: &mut DocumentWriter<'_>) -> Result<()> {
     if !totals.upserted.is_empty() {
         let mut list = reply.array("upserted");
         for (index, id) in &totals.upserted {
-            let id = RawBson::try_from(id.clone())
-                .map_err(|error| Error::bad_value(error.to_string()))?;
             let index = i64::try_from(*index).unwrap_or(i64::MAX);
-            list.document()
-                .count("index", index)
-                .value("_id", id.as_raw_bson_ref());
+            list.document().count("index", index).elements(id);
         }
     }
     reply.count("nModified", totals.modified);

@@ -6,8 +6,9 @@ use super::node::Node;
 use super::parse::Parser;
 use super::string::search_bound;
 use super::{Value, object};
-use crate::aggregate::value::{Items, compare, corrupt};
+use crate::aggregate::value::{Items, compare, corrupt, items_bytes};
 use crate::error::{Code, Error, Result};
+use crate::memory;
 use crate::query::type_name;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
@@ -184,12 +185,15 @@ pub fn concat<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
+        memory::check_values()?;
         let items = items_or(argument, |found| {
             Error::location(
                 28664,
                 format!("$concatArrays only supports arrays, not {found}"),
             )
         })?;
+        // Growing may double the memory.
+        memory::expect_values(2 * items_bytes(joined.len() + items.len()))?;
         joined.extend(items.iter().cloned());
     }
     Ok(Value::array(joined))
@@ -299,6 +303,7 @@ pub fn range<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'
             ),
         ));
     }
+    memory::expect_values(items_bytes(usize::try_from(count).unwrap_or(usize::MAX)))?;
     Ok(Value::array(
         (0..count)
             .map(|index| Value::int32((start + index * step) as i32))

@@ -3,7 +3,9 @@
 use super::Value;
 use super::convert::display;
 use super::node::{Context, Node};
+use crate::aggregate::value::items_bytes;
 use crate::error::{Error, Result};
+use crate::memory;
 use meridian_value::number::Number;
 
 /// The value, with null in the place of missing.
@@ -64,11 +66,13 @@ pub fn map<'a>(
             format!("input to $map must be an array not {}", input.type_name()),
         ));
     };
+    memory::expect_values(items_bytes(items.len()))?;
     let mut mapped = Vec::with_capacity(items.len());
     for item in items.iter() {
         context.count_work(1)?;
         context.set(slot, item.clone())?;
         mapped.push(or_null(body.evaluate(context)?));
+        memory::check_values()?;
     }
     Ok(Value::array(mapped))
 }
@@ -161,6 +165,7 @@ pub fn reduce<'a>(
         context.set(value_slot, accumulated)?;
         context.set(value_slot + 1, item.clone())?;
         accumulated = body.evaluate(context)?;
+        memory::check_values()?;
     }
     accumulated.check_levels()?;
     Ok(accumulated)
@@ -202,6 +207,8 @@ pub fn zip<'a>(
         lengths.min()
     }
     .unwrap_or(0);
+    let row_bytes = items_bytes(inputs.len()) + items_bytes(1);
+    memory::expect_values(rows.saturating_mul(row_bytes))?;
     let row = |index: usize| {
         let cells = arrays.iter().zip(&fills);
         Value::array(

@@ -4,6 +4,7 @@ use super::node::{Comparison, Context, Node};
 use super::{Value, control, date_math, regex};
 use crate::aggregate::value::{self, raw_field};
 use crate::error::{Error, Result};
+use crate::memory;
 use bson::RawBsonRef;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -39,6 +40,7 @@ impl Node {
                     values.push(argument.evaluate(context)?);
                 }
                 context.count_work(values.iter().map(Value::work).sum())?;
+                memory::check_values()?;
                 (operator.function)(operator.name, &mut values)
             }
             Node::Named {
@@ -55,6 +57,7 @@ impl Node {
                     );
                 }
                 context.count_work(values.iter().flatten().map(Value::work).sum())?;
+                memory::check_values()?;
                 (operator.function)(operator.name, &mut values)
             }
             Node::Compare {
@@ -179,6 +182,7 @@ pub fn descend<'a>(value: Value<'a>, path: &[Box<str>]) -> Result<Value<'a>> {
         if !below.is_missing() {
             found.push(below);
         }
+        memory::check_values()?;
     }
     Ok(Value::array(found))
 }
@@ -190,6 +194,7 @@ fn object<'a>(fields: &'a [(Box<str>, Node)], context: &mut Context<'a>) -> Resu
         if !value.is_missing() {
             built.push((Cow::Borrowed(&**name), value));
         }
+        memory::check_values()?;
     }
     Ok(Value::document(built))
 }
@@ -198,6 +203,7 @@ fn array<'a>(items: &'a [Node], context: &mut Context<'a>) -> Result<Value<'a>> 
     let mut built = Vec::with_capacity(items.len());
     for item in items {
         built.push(control::or_null(item.evaluate(context)?));
+        memory::check_values()?;
     }
     Ok(Value::array(built))
 }

@@ -335,12 +335,33 @@ fn fold(node: Node) -> Result<Node> {
     let value = node
         .evaluate(&mut Context::new(&document, &variables))
         .map_err(folding_error)?;
-    match Node::known(&value) {
-        // Too deep for a document, and perhaps only on the way to a value that is not.
-        Err(error) if error.code == Code::Overflow => Ok(node),
-        known => known,
+    if is_large(&value) {
+        drop(value);
+        return Ok(node);
+    }
+    let constant = Constant::new(&value);
+    drop(value);
+    match constant {
+        Ok(Constant::Held(held)) if held.as_bytes().len() > FOLDED_BYTES_MAX => Ok(node),
+        Ok(constant) => Ok(Node::Constant(constant)),
+        // Too large or too deep to be kept: an operator around it may still make something small of it.
+        Err(_) => Ok(node),
     }
 }
+
+/// Whether a value is certainly too large to be kept, without building it.
+fn is_large(value: &Value<'_>) -> bool {
+    match value {
+        Value::String(text) => text.len() > FOLDED_BYTES_MAX,
+        // An item takes three bytes at least.
+        Value::Array(items) => items.len() > FOLDED_BYTES_MAX / 3,
+        _ => false,
+    }
+}
+
+/// Larger values are computed for each document rather than kept: an expression may have many of them, each larger than
+/// the request that it came in.
+const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
 /// The operators that MongoDB does not compute ahead, which shows in the words of their errors.
 fn is_left_for_documents(node: &Node) -> bool {

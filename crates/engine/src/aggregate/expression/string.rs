@@ -4,10 +4,15 @@ use super::control::number;
 use super::convert::{display, general};
 use super::{Value, date};
 use crate::aggregate::time_text;
+use crate::aggregate::value::{check_buffer, items_bytes};
 use crate::error::{Error, Result};
+use crate::memory;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
 use std::borrow::Cow;
+
+/// `$concat` makes no string of so many bytes: MongoDB's limit.
+const CONCAT_BYTES_MAX: usize = 16 << 20;
 
 /// `$concat`.
 pub fn concat<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
@@ -25,6 +30,12 @@ pub fn concat<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
                 ),
             ));
         };
+        if joined.len() + text.len() >= CONCAT_BYTES_MAX {
+            return Err(Error::location(
+                16493,
+                "Tried to create string longer than 16MB",
+            ));
+        }
         joined.push_str(text);
     }
     Ok(Value::string(joined))
@@ -330,6 +341,8 @@ pub fn split<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'
             "$split requires a non-empty separator",
         ));
     }
+    let parts = memchr::memmem::find_iter(input.as_bytes(), separator.as_bytes()).count() + 1;
+    memory::expect_values(input.len() + 2 * items_bytes(2 * parts))?;
     Ok(Value::array(
         input.split(&separator).map(Value::string).collect(),
     ))
@@ -406,9 +419,25 @@ pub fn replace<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> R
     let [input, find, replacement] = texts[..] else {
         unreachable!("three texts")
     };
+    check_replaced(name, input, find, replacement)?;
     Ok(Value::string(if name == "$replaceOne" {
         input.replacen(find, replacement, 1)
     } else {
         input.replace(find, replacement)
     }))
+}
+
+/// Refuses a replacement that makes the text too large.
+fn check_replaced(name: &str, input: &str, find: &str, replacement: &str) -> Result<()> {
+    let places = match name {
+        "$replaceOne" => 1,
+        // An empty text is found at each character.
+        _ if find.is_empty() => input.len() + 1,
+        _ => memchr::memmem::find_iter(input.as_bytes(), find.as_bytes()).count(),
+    };
+    let grown = places.saturating_mul(replacement.len().saturating_sub(find.len()));
+    let bytes = input.len().saturating_add(grown);
+    check_buffer(bytes)?;
+    // Growing may double the memory.
+    memory::expect_values(2 * bytes)
 }

@@ -6,7 +6,7 @@ use super::Tightness::{Covered, Exact, Fetch};
 use super::{End, FieldBounds, Interval, Tightness};
 use crate::index::{IndexField, hash_value};
 use crate::query::{Comparison, InList, Pattern, Predicate, TypeSet};
-use bson::raw::{CString, RawDocument};
+use bson::raw::{CString, RawBson, RawDocument};
 use bson::spec::{BinarySubtype, ElementType};
 use bson::{
     Binary, Bson, DateTime, JavaScriptCodeWithScope, RawBsonRef, Timestamp, doc, oid::ObjectId,
@@ -209,19 +209,49 @@ fn equal(operand: Bson, context: FieldContext) -> FieldBounds {
     }
 }
 
+/// Lists of more values than this have an interval for several neighbours.
+const POINTS_MAX: usize = 50_000;
+/// ... so that there are about so many intervals. Each takes some hundred bytes, more than once.
+const GROUPS: usize = 10_000;
+
 fn within(list: &InList, context: FieldContext) -> Option<FieldBounds> {
-    let mut intervals = Vec::with_capacity(list.values().len());
+    let neighbours = match list.values().len() {
+        0..=POINTS_MAX => 1,
+        values => values.div_ceil(GROUPS),
+    };
+    let mut intervals = Vec::with_capacity(list.values().len().min(POINTS_MAX));
     let mut tightness = Exact;
     let patterns = list.patterns().iter().map(regex);
     let mut add = |bounds: FieldBounds| {
         tightness = tightness.max(bounds.tightness());
         intervals.extend_from_slice(bounds.intervals());
     };
-    for value in list.values() {
-        add(equal(owned(value.as_raw_bson_ref())?, context));
+    for values in list.values().chunks(neighbours) {
+        match values {
+            [first, .., last] if values.iter().all(is_plain) => {
+                let low = End::new(owned(first.as_raw_bson_ref())?, true);
+                let high = End::new(owned(last.as_raw_bson_ref())?, true);
+                // What lies between them has to be tested.
+                let proves = if context.multikey { Fetch } else { Covered };
+                add(FieldBounds::new(vec![Interval::new(low, high)], proves));
+            }
+            _ => {
+                for value in values {
+                    add(equal(owned(value.as_raw_bson_ref())?, context));
+                }
+            }
+        }
     }
     patterns.for_each(&mut add);
     Some(FieldBounds::new(intervals, tightness))
+}
+
+/// Whether a key of the value is the value, and nothing else matches it.
+fn is_plain(value: &RawBson) -> bool {
+    !matches!(
+        value,
+        RawBson::Null | RawBson::Undefined | RawBson::Array(_) | RawBson::Document(_)
+    )
 }
 
 fn not(inner: &Predicate, context: FieldContext) -> FieldBounds {

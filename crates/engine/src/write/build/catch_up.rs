@@ -4,11 +4,11 @@
 //! Only documents that were changed between the two have to be looked at: the entries that the older
 //! version had and the newer has not are deleted, those that are new are put.
 
-use super::sorter::{Sorted, Sorter};
 use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds};
 use crate::error::{Code, Result};
 use crate::index::entry::corrupt;
 use crate::index::{KeySink, Multikey};
+use crate::sorter::{Sorted, Sorter};
 use crate::storage::{Batch, Family, Order, Snapshot};
 use crate::write::unique::{duplicate_in_index, holds_other};
 use bson::raw::RawDocument;

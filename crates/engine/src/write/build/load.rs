@@ -1,10 +1,10 @@
 //! The bulk of a build: the documents of a snapshot in, their sorted entries in the tree.
 
-use super::sorter::{Sorted, Sorter};
 use super::{Build, BuildPhase, BuildProgress, Report};
 use crate::error::{Error, Result};
 use crate::index::entry::corrupt;
 use crate::index::{IndexSet, KeySink, Multikey};
+use crate::sorter::{Sorted, Sorter};
 use crate::storage::{AddEntry, Family, Order};
 use crate::write::unique::duplicate_in_index;
 use bson::raw::RawDocument;

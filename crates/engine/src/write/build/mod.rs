@@ -9,7 +9,6 @@
 
 mod catch_up;
 mod load;
-mod sorter;
 
 use super::Writer;
 use crate::catalog::{ChangedIds, Collection, CollectionState, Index, Tree, delete_tree};
@@ -18,8 +17,8 @@ use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec};
 use crate::namespace::Namespace;
 use crate::operation;
+use crate::sorter::Sorter;
 use crate::storage::{Family, Snapshot};
-use sorter::Sorter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Sorts more entries than memory holds.
+//! Sorts more entries than memory holds: those of index builds, and of the stages that spill.
 //!
 //! Entries are collected in memory; when that is full they are sorted and written to a file, a *run*. At
 //! the end the runs are merged, at most [`FAN_IN_MAX`] at once. Entries belong to lists, one a tree: all
@@ -9,6 +9,7 @@
 //! ```
 
 use crate::error::{Error, Result};
+use crate::memory::Reservation;
 use crate::storage::{Scratch, Store, StoreError};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,21 +22,26 @@ use std::path::{Path, PathBuf};
 const FAN_IN_MAX: usize = 64;
 /// Bytes read from, or written to, a run at once.
 const BUFFER_BYTES: usize = 256 * 1024;
+/// ... when memory is scarce, see [`Sorter::for_spill`].
+const SMALL_BUFFER_BYTES: usize = 64 * 1024;
+/// What such a merge may take, but for two runs of large entries, which it needs.
+const SMALL_MERGE_BYTES: usize = 1024 * 1024;
 const PREFIX_BYTES: usize = 4;
 const LENGTHS_BYTES: usize = 8;
 
 /// Takes entries in any order.
-pub(super) struct Sorter {
+pub(crate) struct Sorter {
     memory: Memory,
     memory_bytes: usize,
     store: Store,
     runs: Option<Runs>,
+    merging: Merging,
     entries: u64,
     bytes: u64,
 }
 
 /// All entries, in order as often as they are asked for.
-pub(super) struct Sorted {
+pub(crate) struct Sorted {
     memory: Memory,
     runs: Option<Runs>,
     /// Number of entries.
@@ -53,9 +59,24 @@ impl Sorter {
             memory_bytes,
             store: store.clone(),
             runs: None,
+            merging: Merging::Wide,
             entries: 0,
             bytes: 0,
         }
+    }
+
+    /// A sorter of one list for a statement that has outgrown its memory: it keeps about so many bytes, and what merges
+    /// its runs afterwards keeps little, since a cursor may wait with it for long.
+    pub fn for_spill(store: &Store, memory_bytes: usize) -> Self {
+        Self {
+            merging: Merging::Narrow { entry_bytes_max: 0 },
+            ..Self::new(store, 1, memory_bytes)
+        }
+    }
+
+    /// Bytes that the merge of what was pushed so far will take in memory.
+    pub fn merge_bytes(&self) -> usize {
+        self.merging.fan_in() * self.merging.run_bytes()
     }
 
     /// Number of entries so far.
@@ -68,7 +89,9 @@ impl Sorter {
     /// # Errors
     /// Storage failures.
     pub fn push(&mut self, list: usize, key: &[&[u8]], value: &[u8]) -> Result<()> {
-        self.bytes += self.memory.push(list, key, value) as u64;
+        let entry_bytes = self.memory.push(list, key, value);
+        self.merging.note(entry_bytes);
+        self.bytes += entry_bytes as u64;
         self.entries += 1;
         // Offsets in memory have 32 bits.
         if self.memory.bytes() >= self.memory_bytes.min(1 << 30) {
@@ -89,7 +112,7 @@ impl Sorter {
             None => self.memory.sort(),
             Some(runs) => {
                 self.memory = Memory::default();
-                runs.reduce()?;
+                runs.reduce(self.merging)?;
             }
         }
         Ok(Sorted {
@@ -100,6 +123,21 @@ impl Sorter {
         })
     }
 
+    /// Ends the taking, with all entries in files.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn finish_in_files(mut self) -> Result<Spilled> {
+        self.spill()?;
+        let Some(mut runs) = self.runs else {
+            unreachable!("spilling makes runs");
+        };
+        self.memory = Memory::default();
+        runs.reduce(self.merging)?;
+        let merge = Merge::over(runs.open(&runs.paths, self.merging)?)?;
+        Ok(Spilled { merge, _runs: runs })
+    }
+
     fn spill(&mut self) -> Result<()> {
         if self.runs.is_none() {
             let (scratch, paths) = (self.store.scratch()?, Vec::new());
@@ -108,9 +146,13 @@ impl Sorter {
         self.memory.sort();
         let memory = &self.memory;
         if let Some(runs) = &mut self.runs {
-            runs.write(Merge::over([Source::Memory(memory.iter())])?)?;
+            runs.write(Merge::over([Source::Memory(memory.iter())])?, self.merging)?;
         }
         self.memory.clear();
+        if let Merging::Narrow { .. } = self.merging {
+            // One large entry made it grow.
+            self.memory.buffer.shrink_to(self.memory_bytes);
+        }
         Ok(())
     }
 }
@@ -123,7 +165,132 @@ impl Sorted {
     pub fn merge(&self) -> Result<Merge<'_>> {
         match &self.runs {
             None => Merge::over([Source::Memory(self.memory.iter())]),
-            Some(runs) => Merge::over(runs.open(&runs.paths)?),
+            Some(runs) => Merge::over(runs.open(&runs.paths, Merging::Wide)?),
+        }
+    }
+}
+
+/// Sorted entries in files, on their way out; the files go when it is dropped.
+pub(crate) struct Spilled {
+    merge: Merge<'static>,
+    _runs: Runs,
+}
+
+impl Spilled {
+    /// The next entry.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.merge.next()
+    }
+}
+
+/// What a stage has spilled: values by key, those of one key in the order of their arrival.
+pub(crate) struct SpillSort {
+    sorter: Sorter,
+    memory: Reservation,
+}
+
+/// What a stage had spilled, in order. It holds its memory until it is dropped.
+pub(crate) struct SpilledRows {
+    rows: Spilled,
+    _memory: Reservation,
+}
+
+/// Memory in which what is spilled is sorted, if there is so much.
+const SPILL_BYTES: usize = 8 * 1024 * 1024;
+/// ... and at least.
+const SPILL_BYTES_MIN: usize = 1024 * 1024;
+const ARRIVAL_BYTES: usize = 8;
+
+impl SpillSort {
+    /// Nothing yet; files go into the store's directory.
+    pub fn new(store: &Store) -> Self {
+        let mut memory = Reservation::none();
+        let mut bytes = SPILL_BYTES;
+        while bytes > SPILL_BYTES_MIN && !memory.try_grow(bytes) {
+            bytes /= 2;
+        }
+        memory.force(bytes);
+        Self {
+            sorter: Sorter::for_spill(store, bytes),
+            memory,
+        }
+    }
+
+    /// Adds a value. No key is the beginning of another.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn push(&mut self, key: &[u8], arrival: u64, value: &[u8]) -> Result<()> {
+        let tree = [0; PREFIX_BYTES];
+        self.sorter
+            .push(0, &[&tree, key, &arrival.to_be_bytes()], value)
+    }
+
+    /// The values by key and arrival.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn finish(self) -> Result<SpilledRows> {
+        let Self { sorter, mut memory } = self;
+        let merge_bytes = sorter.merge_bytes();
+        let rows = sorter.finish_in_files()?;
+        memory.shrink(merge_bytes);
+        memory.force(merge_bytes);
+        Ok(SpilledRows {
+            rows,
+            _memory: memory,
+        })
+    }
+}
+
+impl SpilledRows {
+    /// The next key and its value.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let next = self.rows.next()?;
+        Ok(next.map(|(key, value)| (&key[PREFIX_BYTES..key.len() - ARRIVAL_BYTES], value)))
+    }
+}
+
+/// How much memory a merge may take.
+#[derive(Debug, Clone, Copy)]
+enum Merging {
+    /// Many runs at once, read in large parts.
+    Wide,
+    /// As few as [`SMALL_MERGE_BYTES`] hold, given the largest entry.
+    Narrow { entry_bytes_max: usize },
+}
+
+impl Merging {
+    fn note(&mut self, entry_bytes: usize) {
+        if let Self::Narrow { entry_bytes_max } = self {
+            *entry_bytes_max = entry_bytes.max(*entry_bytes_max);
+        }
+    }
+
+    fn buffer_bytes(self) -> usize {
+        match self {
+            Self::Wide => BUFFER_BYTES,
+            Self::Narrow { .. } => SMALL_BUFFER_BYTES,
+        }
+    }
+
+    fn run_bytes(self) -> usize {
+        match self {
+            Self::Wide => BUFFER_BYTES,
+            Self::Narrow { entry_bytes_max } => SMALL_BUFFER_BYTES + entry_bytes_max,
+        }
+    }
+
+    fn fan_in(self) -> usize {
+        match self {
+            Self::Wide => FAN_IN_MAX,
+            Self::Narrow { .. } => (SMALL_MERGE_BYTES / self.run_bytes()).clamp(2, FAN_IN_MAX),
         }
     }
 }
@@ -242,10 +409,10 @@ struct Runs {
 
 impl Runs {
     /// Writes one run more.
-    fn write(&mut self, mut entries: Merge<'_>) -> Result<()> {
+    fn write(&mut self, mut entries: Merge<'_>, merging: Merging) -> Result<()> {
         let path = self.scratch.next_file();
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
-        let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let mut out = BufWriter::with_capacity(merging.buffer_bytes(), file);
         while let Some((key, value)) = entries.next()? {
             write_entry(&mut out, key, value).map_err(|error| failed(&path, &error))?;
         }
@@ -255,11 +422,13 @@ impl Runs {
     }
 
     /// Merges runs until they are few enough to be merged at once.
-    fn reduce(&mut self) -> Result<()> {
-        while self.paths.len() > FAN_IN_MAX {
-            let merged: Vec<PathBuf> = self.paths.drain(..FAN_IN_MAX).collect();
-            let sources = self.open(&merged)?;
-            self.write(Merge::over(sources)?)?;
+    fn reduce(&mut self, merging: Merging) -> Result<()> {
+        let fan_in = merging.fan_in();
+        while self.paths.len() > fan_in {
+            // Any order will do: what is sorted alike differs in its key.
+            let merged: Vec<PathBuf> = self.paths.drain(..fan_in).collect();
+            let sources = self.open(&merged, merging)?;
+            self.write(Merge::over(sources)?, merging)?;
             for path in merged {
                 std::fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
             }
@@ -267,10 +436,10 @@ impl Runs {
         Ok(())
     }
 
-    fn open<'m>(&self, paths: &[PathBuf]) -> Result<Vec<Source<'m>>> {
+    fn open<'m>(&self, paths: &[PathBuf], merging: Merging) -> Result<Vec<Source<'m>>> {
         let open = |path: &PathBuf| {
             let file = File::open(path).map_err(|error| failed(path, &error))?;
-            let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+            let reader = BufReader::with_capacity(merging.buffer_bytes(), file);
             Ok(Source::Run(reader, path.clone()))
         };
         paths.iter().map(open).collect()
@@ -285,7 +454,7 @@ fn write_entry(out: &mut impl Write, key: &[u8], value: &[u8]) -> std::io::Resul
 }
 
 /// Several sorted sources as one.
-pub(super) struct Merge<'m> {
+pub(crate) struct Merge<'m> {
     heads: BinaryHeap<Head<'m>>,
     /// The least head was handed out: it has to move on first.
     is_used: bool,
@@ -477,5 +646,34 @@ mod tests {
             sorted(5_000, 0) <= FAN_IN_MAX,
             "one run an entry, merged and merged again"
         );
+    }
+
+    /// What spills with hardly any memory comes back in order, and its files go with it.
+    #[test]
+    fn spilled_entries_come_in_order_and_leave_nothing() {
+        let store = Store::in_memory();
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let mut sorter = Sorter::for_spill(&store, 2_000);
+        let mut expected = Vec::new();
+        for number in 0..2_000_u32 {
+            let key = [
+                &[0; 4][..],
+                &random.random::<u16>().to_be_bytes(),
+                &number.to_be_bytes(),
+            ];
+            let value = vec![7; random.random_range(0..300_000) / (1 + number as usize)];
+            sorter.push(0, &key, &value).unwrap();
+            expected.push((key.concat(), value));
+        }
+        expected.sort();
+        assert!(sorter.merge_bytes() <= SMALL_MERGE_BYTES);
+        let mut spilled = sorter.finish_in_files().unwrap();
+        let directory = spilled._runs.paths[0].parent().unwrap().to_owned();
+        for (key, value) in &expected {
+            assert_eq!(spilled.next().unwrap(), Some((&key[..], &value[..])));
+        }
+        assert!(spilled.next().unwrap().is_none());
+        drop(spilled);
+        assert!(!directory.exists());
     }
 }

@@ -1,0 +1,319 @@
+"""Requests that ask for much memory: the process stays within its cache and an allowance, and others are served.
+
+Each attack takes gigabytes from a server that does not bound what it asks for. Here the kernel's account of the
+process decides: the most memory that it ever had during the attack (limits of address space say nothing about an
+allocator that reserves more than it uses). While an attack runs, another connection finds documents by `_id`.
+"""
+
+import contextlib
+import re
+import threading
+
+import bson
+import pymongo
+import pytest
+from harness.servers import Meridian
+
+CACHE_MIB = 128
+ALLOWANCE_MIB = 400
+MEBIBYTE = 1024 * 1024
+KIBIBYTE_TEXT = "x" * 1024
+# What an attack may be told: too much memory, no disk, too large a document, string or buffer, too many bytes for `$facet`.
+REFUSALS = {146, 292, 10334, 16493, 13548, 17419, 4031700}
+CLIENTS = 8
+# Documents of a megabyte each.
+TEXTS = 150
+
+
+class SmallCache(Meridian):
+    """A server with a small cache."""
+
+    def command_line(self):
+        return [f"{CACHE_MIB}MiB" if argument == "256MiB" else argument for argument in super().command_line()]
+
+
+def peak_mib(server):
+    """The most memory that the process had since it was forgotten, from the kernel's account."""
+    status = open(f"/proc/{server.process.pid}/status").read()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+
+
+def forget_peak(server):
+    with open(f"/proc/{server.process.pid}/clear_refs", "w") as clear:
+        clear.write("5")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with SmallCache(tmp_path_factory.mktemp("attacks") / "server") as server:
+        server.client["attack"]["bystander"].insert_many([{"_id": number} for number in range(1000)])
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    """The server under an attack, with the bounds that hold for it."""
+    running.ensure_alive()
+    forget_peak(running)
+    with bystander(running) as failures:
+        yield running
+    assert running.alive(), running.log_tail()
+    assert not failures, failures
+    peak = peak_mib(running)
+    print(f"peak {peak:.0f} MiB")
+    for name in running.client["attack"].list_collection_names():
+        if name not in ("bystander", "kept"):
+            running.client["attack"].drop_collection(name)
+    assert peak < CACHE_MIB + ALLOWANCE_MIB, f"{peak:.0f} MiB with a cache of {CACHE_MIB} MiB"
+
+
+@contextlib.contextmanager
+def bystander(server):
+    """Another client that finds documents by `_id` all the time."""
+    failures, ended = [], threading.Event()
+    client = server.connect()
+
+    def find():
+        number = 0
+        while not ended.wait(0.05):
+            number = (number + 1) % 1000
+            try:
+                if client["attack"]["bystander"].find_one({"_id": number}) is None:
+                    failures.append(f"document {number} is gone")
+            except pymongo.errors.PyMongoError as failure:
+                failures.append(str(failure))
+                return
+
+    thread = threading.Thread(target=find)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        ended.set()
+        thread.join()
+        client.close()
+
+
+def refused_or_answered(call, *arguments, **named):
+    """Whatever comes back, but for a refusal that has nothing to do with memory."""
+    try:
+        return call(*arguments, **named)
+    except pymongo.errors.OperationFailure as failure:
+        assert failure.code in REFUSALS, failure
+        return failure
+
+
+def at_once(server, clients, work):
+    """Runs `work(client, number)` on several connections at once."""
+    outcomes = [None] * clients
+
+    def run(number):
+        client = server.connect()
+        try:
+            outcomes[number] = refused_or_answered(work, client, number)
+        except Exception as failure:  # noqa: BLE001: handed to the caller's thread
+            outcomes[number] = failure
+        finally:
+            client.close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, pymongo.errors.OperationFailure):
+            raise outcome
+    return outcomes
+
+
+def doubled(times, operator="$concat", start=KIBIBYTE_TEXT):
+    """A value that is doubled so many times."""
+    return {"$reduce": {"input": {"$range": [0, times]}, "initialValue": start, "in": {operator: ["$$value", "$$value"]}}}
+
+
+def test_documents_that_an_update_makes_large(server):
+    """A commit is cut by what the documents become, not by what they were."""
+    collection = server.client["attack"]["grow"]
+    collection.insert_many([{"_id": number} for number in range(200)])
+    text = "y" * (4 * MEBIBYTE)
+    assert collection.update_many({}, {"$set": {"text": text}}).modified_count == 200
+    assert collection.count_documents({"$expr": {"$eq": [{"$strLenBytes": "$text"}, len(text)]}}) == 200
+    outcome = collection.update_many({}, [{"$set": {"text": {"$concat": ["$text", "z"]}}}])
+    assert outcome.modified_count == 200
+
+
+def test_arrays_that_are_filled_with_nulls_under_an_index(server):
+    collection = server.client["attack"]["sparse"]
+    collection.create_index("arr")
+    collection.insert_many([{"_id": number, "arr": [1]} for number in range(20)])
+    outcome = refused_or_answered(collection.update_many, {}, {"$set": {"arr.1400000": 5}})
+    if not isinstance(outcome, Exception):
+        assert collection.count_documents({"arr": 5}) == 20
+
+
+EXPRESSIONS = {
+    "a string that doubles": ({"$strLenBytes": doubled(24)}, {16493}),
+    "an array that doubles": ({"$size": doubled(26, "$concatArrays", [1])}, {146}),
+    "an array of itself": (doubled(26, "$concatArrays", [KIBIBYTE_TEXT]), {146, 13548}),
+    "ranges in a range": (
+        {"$size": {"$map": {"input": {"$range": [0, 5000]}, "in": {"$range": [0, {"$add": ["$$this", 100_000]}]}}}},
+        {146},
+    ),
+    "long strings in a range": (
+        {"$size": {"$map": {"input": {"$range": [0, 5000]}, "as": "n", "in": {"$concat": [doubled(12), {"$toString": "$$n"}]}}}},
+        {146},
+    ),
+    "a text that replaces each character": (
+        {"$strLenBytes": {"$replaceAll": {"input": doubled(10), "find": "x", "replacement": doubled(10)}}},
+        {13548},
+    ),
+    "a zip of many arrays": (
+        {"$size": {"$zip": {"inputs": [{"$range": [{"$multiply": ["$_id", 0]}, 1_000_000]}] * 100, "useLongestLength": True}}},
+        {146},
+    ),
+    "a text that is split": ({"$size": {"$split": [doubled(13), "x"]}}, {146}),
+    "one text many times": (
+        {"$map": {"input": {"$range": [0, 100_000]}, "in": {"$literal": KIBIBYTE_TEXT}}},
+        {146, 13548},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_values_are_refused_while_they_are_made(server, name):
+    expression, codes = EXPRESSIONS[name]
+    collection = server.client["attack"]["values"]
+    collection.insert_one({"_id": 1})
+    computed = {"$cond": [{"$eq": ["$_id", 1]}, expression, None]}
+    for pipeline in ([{"$set": {"n": computed}}], [{"$group": {"_id": computed}}]):
+        with pytest.raises(pymongo.errors.OperationFailure) as failure:
+            list(collection.aggregate(pipeline))
+        assert failure.value.code in codes | {10334}, failure.value
+    # What is compared need not be built as a whole.
+    refused_or_answered(lambda: list(collection.aggregate([{"$match": {"$expr": {"$eq": [computed, 1]}}}])))
+    with pytest.raises(pymongo.errors.OperationFailure):
+        collection.update_one({}, [{"$set": {"n": computed}}])
+
+
+@pytest.fixture(scope="module")
+def texts(running):
+    """A collection of documents of a megabyte."""
+    collection = running.client["attack"]["kept"]
+    for first in range(0, TEXTS, 10):
+        collection.insert_many([{"_id": number, "s": f"{number:05}" * (MEBIBYTE // 5)} for number in range(first, first + 10)])
+    return collection
+
+
+def test_what_spills_is_right(texts, server):
+    """Sorts, groups and buckets of more than their memory."""
+    ids = [document["_id"] for document in texts.find({}, {"_id": 1}).sort("s", -1)]
+    assert ids == list(range(TEXTS - 1, -1, -1))
+    sizes = texts.aggregate([{"$set": {"m": {"$mod": ["$_id", 7]}}}, {"$sort": {"m": 1, "s": -1}}, {"$set": {"s": {"$strLenBytes": "$s"}}}])
+    expected = sorted(range(TEXTS), key=lambda number: (number % 7, -number))
+    assert [(row["_id"], row["s"]) for row in sizes] == [(number, 5 * (MEBIBYTE // 5)) for number in expected]
+    first = texts.aggregate([{"$sort": {"_id": 1}}, {"$group": {"_id": {"$mod": ["$_id", TEXTS // 2]}, "texts": {"$push": "$s"}, "n": {"$sum": 1}}}])
+    seen = {row["_id"]: ([text[:5] for text in row["texts"]], row["n"]) for row in first}
+    assert seen == {number: ([f"{number:05}", f"{number + TEXTS // 2:05}"], 2) for number in range(TEXTS // 2)}
+    buckets = list(texts.aggregate([{"$bucketAuto": {"groupBy": "$s", "buckets": 3, "output": {"ids": {"$push": "$_id"}}}}]))
+    assert [bucket["ids"] for bucket in buckets] == [list(range(first, first + TEXTS // 3)) for first in range(0, TEXTS, TEXTS // 3)]
+    drawn = [row["_id"] for row in texts.aggregate([{"$set": {"y": 1}}, {"$sample": {"size": 140}}])]
+    assert len(set(drawn)) == 140
+
+
+def test_what_must_not_spill_is_refused(texts, server):
+    for pipeline in (
+        [{"$sort": {"s": 1}}],
+        [{"$set": {"y": 1}}, {"$sort": {"s": 1, "y": 1}}],
+        [{"$group": {"_id": "$s"}}],
+        [{"$bucketAuto": {"groupBy": "$s", "buckets": 3}}],
+    ):
+        with pytest.raises(pymongo.errors.OperationFailure) as failure:
+            list(texts.aggregate(pipeline, allowDiskUse=False))
+        assert failure.value.code in (292, 146), failure.value
+    with pytest.raises(pymongo.errors.OperationFailure) as failure:
+        list(texts.find().sort("s", 1).allow_disk_use(False))
+    assert failure.value.code in (292, 146)
+
+
+def test_arrays_that_a_group_pushes(texts, server):
+    for accumulator in ("$push", "$addToSet"):
+        with pytest.raises(pymongo.errors.OperationFailure) as failure:
+            list(texts.aggregate([{"$group": {"_id": None, "all": {accumulator: "$s"}}}]))
+        assert failure.value.code == 146
+
+
+def test_facets_of_many_sorts(texts, server):
+    facets = {f"f{number}": [{"$match": {"_id": {"$lt": 60}}}, {"$sort": {"s": 1}}, {"$count": "n"}] for number in range(9)}
+    # Much is written and read again.
+    client = server.connect(socketTimeoutMS=300_000)
+    texts = client["attack"]["kept"]
+    outcome = refused_or_answered(lambda: list(texts.aggregate([{"$set": {"y": 1}}, {"$facet": facets}])))
+    if not isinstance(outcome, Exception):
+        assert outcome == [{name: [{"n": 60}] for name in facets}]
+    outcome = refused_or_answered(lambda: list(texts.aggregate([{"$facet": {"all": [{"$match": {}}]}}])))
+    assert isinstance(outcome, pymongo.errors.OperationFailure)
+
+
+def test_many_errors_of_large_documents(server):
+    """Messages and further fields of a batch of errors are kept up to a megabyte."""
+    database = server.client["attack"]
+    database.create_collection("checked", validator={"n": {"$type": "int"}})
+    database["checked"].insert_one({"_id": 0, "n": 1})
+    update = [{"$set": {"n": doubled(13)}}]
+    updates = [{"q": {"_id": 0}, "u": update} for _ in range(100)]
+    reply = database.command("update", "checked", updates=updates, ordered=False)
+    assert len(reply["writeErrors"]) == 100
+    assert {error["code"] for error in reply["writeErrors"]} == {121}
+    assert len(bson.encode(reply)) < 20 * MEBIBYTE
+
+
+def test_upserts_of_large_identifiers(server):
+    """A reply does not hold all of them; what it cannot report is refused before it is written."""
+    update = [{"$set": {"_id": {"$concat": [doubled(12), {"$toString": "$k"}]}}}]
+    updates = [{"q": {"k": number}, "u": update, "upsert": True} for number in range(100)]
+    reply = server.client["attack"].command("update", "upserts", updates=updates, ordered=False)
+    written, refused = reply["upserted"], reply["writeErrors"]
+    assert len(written) + len(refused) == 100 and len(written) >= 4
+    assert {error["code"] for error in refused} == {10334}
+    assert server.client["attack"]["upserts"].estimated_document_count() == len(written)
+
+
+def test_many_large_regular_expressions(server):
+    collection = server.client["attack"]["regex"]
+    collection.insert_many([{"a": "abc" * 10} for _ in range(100)])
+    large = [{"a": {"$regex": f"({number}\\p{{L}}{{20}}){{1,3}}"}} for number in range(3000)]
+    assert isinstance(refused_or_answered(lambda: list(collection.find({"$or": large}))), pymongo.errors.OperationFailure)
+    small = [re.compile(f"^{number}a") for number in range(3000)]
+    assert list(collection.find({"a": {"$in": small}})) == []
+
+
+def test_many_groups_at_once(texts, server):
+    def group(client, number):
+        pipeline = [{"$group": {"_id": {"$concat": ["$s", str(number)]}, "n": {"$sum": 1}}}, {"$project": {"n": 1, "_id": {"$substrBytes": ["$_id", 0, 5]}}}]
+        return len(list(client["attack"]["kept"].aggregate(pipeline, allowDiskUse=True)))
+
+    assert [outcome for outcome in at_once(server, CLIENTS, group) if outcome != TEXTS] == []
+
+
+def test_idle_cursors_over_groups(texts, server):
+    """Cursors at rest hold little: what they have not handed out lies on disk."""
+    pipeline = [{"$match": {"_id": {"$lt": 50}}}, {"$group": {"_id": "$s"}}]
+    cursors = [texts.aggregate(pipeline, batchSize=1) for _ in range(20)]
+    assert sum(1 for _ in cursors[-1]) == 50
+    for cursor in cursors:
+        cursor.close()
+
+
+def test_long_lists_at_once(server):
+    collection = server.client["attack"]["lists"]
+    collection.insert_many([{"_id": number, "a": number} for number in range(1000)])
+    collection.create_index("a")
+
+    def find(client, number):
+        values = list(range(0, 1_000_000, 2))
+        field = "_id" if number % 2 else "a"
+        return sum(1 for _ in client["attack"]["lists"].find({field: {"$in": values}}))
+
+    for outcome in at_once(server, CLIENTS, find):
+        assert outcome == 500 or isinstance(outcome, pymongo.errors.OperationFailure), outcome
