@@ -1,5 +1,7 @@
 """Replies of commands about collections, databases, cursors and the server itself."""
 
+import itertools
+
 import pytest
 from bson import Int64
 from harness.cases import Case
@@ -90,6 +92,12 @@ CASES = [
     Case("list_collections_unknown", [{"listCollections": 1, "foo": 1}]),
     Case("list_databases_name_only", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "nameOnly": True, "filter": {"name": "diff_listed"}})], database="diff_listed", leave=("diff_listed",)),
     Case("list_databases", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "filter": {"name": "diff_listed"}})], database="diff_listed", leave=("diff_listed",), ignore=("databases.*.sizeOnDisk", "totalSize", "totalSizeMb")),
+    # What admin, config and local hold is the server's own; that they are there is what tools ask.
+    Case("list_databases_built_in", [admin({"listDatabases": 1, "nameOnly": True, "filter": {"name": {"$in": ["admin", "config", "local"]}}})]),
+    *(Case(f"list_databases_built_in_{name}", [admin({"listDatabases": 1, "filter": {"name": name}})], ignore=("databases.*.sizeOnDisk", "databases.*.empty", "totalSize", "totalSizeMb")) for name in ("admin", "config", "local")),
+    Case("list_databases_name_only_filter_sees_names", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "nameOnly": True, "filter": {"name": "diff_listed", "sizeOnDisk": {"$gte": 0}}}), admin({"listDatabases": 1, "nameOnly": True, "filter": {"name": "diff_listed", "empty": {"$exists": False}}})], database="diff_listed", leave=("diff_listed",)),
+    Case("list_databases_authorized", [{"insert": "COLL", "documents": DOCS}, admin({"listDatabases": 1, "nameOnly": True, "authorizedDatabases": True, "filter": {"name": "diff_listed"}})], database="diff_listed", leave=("diff_listed",)),
+    *(Case(f"no_oplog_{name}", [("local", {"find": collection}), ("local", {"find": collection, "sort": {"$natural": -1}, "limit": 1}), ("local", {"count": collection}), ("local", {"listCollections": 1, "filter": {"name": collection}})]) for name, collection in (("rs", "oplog.rs"), ("main", "oplog.$main"))),
     Case("list_databases_not_admin", [{"listDatabases": 1}]),
     # collMod
     Case("collmod_nothing", [{"collMod": "COLL"}], DOCS),
@@ -103,6 +111,16 @@ CASES = [
     Case("validate", [{"validate": "COLL"}], DOCS, [{"key": {"n": 1}}, {"key": {"v": 1}}], ignore=("uuid", "advice", "indexDetails")),
     Case("validate_full", [{"validate": "COLL", "full": True}], DOCS, [{"key": {"n": 1}}], ignore=("uuid", "advice", "indexDetails", "warnings")),
     Case("validate_missing", [{"validate": "COLL"}]),
+    Case("validate_metadata_missing", [{"validate": "COLL", "metadata": True}]),
+    # Repairs of what is in order, and every option with values that count as on and as off.
+    *(Case(f"validate_{option}_{number}", [{"validate": "COLL", option: value}], DOCS, [{"key": {"n": 1}}], ignore=("uuid", "advice", "indexDetails", "warnings"))
+      for option in ("full", "scandata", "background", "fixMultikey", "repair", "metadata", "enforceFastCount", "checkBSONConformance")
+      for number, value in enumerate((True, False, None, 0, 2, "x"))),
+    *(Case("validate_" + "_".join(options), [{"validate": "COLL", **dict.fromkeys(options, True)}], DOCS, [{"key": {"n": 1}}], ignore=("uuid", "advice", "indexDetails", "warnings"))
+      for size in (2, 3) for options in itertools.combinations(("full", "scandata", "background", "fixMultikey", "repair", "metadata", "enforceFastCount", "checkBSONConformance"), size)),
+    *(Case(f"delete_bypassing_{number}", [{"delete": "COLL", "deletes": [{"q": {"n": 1}, "limit": 0}], "bypassDocumentValidation": value}, READ], DOCS) for number, value in enumerate((True, False, 1, None, "x"))),
+    Case("explain_delete_bypassing", [{"explain": {"delete": "COLL", "deletes": [{"q": {"n": 1}, "limit": 0}], "bypassDocumentValidation": "x"}}], DOCS),
+    *(Case(f"explain_aggregate_write_concern_{number}", [{"explain": {"aggregate": "COLL", "pipeline": [], "cursor": {}, "writeConcern": concern}}, {"aggregate": "COLL", "pipeline": [], "explain": True, "writeConcern": concern}, {"aggregate": "COLL", "pipeline": [{"$match": {"_id": -1}}], "cursor": {}, "writeConcern": concern}], DOCS) for number, concern in enumerate(({"w": 1}, {"w": "majority"}, {"j": True}))),
     # cursors
     Case("get_more_not_found", [{"getMore": Int64(12345), "collection": "COLL"}], DOCS),
     Case("get_more_int32_id", [{"getMore": 12345, "collection": "COLL"}], DOCS),
@@ -128,6 +146,23 @@ CASES = [
     Case("admin_only", [{"getParameter": 1, "featureCompatibilityVersion": 1}, {"getLog": "startupWarnings"}]),
     Case("get_parameter", [admin({"getParameter": 1, "featureCompatibilityVersion": 1})]),
     Case("get_parameter_unknown", [admin({"getParameter": 1, "noSuchThing": 1})]),
+    *(Case(f"get_parameter_{name}", [admin(command)]) for name, command in (
+        ("auth_schema", {"getParameter": 1, "authSchemaVersion": 1}),
+        ("two", {"getParameter": 1, "featureCompatibilityVersion": 1, "authSchemaVersion": 1}),
+        ("two_other_order", {"getParameter": 1, "authSchemaVersion": 1, "featureCompatibilityVersion": 1}),
+        ("known_and_unknown", {"getParameter": 1, "authSchemaVersion": 1, "noSuchThing": 1}),
+        ("text", {"getParameter": "x", "authSchemaVersion": 1}),
+        ("text_alone", {"getParameter": "x"}),
+        ("none", {"getParameter": 1}),
+        ("comment", {"getParameter": 1, "comment": "x"}),
+        ("details", {"getParameter": {"showDetails": True}, "authSchemaVersion": 1, "featureCompatibilityVersion": 1, "ttlMonitorSleepSecs": 1}),
+        ("details_off", {"getParameter": {"showDetails": False}, "authSchemaVersion": 1}),
+        ("details_alone", {"getParameter": {"showDetails": True}}),
+        ("details_wrong_type", {"getParameter": {"showDetails": "x"}, "authSchemaVersion": 1}),
+        ("all_wrong_type", {"getParameter": {"allParameters": "x"}}),
+        ("all_off", {"getParameter": {"allParameters": False}}),
+        ("unknown_option", {"getParameter": {"other": True}, "authSchemaVersion": 1}),
+    )),
     Case("kill_op_nowhere", [admin({"killOp": 1, "op": 99_999_999}), admin({"killOp": 1, "op": -3}), admin({"killOp": 1, "op": 5.0, "other": 1})]),
     *(Case(f"kill_op_{name}", [admin({"killOp": 1, **fields})]) for name, fields in (
         ("without", {}), ("text", {"op": "x"}), ("fraction", {"op": 1.5}), ("wide", {"op": 2**40}), ("null", {"op": None}),
@@ -185,6 +220,62 @@ def test_reply_types(pair, name):
         server.run("diff_shape", {"createIndexes": "shape", "indexes": [{"key": {"v": 1}, "name": "v_1"}]})
     expected, actual = (server.run(database, command) for server in (pair.oracle, pair.subject))
     assert names_and_types(actual, fields) == names_and_types(expected, fields)
+
+
+# What monitors read in the reply to serverStatus, by section. Read by mongostat: m, by the Prometheus MongoDB exporter
+# (it flattens the whole reply): p, by Datadog's agent: d.
+MONITORED = {
+    "asserts": ("mpd", ["regular", "warning", "msg", "user", "tripwire", "rollovers"]),
+    "connections": ("mpd", ["current", "available", "totalCreated", "active", "threaded"]),
+    "extra_info": ("mpd", ["note", "page_faults", "page_reclaims"]),
+    "globalLock": ("mpd", ["totalTime", *(f"{group}.{who}" for group in ("currentQueue", "activeClients") for who in ("total", "readers", "writers"))]),
+    "network": ("mpd", ["bytesIn", "bytesOut", "numRequests"]),
+    "opcounters": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
+    "opcountersRepl": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
+    "mem": ("mpd", ["bits", "resident", "virtual", "supported"]),
+    "metrics": ("pd", ["cursor.timedOut", "cursor.open.total", "document.inserted", "document.returned", "ttl.deletedDocuments", "ttl.passes"]),
+    "storageEngine": ("mp", ["name", "persistent", "supportsCommittedReads"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("section", MONITORED)
+def test_what_monitors_read(pair, section):
+    expected, actual = (server.run("admin", {"serverStatus": 1}).get(section) for server in (pair.oracle, pair.subject))
+    for path in MONITORED[section][1]:
+        one, other = expected, actual
+        *parents, last = path.split(".")
+        for parent in parents:
+            one, other = one.get(parent), other.get(parent)
+        assert names_and_types(other, [last]) == names_and_types(one, [last]), path
+
+
+def test_getting_all_parameters(pair):
+    """`*` and allParameters are the same, and what both servers have is told in the same shape."""
+    asked = ("*", {"allParameters": True}, {"allParameters": True, "showDetails": True})
+    expected, actual = ([server.run("admin", {"getParameter": value}) for value in asked] for server in (pair.oracle, pair.subject))
+    assert actual[0].names() == actual[1].names() == actual[2].names()
+    own = {"storageEngineCacheBytes"}
+    assert set(actual[0].names()) - own <= set(expected[0].names())
+    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "quiet", "ttlMonitorSleepSecs"):
+        assert actual[0].get(name) == expected[0].get(name), name
+        assert actual[2].get(name).names() == expected[2].get(name).names(), name
+        assert actual[2].get(name).get("value") == expected[2].get(name).get("value"), name
+
+
+def test_sizes_before_the_first_flush(pair):
+    """A collection that no file holds yet is not of size 0."""
+    pair.subject.run("diff_unflushed", {"drop": "c"})
+    pair.subject.run("diff_unflushed", {"insert": "c", "documents": [{"_id": i, "text": "x" * 1000} for i in range(100)]})
+    assert number(pair.subject.run("diff_unflushed", {"collStats": "c"}).get("storageSize")) >= 100_000
+    assert number(pair.subject.run("diff_unflushed", {"dbStats": 1}).get("storageSize")) >= 100_000
+    listed = pair.subject.run("admin", {"listDatabases": 1, "filter": {"name": "diff_unflushed"}})
+    assert number(listed.get("totalSize")) >= 100_000
+    pair.subject.run("diff_unflushed", {"dropDatabase": 1})
+
+
+def number(text):
+    """The number in an exact value, such as `int64(5)`."""
+    return float(text[text.index("(") + 1 : -1])
 
 
 def test_limits_in_hello_are_mongods(pair):

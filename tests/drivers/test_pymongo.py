@@ -1,6 +1,7 @@
 """Daily work with PyMongo: what an application does, and what makes drivers stumble."""
 
 import datetime
+import json
 import threading
 import warnings
 
@@ -280,6 +281,36 @@ def test_upsert_race_makes_one_document(subject, database):
         thread.join()
     assert c.count_documents({}) == 50
     assert c.count_documents({"n": 4}) == 50
+
+
+@pytest.mark.parametrize("options", [{}, {"scandata": True}, {"full": True}, {"scandata": True, "full": True}, {"background": True}, {"background": False}], ids=lambda options: "_".join(options) or "none")
+def test_validate_collection(database, options):
+    database["c"].insert_many([{"_id": i, "a": i} for i in range(10)])
+    database["c"].create_index("a")
+    report = database.validate_collection("c", **options)
+    assert report["valid"] and report["nrecords"] == 10 and report["keysPerIndex"] == {"_id_": 10, "a_1": 10}
+
+
+def test_deletes_that_pass_the_validator(database):
+    database["c"].insert_many([{"_id": i} for i in range(4)])
+    assert database.command("delete", "c", deletes=[{"q": {"_id": 0}, "limit": 1}], bypassDocumentValidation=True)["n"] == 1
+    assert database["c"].count_documents({}) == 3
+
+
+def test_databases_that_every_server_has(subject, database):
+    database["c"].insert_one({})
+    names = subject.client.list_database_names()
+    assert {"admin", "config", "local", database.name} <= set(names)
+    assert names == sorted(names)
+    assert subject.client.admin.command("getParameter", 1, authSchemaVersion=1)["authSchemaVersion"] == 5
+
+
+def test_documents_that_fail_a_warning_validator_are_logged_as_json(subject, database):
+    database.create_collection("warned", validator={"a": {"$type": "int"}}, validationAction="warn")
+    database["warned"].insert_one({"_id": 1, "a": "text"})
+    line = next(line for line in subject.log_tail(200).splitlines() if "fails validation" in line and database.name in line)
+    details, _ = json.JSONDecoder().raw_decode(line[line.index("details=") + len("details=") :])
+    assert details["failingDocumentId"] == 1
 
 
 def test_what_dump_tools_ask(subject, database):

@@ -159,7 +159,12 @@ impl Engine {
     }
 
     pub(super) fn storage_bytes(&self, collection: &Collection) -> i64 {
-        self.tree_bytes(Family::Documents, collection.documents)
+        match self.tree_bytes(Family::Documents, collection.documents) {
+            // RocksDB estimates what lies in files. What lies in memtables alone is there as it is, so
+            // before the first flush a collection is as large as its documents.
+            0 => collection.state.bytes(),
+            bytes => bytes,
+        }
     }
 
     pub(super) fn index_bytes(&self, collection: &Collection) -> i64 {

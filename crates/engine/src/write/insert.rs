@@ -12,6 +12,7 @@ use crate::operation;
 use crate::query::validation_failure;
 use crate::storage::{Batch, Family, Order};
 use ahash::AHashSet;
+use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -439,7 +440,7 @@ pub(super) fn validate(
         .unwrap_or(RawBsonRef::Null);
     let details = validation_failure(&validator.source, &validator.filter, document, id);
     if validator.action == ValidationAction::Warn {
-        tracing::warn!(namespace = %collection.namespace, ?details, "a document fails validation");
+        tracing::warn!(namespace = %collection.namespace, details = %relaxed_json(&details), "a document fails validation");
         return Ok(());
     }
     let mut fields = bson::RawDocumentBuf::new();
@@ -449,6 +450,15 @@ pub(super) fn validate(
         "Document failed validation",
     )
     .with_fields(fields))
+}
+
+/// A document as people and log readers know it: relaxed extended JSON, on one line.
+fn relaxed_json(document: &RawDocument) -> String {
+    match bson::Document::try_from(document) {
+        Ok(document) => Bson::Document(document).into_relaxed_extjson().to_string(),
+        // Not readable as text; the debug form shows its bytes.
+        Err(_) => format!("{document:?}"),
+    }
 }
 
 /// A set of document numbers of one batch.
@@ -469,5 +479,17 @@ impl Refused {
 
     fn contains(&self, number: usize) -> bool {
         self.0[number]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logged_document_is_one_line_of_json() {
+        let document = bson::rawdoc! { "a": 1_i64, "b": { "c": "x\n\u{1b}y" }, "d": [1.5, null] };
+        let expected = r#"{"a":1,"b":{"c":"x\n\u001by"},"d":[1.5,null]}"#;
+        assert_eq!(relaxed_json(&document), expected);
     }
 }

@@ -35,6 +35,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let request = parse(&arguments)?;
     let target = target(context, &request.pipeline)?;
     if arguments.boolean_or("explain", false)? {
+        explain::refuse_write_concern(context)?;
         let request = ExplainRequest::Aggregate(request);
         let verbosity = Verbosity::QueryPlanner;
         return explain::write(

@@ -9,7 +9,14 @@ use meridian_wire::DocumentWriter;
 
 /// Deletes, and answers with the number deleted and the errors.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let known = ["deletes", "ordered", "let", "stmtId", "stmtIds"];
+    let known = [
+        "deletes",
+        "ordered",
+        "let",
+        "stmtId",
+        "stmtIds",
+        "bypassDocumentValidation",
+    ];
     let arguments = context.arguments("delete", &known)?;
     let documents = context.documents(&arguments, "deletes")?;
     let ordered = arguments.boolean_or("ordered", true)?;
@@ -38,6 +45,8 @@ pub fn parse_all<'a>(
     documents: &[&'a RawDocument],
     command: &Arguments<'a>,
 ) -> Result<Vec<DeleteStatement<'a>>> {
+    // Nothing is validated when it is deleted, so there is nothing to pass by.
+    command.flag("bypassDocumentValidation")?;
     let variables = command.document("let")?;
     documents
         .iter()

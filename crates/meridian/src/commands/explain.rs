@@ -45,6 +45,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
         "count" => ExplainRequest::Count(count::parse(&count::arguments(context)?)?),
         "distinct" => ExplainRequest::Distinct(distinct::parse(&distinct::arguments(context)?)?),
         "aggregate" => {
+            refuse_write_concern(context)?;
             let request = aggregate::parse(&aggregate::arguments(context)?)?;
             let target = aggregate::target(context, &request.pipeline)?;
             let namespace = aggregate::cursor_namespace(&target);
@@ -68,6 +69,17 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
     Ok((context.namespace()?, request))
 }
 
+/// MongoDB explains no aggregate that says how its writes are acknowledged. Its message lacks a space.
+pub fn refuse_write_concern(context: &Context<'_>) -> Result<()> {
+    let concern = elements(context.body).find(|(name, _)| *name == "writeConcern");
+    match concern {
+        Some(_) => Err(Error::failed_to_parse(
+            "Aggregation explain does not support the'writeConcern' option",
+        )),
+        None => Ok(()),
+    }
+}
+
 fn parse_updates<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::UpdateStatement<'a>>> {
     let known = ["updates", "ordered", "bypassDocumentValidation", "let"];
     let arguments = context.arguments("update", &known)?;
@@ -75,7 +87,10 @@ fn parse_updates<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::Updat
 }
 
 fn parse_deletes<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::DeleteStatement<'a>>> {
-    let arguments = context.arguments("delete", &["deletes", "ordered", "let"])?;
+    let arguments = context.arguments(
+        "delete",
+        &["deletes", "ordered", "let", "bypassDocumentValidation"],
+    )?;
     delete::parse_all(&context.documents(&arguments, "deletes")?, &arguments)
 }
 

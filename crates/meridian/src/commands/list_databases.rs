@@ -16,10 +16,15 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .document("filter")?
         .map(Filter::parse)
         .transpose()?;
+    // What a row has is what a filter sees: with `nameOnly` a condition on a size meets a missing field.
+    let describe = match name_only {
+        true => describe_name,
+        false => describe,
+    };
     let mut total_size = 0;
     {
         let mut databases = reply.array("databases");
-        for info in context.engine().list_databases()? {
+        for info in with_built_in(context.engine().list_databases()?) {
             let row = describe(&info);
             if let Some(filter) = &filter
                 && !filter.matches(&row)?
@@ -27,14 +32,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
                 continue;
             }
             total_size += info.size_on_disk;
-            match name_only {
-                true => {
-                    databases.document().string("name", &info.name);
-                }
-                false => {
-                    databases.push_document(&row);
-                }
-            }
+            databases.push_document(&row);
         }
     }
     if !name_only {
@@ -52,4 +50,27 @@ fn describe(info: &DatabaseInfo) -> RawDocumentBuf {
         .int64("sizeOnDisk", info.size_on_disk)
         .boolean("empty", info.empty);
     RawDocumentBuf::from_bytes(bytes).expect("just written")
+}
+
+fn describe_name(info: &DatabaseInfo) -> RawDocumentBuf {
+    let mut bytes = Vec::new();
+    DocumentWriter::new(&mut bytes).string("name", &info.name);
+    RawDocumentBuf::from_bytes(bytes).expect("just written")
+}
+
+/// The databases that every MongoDB server has, which tools look for; here they hold nothing at first.
+const BUILT_IN: [&str; 3] = ["admin", "config", "local"];
+
+fn with_built_in(mut databases: Vec<DatabaseInfo>) -> Vec<DatabaseInfo> {
+    for name in BUILT_IN {
+        if !databases.iter().any(|info| info.name == name) {
+            databases.push(DatabaseInfo {
+                name: name.to_owned(),
+                size_on_disk: 0,
+                empty: true,
+            });
+        }
+    }
+    databases.sort_by(|one, other| one.name.cmp(&other.name));
+    databases
 }

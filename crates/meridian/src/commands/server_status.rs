@@ -3,6 +3,7 @@
 use super::build_info::{COMPATIBLE_VERSION, write_own_version};
 use super::context::Context;
 use super::service::Service;
+use super::table::{COMMANDS, Kind};
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
@@ -26,8 +27,11 @@ type Section = (&'static str, fn(&Service, &mut DocumentWriter<'_>));
 const SECTIONS: &[Section] = &[
     ("asserts", write_asserts),
     ("connections", write_connections),
+    ("extra_info", write_extra_info),
+    ("globalLock", write_global_lock),
     ("network", write_network),
     ("opcounters", write_operations),
+    ("opcountersRepl", write_replicated),
     ("mem", write_memory),
     ("metrics", write_metrics),
     ("storageEngine", write_storage_engine),
@@ -59,7 +63,7 @@ fn write_asserts(service: &Service, section: &mut DocumentWriter<'_>) {
     section
         .count("msg", counters.panics.get())
         .count("user", counters.user_errors.get());
-    section.int32("rollovers", 0);
+    section.int32("tripwire", 0).int32("rollovers", 0);
 }
 
 fn write_connections(service: &Service, section: &mut DocumentWriter<'_>) {
@@ -79,6 +83,59 @@ fn write_connections(service: &Service, section: &mut DocumentWriter<'_>) {
     section
         .count("active", active.try_into().unwrap_or(i64::MAX))
         .count("threaded", current);
+}
+
+/// Page faults that had to read from disk, from `/proc/self/stat`; absent where that cannot be read.
+fn write_extra_info(_: &Service, section: &mut DocumentWriter<'_>) {
+    section.string("note", "fields vary by platform");
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    if let Some((minor, major)) = page_faults(&stat) {
+        section
+            .int64("page_reclaims", minor)
+            .int64("page_faults", major);
+    }
+}
+
+/// Minor and major faults: the tenth and the twelfth field. The second, the program's name in
+/// brackets, may hold blanks, so fields are counted from behind it.
+fn page_faults(stat: &str) -> Option<(i64, i64)> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let mut fields = behind_name.split_whitespace().skip(7);
+    let minor = fields.next()?.parse().ok()?;
+    let major = fields.nth(1)?.parse().ok()?;
+    Some((minor, major))
+}
+
+/// There is no lock of the whole server, so nobody waits for one; who runs a command is active.
+/// `insert`, `update` and `delete` count as writers, all others as readers.
+fn write_global_lock(service: &Service, section: &mut DocumentWriter<'_>) {
+    let micros = i64::try_from(service.started.elapsed().as_micros()).unwrap_or(i64::MAX);
+    section.int64("totalTime", micros);
+    section
+        .document("currentQueue")
+        .int32("total", 0)
+        .int32("readers", 0)
+        .int32("writers", 0);
+    let (mut readers, mut writers) = (0, 0);
+    for each in service.activities() {
+        match each.running().map(|running| COMMANDS[running.command].kind) {
+            None => {}
+            Some(Kind::Write) => writers += 1,
+            Some(_) => readers += 1,
+        }
+    }
+    section
+        .document("activeClients")
+        .count("total", readers + writers)
+        .count("readers", readers)
+        .count("writers", writers);
+}
+
+/// What came from other members of a replica set: nothing, since there are none.
+fn write_replicated(_: &Service, section: &mut DocumentWriter<'_>) {
+    for kind in ["insert", "query", "update", "delete", "getmore", "command"] {
+        section.int64(kind, 0);
+    }
 }
 
 fn write_network(service: &Service, section: &mut DocumentWriter<'_>) {

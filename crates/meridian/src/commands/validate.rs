@@ -1,8 +1,9 @@
 //! `validate`: verifies a collection's documents against its indexes.
 
+use super::arguments::{Arguments, truth};
 use super::context::Context;
 use bson::raw::RawBsonRef;
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Code, Error, Namespace, Result};
 use meridian_wire::DocumentWriter;
 
 const KNOWN: &[&str] = &[
@@ -10,32 +11,38 @@ const KNOWN: &[&str] = &[
     "background",
     "metadata",
     "repair",
+    "scandata",
+    "fixMultikey",
     "enforceFastCount",
     "checkBSONConformance",
     "checkBSONConsistency",
 ];
 
-/// Verifies, and answers with what was found. `full` and the like are always on.
+/// What MongoDB refuses together, in the order in which it asks.
+const EXCLUSIVE: &[(&str, &str)] = &[
+    ("background", "full"),
+    ("background", "enforceFastCount"),
+    ("background", "repair"),
+    ("enforceFastCount", "repair"),
+];
+
+/// Verifies, and answers with what was found.
+///
+/// Documents and indexes are always compared as a whole, on a snapshot: `full`, `scandata`,
+/// `enforceFastCount` and the checks of BSON are always on, `background` is how it always runs, and
+/// `fixMultikey` has nothing to do, since no index keeps a flag that could be wrong.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.arguments("validate", KNOWN)?;
-    arguments.refuse_flags(&["background", "metadata", "repair"])?;
-    for included in [
-        "full",
-        "enforceFastCount",
-        "checkBSONConformance",
-        "checkBSONConsistency",
-    ] {
-        arguments.flag(included)?;
-    }
+    check_combination(&arguments)?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
+    if is_on(&arguments, "metadata") {
+        return write_metadata(context, &namespace, reply);
+    }
     let report = context
         .engine()
         .validate(&namespace)
         .map_err(|error| match error.code {
-            Code::NamespaceNotFound => Error::new(
-                Code::NamespaceNotFound,
-                format!("Collection '{namespace}' does not exist to validate."),
-            ),
+            Code::NamespaceNotFound => missing(&namespace),
             _ => error,
         })?;
     let valid = report.error_count == 0;
@@ -61,17 +68,82 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     reply.boolean("valid", valid).boolean("repaired", false);
     let not_compliant = "Detected one or more documents not compliant with the collection's schema";
-    let warnings = if report.invalid_documents > 0 {
-        &[not_compliant][..]
-    } else {
-        &[]
-    };
-    write_texts(reply, "warnings", warnings.iter().copied());
+    let not_repaired = "Repairs are not implemented: drop the index and create it again";
+    let warnings = [
+        (report.invalid_documents > 0).then_some(not_compliant),
+        (!valid && is_on(&arguments, "repair")).then_some(not_repaired),
+    ];
+    write_texts(reply, "warnings", warnings.into_iter().flatten());
     write_texts(reply, "errors", report.errors.iter().map(String::as_str));
-    for empty in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
-        drop(reply.array(empty));
+    write_empty(
+        reply,
+        &["extraIndexEntries", "missingIndexEntries", "corruptRecords"],
+    );
+    Ok(())
+}
+
+/// Whether an option is on: MongoDB takes any value but false, 0 and null for yes here.
+fn is_on(arguments: &Arguments<'_>, name: &str) -> bool {
+    arguments
+        .get(name)
+        .is_some_and(|value| truth(value).unwrap_or(true))
+}
+
+fn check_combination(arguments: &Arguments<'_>) -> Result<()> {
+    let on = |name: &str| is_on(arguments, name);
+    let refused = |message: String| Err(Error::new(Code::InvalidOptions, message));
+    if let Some((one, other)) = EXCLUSIVE.iter().find(|(one, other)| on(one) && on(other)) {
+        return refused(format!(
+            "Running the validate command with both {{ {one}: true }} and {{ {other}: true }} is \
+             not supported."
+        ));
+    }
+    let others = ["full", "background", "enforceFastCount", "repair"];
+    if on("metadata") && others.into_iter().any(on) {
+        return refused(
+            "Running the validate command with { metadata: true } is not supported with any other \
+             options"
+                .to_owned(),
+        );
     }
     Ok(())
+}
+
+/// The definitions alone: those that cannot be read stop the start, so all that are here are valid.
+fn write_metadata(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    if !context.exists(namespace) {
+        return Err(missing(namespace));
+    }
+    reply.string("ns", &namespace.to_string());
+    reply.boolean("valid", true).boolean("repaired", false);
+    write_empty(
+        reply,
+        &[
+            "warnings",
+            "errors",
+            "extraIndexEntries",
+            "missingIndexEntries",
+            "corruptRecords",
+        ],
+    );
+    Ok(())
+}
+
+fn missing(namespace: &Namespace) -> Error {
+    Error::new(
+        Code::NamespaceNotFound,
+        format!("Collection '{namespace}' does not exist to validate."),
+    )
+}
+
+fn write_empty(reply: &mut DocumentWriter<'_>, fields: &[&str]) {
+    for empty in fields {
+        drop(reply.array(empty));
+    }
 }
 
 fn write_texts<'t>(
