@@ -283,7 +283,7 @@ def test_upsert_race_makes_one_document(subject, database):
     assert c.count_documents({"n": 4}) == 50
 
 
-@pytest.mark.parametrize("options", [{}, {"scandata": True}, {"full": True}, {"scandata": True, "full": True}, {"background": True}, {"background": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"scandata": True}, {"full": True}, {"scandata": True, "full": True}, {"background": True}, {"background": False}], ids=lambda options: "_".join(options) or "none")
 def test_validate_collection(database, options):
     database["c"].insert_many([{"_id": i, "a": i} for i in range(10)])
     database["c"].create_index("a")
