@@ -325,6 +325,7 @@ impl Parser<'_> {
             tree: self.tree,
             rest,
             positional: self.positional.as_deref().map(Path::parse),
+            locator: None,
             variables: Variables::default(),
             nearest: None,
         })
