@@ -427,7 +427,7 @@ impl State {
                     bytes: grown,
                 },
             ) => {
-                add_items(items, bytes, more.into(), grown)?;
+                add_items(items, bytes, more, grown)?;
                 return Ok(grown);
             }
             (State::Set { seen, items, bytes }, State::Set { items: more, .. }) => {

@@ -135,9 +135,15 @@ impl Engine {
         let filter = Filter::parse_with(request.filter, &context)?;
         let projection = request
             .fields
-            .map(|fields| Projection::parse_with(fields, Some(&filter), &context.scope))
+            .map(|fields| {
+                Ok::<_, Error>(
+                    Projection::parse_with(fields, Some(&filter), &context.scope)?
+                        .located_by(&filter),
+                )
+            })
             .transpose()?;
         // Refused before anything runs, so without the words of a running plan.
+        refuse_position_after(&request.action, projection.as_ref())?;
         request.sort.map(Sort::parse).transpose()?;
         let outcome = match &request.action {
             Action::Remove => self.find_and_remove(namespace, &find, &filter),
@@ -165,7 +171,7 @@ impl Engine {
                 )
             }
         };
-        let outcome = outcome.and_then(|outcome| project(outcome, projection.as_ref(), &filter));
+        let outcome = outcome.and_then(|outcome| project(outcome, projection.as_ref()));
         let outcome = outcome.map_err(while_running)?;
         self.writer.settle(request.durability)?;
         Ok(outcome)
@@ -442,17 +448,29 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
         .and_then(|id| Bson::try_from(id).ok())
 }
 
+/// Refuses `a.$` of the new document: the filter matched an element of the old one.
+fn refuse_position_after(action: &Action<'_>, projection: Option<&Projection>) -> Result<()> {
+    let returns_new = matches!(
+        action,
+        Action::Update {
+            return_new: true,
+            ..
+        }
+    );
+    if returns_new && projection.is_some_and(Projection::is_positional) {
+        return Err(Error::bad_value(
+            "cannot use a positional projection and return the new document",
+        ));
+    }
+    Ok(())
+}
+
 fn project(
     mut outcome: FindAndModifyOutcome,
     projection: Option<&Projection>,
-    filter: &Filter,
 ) -> Result<FindAndModifyOutcome> {
     if let (Some(projection), Some(value)) = (projection, &outcome.value) {
-        let position = if projection.is_positional() {
-            filter.array_position(value)?
-        } else {
-            None
-        };
+        let position = projection.array_position(value)?;
         outcome.value = Some(projection.apply(value, position)?);
     }
     Ok(outcome)

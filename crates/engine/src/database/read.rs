@@ -275,7 +275,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let metadata = MetadataScope::of_query(nearest.is_some());
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
-        let projection = Projection::parse_with(shape, Some(&filter), &scope)?;
+        let projection = Projection::parse_with(shape, Some(&filter), &scope)?.located_by(&filter);
         let measures = nearest.as_ref().filter(|_| mentions_metadata(shape));
         Ok::<_, Error>(projection.measured_by(measures.cloned()))
     };

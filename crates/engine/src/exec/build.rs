@@ -57,11 +57,7 @@ pub fn rows(
         rows = Box::new(LimitRows::new(rows, query.skip, query.limit));
     }
     if let (Some(projection), None) = (&query.projection, shape) {
-        rows = Box::new(ProjectRows::new(
-            rows,
-            projection.clone(),
-            query.filter.clone(),
-        ));
+        rows = Box::new(ProjectRows::new(rows, projection.clone()));
     }
     Ok(rows)
 }

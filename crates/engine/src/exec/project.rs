@@ -2,7 +2,7 @@
 
 use super::{Row, Rows};
 use crate::error::Result;
-use crate::query::{Filter, Projection};
+use crate::query::Projection;
 use bson::raw::RawDocumentBuf;
 use std::sync::Arc;
 
@@ -10,19 +10,15 @@ use std::sync::Arc;
 pub struct ProjectRows {
     input: Box<dyn Rows>,
     projection: Arc<Projection>,
-    /// Asked for the matched array position when the projection is positional (`a.$`).
-    positional: Option<Arc<Filter>>,
     current: RawDocumentBuf,
 }
 
 impl ProjectRows {
     /// The rows of `input`, projected.
-    pub fn new(input: Box<dyn Rows>, projection: Arc<Projection>, filter: Arc<Filter>) -> Self {
-        let positional = projection.is_positional().then_some(filter);
+    pub fn new(input: Box<dyn Rows>, projection: Arc<Projection>) -> Self {
         Self {
             input,
             projection,
-            positional,
             current: RawDocumentBuf::new(),
         }
     }
@@ -34,10 +30,7 @@ impl Rows for ProjectRows {
             return Ok(false);
         }
         let document = self.input.row().document;
-        let position = match &self.positional {
-            Some(filter) => filter.array_position(document)?,
-            None => None,
-        };
+        let position = self.projection.array_position(document)?;
         self.current = self.projection.apply(document, position)?;
         Ok(true)
     }

@@ -1,8 +1,9 @@
 //! Which array element `a.$` stands for.
 //!
 //! In: a filter and a document. Out: the index, in the outermost array, of the element that
-//! matched last in MongoDB's order of evaluation, which is not the order in which the client
-//! wrote the conditions: MongoDB sorts them by kind and path.
+//! matched last in MongoDB's order of evaluation. For an update that is not the order in which the
+//! client wrote the conditions: MongoDB sorts them by kind and path. For a projection MongoDB
+//! takes the simplified filter in written order.
 
 use super::filter::{Comparison, Filter, Predicate};
 use crate::error::Result;
@@ -21,6 +22,37 @@ impl Filter {
         } else {
             None
         })
+    }
+
+    /// What `a.$` stands for in a projection. The conditions are taken in the order in which
+    /// they were written.
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub fn array_position_as_written(&self, document: &RawDocument) -> Result<Option<usize>> {
+        let mut position = None;
+        let matched = self.locate_as_written(document, &mut position)?;
+        Ok(position.filter(|_| matched))
+    }
+
+    fn locate_as_written(
+        &self,
+        document: &RawDocument,
+        position: &mut Option<usize>,
+    ) -> Result<bool> {
+        match self {
+            Self::And(children) => {
+                for child in children {
+                    if !child.locate_as_written(document, position)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            // Equalities of one path are an `$in` by now; other branches leave no position.
+            Self::Or(_) => self.matches(document),
+            _ => self.evaluate(document, position),
+        }
     }
 
     fn locate(&self, document: &RawDocument, position: &mut Option<usize>) -> Result<bool> {
@@ -123,6 +155,41 @@ mod tests {
             let filter = Filter::parse(&query).unwrap();
             assert_eq!(
                 filter.array_position(&document).unwrap(),
+                position,
+                "{query:?}"
+            );
+        }
+    }
+
+    /// What mongod 6.0.5 projects with `{"z.$": 1}`: the last condition as written decides.
+    #[test]
+    fn a_projection_takes_the_conditions_as_they_were_written() {
+        let document = rawdoc! { "a": [1, 2, 3, 2], "b": [3, 2, 1], "g": [{ "x": 1 }, { "x": 2 }] };
+        for (query, position) in [
+            (rawdoc! { "a": 2, "b": 1 }, Some(2)),
+            (rawdoc! { "b": 1, "a": 2 }, Some(1)),
+            (
+                rawdoc! { "g": { "$elemMatch": { "x": 2 } }, "a": 1 },
+                Some(0),
+            ),
+            (
+                rawdoc! { "a": 1, "g": { "$elemMatch": { "x": 2 } } },
+                Some(1),
+            ),
+            (rawdoc! { "a": { "$gt": 2, "$lt": 4 } }, Some(0)),
+            (rawdoc! { "a": { "$lt": 4, "$gt": 2 } }, Some(2)),
+            (rawdoc! { "$and": [{ "b": 2 }, { "a": 3 }] }, Some(2)),
+            (rawdoc! { "$or": [{ "b": 1 }, { "b": 7 }] }, Some(2)),
+            (rawdoc! { "$or": [{ "b": 1 }] }, Some(2)),
+            (rawdoc! { "$or": [{ "a": 2 }, { "b": 3 }] }, None),
+            (rawdoc! { "a": 3, "$or": [{ "b": 3 }] }, Some(0)),
+            (rawdoc! { "a": 3, "$or": [{ "b": 3 }, { "a": 7 }] }, Some(2)),
+            (rawdoc! { "$nor": [{ "b": 7 }], "a": 3 }, Some(2)),
+            (rawdoc! { "a": { "$not": { "$not": { "$gt": 1 } } } }, None),
+        ] {
+            let filter = Filter::parse(&query).unwrap();
+            assert_eq!(
+                filter.array_position_as_written(&document).unwrap(),
                 position,
                 "{query:?}"
             );

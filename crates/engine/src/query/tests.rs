@@ -67,9 +67,9 @@ fn lines(text: &str) -> impl Iterator<Item = Value> {
 /// Finds as a collection scan does: filter, order, project.
 fn find(case: &Value, documents: &[RawDocumentBuf]) -> Result<Vec<RawDocumentBuf>, Error> {
     let filter = Filter::parse(&raw(&case["filter"]))?;
-    let projection = case
-        .get("projection")
-        .map(|projection| Projection::parse(&raw(projection), Some(&filter)));
+    let projection = case.get("projection").map(|projection| {
+        Ok::<_, Error>(Projection::parse(&raw(projection), Some(&filter))?.located_by(&filter))
+    });
     let projection = projection.transpose()?;
     let sort = case
         .get("sort")
@@ -82,7 +82,7 @@ fn find(case: &Value, documents: &[RawDocumentBuf]) -> Result<Vec<RawDocumentBuf
         }
         let key = sort.as_ref().map(|sort| sort.key(document)).transpose()?;
         let row = match &projection {
-            Some(projection) => projection.apply(document, filter.array_position(document)?)?,
+            Some(projection) => projection.apply(document, projection.array_position(document)?)?,
             None => document.clone(),
         };
         found.push((key, row));

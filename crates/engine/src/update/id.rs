@@ -3,7 +3,7 @@
 use super::raw::{Field, fields, write_document, write_element};
 use super::{Applied, ApplyMode};
 use crate::error::{Code, Error, Result};
-use crate::query::{text, type_name};
+use crate::query::{malformed, text, type_name};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 
@@ -100,18 +100,24 @@ pub(super) fn check_stored(document: &RawDocument) -> Result<()> {
     }
 }
 
-fn check_names(value: RawBsonRef<'_>) -> Result<()> {
-    let children: Box<dyn Iterator<Item = (&str, RawBsonRef<'_>)>> = match value {
-        RawBsonRef::Document(document) => Box::new(
-            document
-                .iter()
-                .flatten()
-                .map(|(name, value)| (name.as_str(), value)),
-        ),
-        RawBsonRef::Array(array) => Box::new(array.into_iter().flatten().map(|value| ("", value))),
+/// Refuses names that begin with `$` inside an `_id`, but for those of a reference to a document.
+///
+/// # Errors
+/// `DollarPrefixedFieldName`.
+pub(crate) fn check_names(value: RawBsonRef<'_>) -> Result<()> {
+    let children = match value {
+        RawBsonRef::Document(document) => document,
+        RawBsonRef::Array(array) => {
+            for item in array {
+                check_names(item.map_err(malformed)?)?;
+            }
+            return Ok(());
+        }
         _ => return Ok(()),
     };
-    for (name, child) in children {
+    for child in children.iter().skip(reference_fields(children)) {
+        let (name, child) = child.map_err(malformed)?;
+        let name = name.as_str();
         if name.starts_with('$') {
             return Err(Error::new(
                 Code::DollarPrefixedFieldName,
@@ -123,6 +129,21 @@ fn check_names(value: RawBsonRef<'_>) -> Result<()> {
         check_names(child)?;
     }
     Ok(())
+}
+
+/// How many fields at the front refer to another document: `$ref` (a string), `$id` (anything,
+/// whatever is in it), and perhaps `$db` (a string), in this order.
+fn reference_fields(document: &RawDocument) -> usize {
+    let mut fields = document.iter().flatten();
+    let mut next = |wanted: &str, text: bool| {
+        fields.next().is_some_and(|(name, value)| {
+            name.as_str() == wanted && (!text || matches!(value, RawBsonRef::String(_)))
+        })
+    };
+    if !next("$ref", true) || !next("$id", false) {
+        return 0;
+    }
+    if next("$db", true) { 3 } else { 2 }
 }
 
 /// Refuses a new document whose `_id` is not the old one's value.

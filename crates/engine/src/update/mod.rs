@@ -22,6 +22,7 @@ mod replace;
 mod tree;
 mod upsert;
 
+pub(crate) use id::check_names as check_id_names;
 pub use operators::next_timestamp;
 pub use pipeline::PipelineUpdate;
 pub use replace::Replacement;

@@ -44,7 +44,7 @@ impl PipelineUpdate {
                 return Err(not_allowed(name));
             }
         }
-        let stages = Pipeline::parse_with(&documents, scope)?.stages;
+        let stages = Pipeline::parse_with(&documents, &scope.clone().deferring_faults())?.stages;
         Ok(Self {
             stages,
             variables: Variables::default(),

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::query::malformed;
-use crate::update::next_timestamp;
+use crate::update::{check_id_names, next_timestamp};
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Timestamp, cstr};
@@ -127,29 +127,13 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
         RawBsonRef::Array(_) => "array",
         RawBsonRef::RegularExpression(_) => "regex",
         RawBsonRef::Undefined => "undefined",
-        RawBsonRef::Document(inner) => return check_id_document(inner),
+        RawBsonRef::Document(_) => return check_id_names(id),
         _ => return Ok(()),
     };
     Err(Error::new(
         Code::InvalidIdField,
         format!("The '_id' value cannot be of type {refused}"),
     ))
-}
-
-fn check_id_document(id: &RawDocument) -> Result<()> {
-    for element in id {
-        let (key, _) = element.map_err(malformed)?;
-        if key.as_str().starts_with('$') {
-            return Err(Error::new(
-                Code::DollarPrefixedFieldName,
-                format!(
-                    "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
-                    key.as_str()
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

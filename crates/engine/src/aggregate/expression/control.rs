@@ -195,7 +195,10 @@ pub fn zip<'a>(
         })?);
     }
     let mut fills = Vec::with_capacity(inputs.len());
-    for default in defaults {
+    let lengths = arrays.iter().map(|array| array.len());
+    // MongoDB evaluates the defaults only where one is needed.
+    let is_even = lengths.clone().min() == lengths.max();
+    for default in defaults.iter().filter(|_| !is_even) {
         fills.push(or_null(default.evaluate(context)?));
     }
     fills.resize(inputs.len(), Value::NULL);

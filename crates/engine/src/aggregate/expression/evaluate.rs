@@ -1,6 +1,7 @@
 //! Evaluation of the tree.
 
 use super::node::{Comparison, Context, Node};
+use super::table::Named;
 use super::{Value, control, date_math, regex};
 use crate::aggregate::value::{self, raw_field};
 use crate::error::{Error, Result};
@@ -46,20 +47,7 @@ impl Node {
             Node::Named {
                 operator,
                 arguments,
-            } => {
-                let mut values = SmallVec::<[Option<Value<'a>>; 5]>::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(
-                        argument
-                            .as_ref()
-                            .map(|node| node.evaluate(context))
-                            .transpose()?,
-                    );
-                }
-                context.count_work(values.iter().flatten().map(Value::work).sum())?;
-                memory::check_values()?;
-                (operator.function)(operator.name, &mut values)
-            }
+            } => named(operator, arguments, context),
             Node::Compare {
                 comparison,
                 operands,
@@ -132,6 +120,35 @@ impl Node {
                 regex::run(*kind, &input, pattern)
             }
         }
+    }
+}
+
+/// The value of an operator with named arguments. What stands in for an input that cannot be used
+/// (`onNull`, `onError`) is at fault only where it is taken: its place is held by an undefined
+/// value, and its error is the answer when that comes back.
+fn named<'a>(
+    operator: &Named,
+    arguments: &'a [Option<Node>],
+    context: &mut Context<'a>,
+) -> Result<Value<'a>> {
+    let mut values = SmallVec::<[Option<Value<'a>>; 5]>::with_capacity(arguments.len());
+    let mut fault = None;
+    for (argument, parameter) in arguments.iter().zip(operator.parameters) {
+        let value = argument.as_ref().map(|node| node.evaluate(context));
+        values.push(match value {
+            Some(Err(error)) if matches!(parameter.name, "onNull" | "onError") => {
+                fault = Some(error);
+                Some(Value::Raw(RawBsonRef::Undefined))
+            }
+            value => value.transpose()?,
+        });
+    }
+    context.count_work(values.iter().flatten().map(Value::work).sum())?;
+    memory::check_values()?;
+    let value = (operator.function)(operator.name, &mut values)?;
+    match fault {
+        Some(error) if matches!(value, Value::Raw(RawBsonRef::Undefined)) => Err(error),
+        _ => Ok(value),
     }
 }
 

@@ -20,6 +20,7 @@ const PATH_PARTS_MAX: usize = 200;
 pub struct VariableScope {
     constants: Vec<(String, Constant)>,
     metadata: MetadataScope,
+    defers_faults: bool,
 }
 
 impl VariableScope {
@@ -29,7 +30,7 @@ impl VariableScope {
     /// # Errors
     /// `FailedToParse` for a name that is none; whatever an expression answers.
     pub fn from_let(variables: &RawDocument) -> Result<Self> {
-        let mut scope = Self::default();
+        let mut scope = Self::default().deferring_faults();
         for entry in variables.iter() {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = super::Expression::parse(raw, &scope)?;
@@ -41,7 +42,16 @@ impl VariableScope {
                 .map_err(|error| error.within("Invalid 'let' parameter"))?;
             scope.constants.push((name.as_str().to_owned(), constant));
         }
+        scope.defers_faults = false;
         Ok(scope)
+    }
+
+    /// The scope for expressions that MongoDB does not optimize before it runs them (those of an
+    /// update or a `let`): a constant part whose value is an error is one only where it is reached.
+    #[must_use]
+    pub fn deferring_faults(mut self) -> Self {
+        self.defers_faults = true;
+        self
     }
 
     /// The scope with one more variable.
@@ -59,6 +69,7 @@ impl VariableScope {
         Self {
             constants: self.constants.clone(),
             metadata,
+            defers_faults: self.defers_faults,
         }
     }
 
@@ -81,6 +92,8 @@ pub struct Parser<'s> {
     scope: &'s VariableScope,
     /// Names by slot.
     names: Vec<String>,
+    /// Whether a constant part whose value is an error waits until it is reached.
+    defers_faults: bool,
 }
 
 impl<'s> Parser<'s> {
@@ -89,6 +102,7 @@ impl<'s> Parser<'s> {
         Self {
             scope,
             names: Vec::new(),
+            defers_faults: scope.defers_faults,
         }
     }
 
@@ -107,7 +121,7 @@ impl<'s> Parser<'s> {
                 for item in array {
                     items.push(self.operand(item.map_err(corrupt)?)?);
                 }
-                fold(Node::Array(items.into()))
+                self.fold(Node::Array(items.into()))
             }
             other => Node::known(&Value::Raw(other)),
         }
@@ -139,14 +153,17 @@ impl<'s> Parser<'s> {
             }
             fields.push(key.into(), self.operand(raw)?);
         }
-        fold(Node::Object(fields.into_entries().into()))
+        self.fold(Node::Object(fields.into_entries().into()))
     }
 
     fn operator(&mut self, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
         match table::find(name) {
             Some(Entry::Call(operator)) => self.call(operator, raw),
             Some(Entry::Named(operator)) => self.named(operator, raw),
-            Some(Entry::Special(parse)) => fold(parse(self, name, raw)?),
+            Some(Entry::Special(parse)) => {
+                let node = parse(self, name, raw)?;
+                self.fold(node)
+            }
             Some(Entry::Absent) => Err(Error::not_implemented(format!("the expression {name}"))),
             None => Err(Error::new(
                 Code::InvalidPipelineOperator,
@@ -169,7 +186,7 @@ impl<'s> Parser<'s> {
     fn call(&mut self, operator: &'static Operator, raw: RawBsonRef<'_>) -> Result<Node> {
         let arguments = self.arguments(raw)?;
         operator.arity.check(operator.name, arguments.len())?;
-        fold(Node::Call {
+        self.fold(Node::Call {
             operator,
             arguments: arguments.into(),
         })
@@ -199,7 +216,60 @@ impl<'s> Parser<'s> {
                 return Err(complaint.error(operator.name, parameter.name, ""));
             }
         }
-        compile(operator, arguments)
+        self.compile(operator, arguments)
+    }
+
+    /// Whether a constant part whose value is an error waits until it is reached.
+    pub fn defers_faults(&self) -> bool {
+        self.defers_faults
+    }
+
+    /// Parses a part that can never be reached: only its shape can be at fault.
+    pub fn unreachable(&mut self, raw: RawBsonRef<'_>) -> Result<Node> {
+        let before = std::mem::replace(&mut self.defers_faults, true);
+        let node = self.operand(raw);
+        self.defers_faults = before;
+        node
+    }
+
+    /// Computes a node whose parts are all known.
+    fn fold(&self, node: Node) -> Result<Node> {
+        let known = self.unless_deferred(folded(&node))?;
+        Ok(known.unwrap_or(node))
+    }
+
+    /// What was computed ahead; nothing where that failed and the fault is deferred.
+    fn unless_deferred<T>(&self, computed: Result<Option<T>>) -> Result<Option<T>> {
+        match computed {
+            Err(_) if self.defers_faults => Ok(None),
+            computed => computed,
+        }
+    }
+
+    /// Makes the most of arguments that are known: a pattern is compiled, a unit is read.
+    fn compile(&self, operator: &'static Named, mut arguments: Vec<Option<Node>>) -> Result<Node> {
+        let known = |node: &Option<Node>| node.as_ref().is_none_or(Node::is_known_part);
+        let rest_known = arguments.iter().skip(1).all(known);
+        let planned = |arguments: &[Option<Node>]| {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in &arguments[1..] {
+                values.push(argument.as_ref().and_then(Node::constant));
+            }
+            plan(operator, &values)
+        };
+        // A pattern is compiled now; MongoDB matches it only at run time, even with a known input.
+        let is_regex = regex::Kind::of(operator.name).is_some();
+        if rest_known
+            && (is_regex || !known(&arguments[0]))
+            && let Some(planned) = self.unless_deferred(planned(&arguments))?
+        {
+            let first = arguments[0].take().expect("a required argument");
+            return Ok(planned.with(Box::new(first)));
+        }
+        self.fold(Node::Named {
+            operator,
+            arguments: arguments.into(),
+        })
     }
 
     fn path(&mut self, text: &str) -> Result<Node> {
@@ -311,24 +381,23 @@ impl Arity {
     }
 }
 
-/// Computes a node whose parts are all known.
-fn fold(node: Node) -> Result<Node> {
+/// The value of a node whose parts are all known, as a node.
+fn folded(node: &Node) -> Result<Option<Node>> {
     let mut known = true;
     node.for_each_child(&mut |child| known &= child.is_known_part());
-    if !known
-        || matches!(
-            node,
-            Node::Random | Node::Metadata(_) | Node::Now | Node::ClusterTime | Node::Root
-        )
-    {
-        return Ok(node);
-    }
-    if matches!(
+    let has_none = matches!(
         node,
-        Node::Field { .. } | Node::Slot { .. } | Node::Constant(_)
-    ) || is_left_for_documents(&node)
-    {
-        return Ok(node);
+        Node::Random
+            | Node::Metadata(_)
+            | Node::Now
+            | Node::ClusterTime
+            | Node::Root
+            | Node::Field { .. }
+            | Node::Slot { .. }
+            | Node::Constant(_)
+    );
+    if !known || has_none || is_left_for_documents(node) {
+        return Ok(None);
     }
     let document = RawDocumentBuf::new();
     let variables = Variables::new(bson::DateTime::from_millis(0));
@@ -336,16 +405,15 @@ fn fold(node: Node) -> Result<Node> {
         .evaluate(&mut Context::new(&document, &variables))
         .map_err(folding_error)?;
     if is_large(&value) {
-        drop(value);
-        return Ok(node);
+        return Ok(None);
     }
     let constant = Constant::new(&value);
     drop(value);
     match constant {
-        Ok(Constant::Held(held)) if held.as_bytes().len() > FOLDED_BYTES_MAX => Ok(node),
-        Ok(constant) => Ok(Node::Constant(constant)),
+        Ok(Constant::Held(held)) if held.as_bytes().len() > FOLDED_BYTES_MAX => Ok(None),
+        Ok(constant) => Ok(Some(Node::Constant(constant))),
         // Too large or too deep to be kept: an operator around it may still make something small of it.
-        Err(_) => Ok(node),
+        Err(_) => Ok(None),
     }
 }
 
@@ -403,32 +471,6 @@ fn plan(operator: &Named, values: &[Option<Value<'_>>]) -> Result<Option<Planned
     };
     let pattern = regex::compile(operator.name, values).map_err(folding_error)?;
     Ok(pattern.map(|pattern| Planned::Regex(kind, pattern)))
-}
-
-/// Makes the most of arguments that are known: a pattern is compiled, a unit is read.
-fn compile(operator: &'static Named, mut arguments: Vec<Option<Node>>) -> Result<Node> {
-    let known = |node: &Option<Node>| node.as_ref().is_none_or(Node::is_known_part);
-    let rest_known = arguments.iter().skip(1).all(known);
-    let planned = |arguments: &[Option<Node>]| {
-        let mut values = Vec::with_capacity(arguments.len());
-        for argument in &arguments[1..] {
-            values.push(argument.as_ref().and_then(Node::constant));
-        }
-        plan(operator, &values)
-    };
-    // A pattern is compiled now; MongoDB matches it only at run time, even with a known input.
-    let is_regex = regex::Kind::of(operator.name).is_some();
-    if rest_known
-        && (is_regex || !known(&arguments[0]))
-        && let Some(planned) = planned(&arguments)?
-    {
-        let first = arguments[0].take().expect("a required argument");
-        return Ok(planned.with(Box::new(first)));
-    }
-    fold(Node::Named {
-        operator,
-        arguments: arguments.into(),
-    })
 }
 
 /// A dotted path of field names, as after the `$` of a field path.

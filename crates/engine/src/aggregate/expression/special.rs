@@ -162,8 +162,11 @@ pub fn switch(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<N
             "$switch requires at least one branch",
         ));
     }
-    let never = |(case, _): &(Node, Node)| case.constant().is_some_and(|value| !value.truthy());
-    if default.is_none() && branches.iter().all(never) {
+    if !parser.defers_faults() {
+        branches.retain(|(case, _)| case_is(case) != Some(false));
+    }
+    // Where nothing is computed ahead, a switch without a match is found out by running it.
+    if default.is_none() && branches.is_empty() {
         return Err(folding_error(Error::location(
             40069,
             "Cannot execute a switch statement where all the cases evaluate to false without \
@@ -186,13 +189,35 @@ fn switch_branches(parser: &mut Parser<'_>, raw: RawBsonRef<'_>) -> Result<Vec<(
             ),
         ));
     };
-    array
-        .into_iter()
-        .map(|branch| switch_branch(parser, branch.map_err(corrupt)?))
-        .collect()
+    let mut branches = Vec::new();
+    let mut settled = false;
+    for branch in array {
+        let (case, then) = switch_parts(branch.map_err(corrupt)?)?;
+        // MongoDB drops what a constant case rules out before it computes constants in it.
+        if settled {
+            parser.unreachable(case)?;
+            parser.unreachable(then)?;
+            continue;
+        }
+        let case = parser.operand(case)?;
+        let known = case_is(&case).filter(|_| !parser.defers_faults());
+        let then = match known {
+            Some(false) => parser.unreachable(then)?,
+            _ => parser.operand(then)?,
+        };
+        settled = known == Some(true);
+        branches.push((case, then));
+    }
+    Ok(branches)
 }
 
-fn switch_branch(parser: &mut Parser<'_>, raw: RawBsonRef<'_>) -> Result<(Node, Node)> {
+/// Whether a case holds, where that is known without a document.
+fn case_is(case: &Node) -> Option<bool> {
+    case.constant().map(|value| value.truthy())
+}
+
+/// The case and the result of a branch.
+fn switch_parts(raw: RawBsonRef<'_>) -> Result<(RawBsonRef<'_>, RawBsonRef<'_>)> {
     let RawBsonRef::Document(branch) = raw else {
         return Err(Error::location(
             40062,
@@ -206,8 +231,8 @@ fn switch_branch(parser: &mut Parser<'_>, raw: RawBsonRef<'_>) -> Result<(Node, 
     for entry in branch.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
         match key.as_str() {
-            "case" => case = Some(parser.operand(raw)?),
-            "then" => then = Some(parser.operand(raw)?),
+            "case" => case = Some(raw),
+            "then" => then = Some(raw),
             other => {
                 return Err(Error::location(
                     40063,

@@ -8,10 +8,13 @@
 mod apply;
 mod parse;
 
-use super::filter::{Nearest, Predicate};
+use super::filter::{Filter, Nearest, Predicate};
 use crate::aggregate::{Expression, FieldSet, Variables};
+use crate::error::Result;
+use bson::raw::RawDocument;
 use meridian_value::ByName;
 use meridian_value::path::Path;
+use std::sync::Arc;
 
 pub(super) use parse::check_field_path;
 
@@ -21,6 +24,8 @@ pub struct Projection {
     tree: Tree,
     rest: Rest,
     positional: Option<Path>,
+    /// The filter, its conditions as written: for each document, the position of `positional`.
+    locator: Option<Arc<Filter>>,
     variables: Variables,
     /// What `$meta` is measured by.
     nearest: Option<Nearest>,
@@ -60,6 +65,26 @@ struct Slice {
 }
 
 impl Projection {
+    /// The projection with the filter that it was asked for with, which `a.$` depends on.
+    #[must_use]
+    pub fn located_by(mut self, filter: &Filter) -> Self {
+        if self.is_positional() {
+            self.locator = Some(Arc::new(filter.clone()));
+        }
+        self
+    }
+
+    /// The position that `a.$` takes in a document.
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>> {
+        match &self.locator {
+            Some(filter) => filter.array_position_as_written(document),
+            None => Ok(None),
+        }
+    }
+
     /// Whether the projection needs the filter's array position (`a.$`).
     pub fn is_positional(&self) -> bool {
         self.positional.is_some()

@@ -326,6 +326,7 @@ impl Parser<'_> {
             tree: self.tree,
             rest,
             positional: self.positional.as_deref().map(Path::parse),
+            locator: None,
             variables: Variables::default(),
             nearest: None,
         })
