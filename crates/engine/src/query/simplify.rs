@@ -54,14 +54,17 @@ fn simplify_predicate(predicate: Predicate) -> Predicate {
 
 fn conjunction(children: Vec<Filter>) -> Filter {
     let mut flat = Vec::with_capacity(children.len());
+    // Behind all others, as MongoDB puts them: `a.$` goes by the order.
+    let mut taken_in = Vec::new();
     for child in children {
         match child.simplify() {
             Filter::Always => {}
             Filter::Never => return Filter::Never,
-            Filter::And(grandchildren) => flat.extend(grandchildren),
+            Filter::And(grandchildren) => taken_in.extend(grandchildren),
             other => flat.push(other),
         }
     }
+    flat.append(&mut taken_in);
     match flat.len() {
         0 => Filter::Always,
         1 => flat.remove(0),
