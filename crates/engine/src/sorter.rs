@@ -204,9 +204,26 @@ const SPILL_BYTES: usize = 8 * 1024 * 1024;
 const SPILL_BYTES_MIN: usize = 1024 * 1024;
 const ARRIVAL_BYTES: usize = 8;
 
+/// Where stages put what does not fit into memory: they know no more of the storage.
+#[derive(Clone)]
+pub struct SpillSpace(Store);
+
+impl SpillSpace {
+    /// In a store's directory.
+    pub fn of(store: &Store) -> Self {
+        Self(store.clone())
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub fn in_memory() -> Self {
+        Self(Store::in_memory())
+    }
+}
+
 impl SpillSort {
-    /// Nothing yet; files go into the store's directory.
-    pub fn new(store: &Store) -> Self {
+    /// Nothing yet.
+    pub fn new(space: &SpillSpace) -> Self {
         let mut memory = Reservation::none();
         let mut bytes = SPILL_BYTES;
         while bytes > SPILL_BYTES_MIN && !memory.try_grow(bytes) {
@@ -214,7 +231,7 @@ impl SpillSort {
         }
         memory.force(bytes);
         Self {
-            sorter: Sorter::for_spill(store, bytes),
+            sorter: Sorter::for_spill(&space.0, bytes),
             memory,
         }
     }

@@ -22,7 +22,7 @@ use super::value::{field_name, within_levels};
 use crate::error::{Code, Error, Result};
 use crate::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
-use crate::storage::Store;
+use crate::sorter::SpillSpace;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ pub struct Limits {
     /// Whether the client allowed to use the disk.
     pub allow_disk_use: bool,
     /// Where stages spill to.
-    store: Option<Store>,
+    space: Option<SpillSpace>,
 }
 
 /// What MongoDB allows a stage in memory.
@@ -49,15 +49,15 @@ impl Limits {
         Self {
             memory_bytes: MEMORY_BYTES,
             allow_disk_use,
-            store: None,
+            space: None,
         }
     }
 
-    /// The same limits, where stages spill to the store's directory if the client allowed it.
+    /// The same limits, where stages spill to this space if the client allowed it.
     #[must_use]
-    pub fn with_store(self, store: &Store) -> Self {
+    pub fn with_space(self, space: SpillSpace) -> Self {
         Self {
-            store: Some(store.clone()),
+            space: Some(space),
             ..self
         }
     }
@@ -72,8 +72,8 @@ impl Limits {
     }
 
     /// Where stages may spill to.
-    pub(crate) fn disk(&self) -> Option<Store> {
-        self.store.clone().filter(|_| self.allow_disk_use)
+    pub(crate) fn disk(&self) -> Option<SpillSpace> {
+        self.space.clone().filter(|_| self.allow_disk_use)
     }
 
     /// Whether a stage may hold so many bytes, for which memory is taken. A stage to which that is denied
@@ -88,12 +88,12 @@ impl Limits {
         memory: &mut Reservation,
         bytes: usize,
         message: impl FnOnce(usize) -> String,
-    ) -> Result<Option<&Store>> {
+    ) -> Result<Option<&SpillSpace>> {
         if bytes <= self.memory_bytes && memory.try_grow(bytes) {
             return Ok(None);
         }
-        match &self.store {
-            Some(store) if self.allow_disk_use => Ok(Some(store)),
+        match &self.space {
+            Some(space) if self.allow_disk_use => Ok(Some(space)),
             _ if bytes <= self.memory_bytes => memory.grow(bytes).map(|()| None),
             _ => Err(Error::new(
                 Code::QueryExceededMemoryLimitNoDiskUseAllowed,

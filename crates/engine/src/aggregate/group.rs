@@ -14,8 +14,7 @@ use super::group_key;
 use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes, within_levels};
 use crate::error::{Code, Error, Result};
 use crate::memory::Reservation;
-use crate::sorter::{SpillSort, SpilledRows};
-use crate::storage::Store;
+use crate::sorter::{SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::collections::HashMap;
@@ -257,8 +256,8 @@ impl Groups {
     /// # Errors
     /// 292 where the groups outgrow their memory together and cannot be spilled.
     pub fn merge(&mut self, mut later: Self) -> Result<()> {
-        if let (Some(spilled), Some(store)) = (later.spilled.take(), self.limits.disk()) {
-            self.spill(&store)?;
+        if let (Some(spilled), Some(space)) = (later.spilled.take(), self.limits.disk()) {
+            self.spill(&space)?;
             let mut rows = spilled.finish()?;
             while let Some((key, value)) = rows.next()? {
                 if let Some(own) = &mut self.spilled {
@@ -304,14 +303,14 @@ impl Groups {
             .hold(&mut self.memory, self.table.bytes, too_large)?;
         match held.cloned() {
             None => Ok(()),
-            Some(store) => self.spill(&store),
+            Some(space) => self.spill(&space),
         }
     }
 
     /// Spills all groups: `{i: _id, "": state, ...}` by the length of the key (u32 BE) and the key.
     #[cold]
-    fn spill(&mut self, store: &Store) -> Result<()> {
-        let spilled = self.spilled.get_or_insert_with(|| SpillSort::new(store));
+    fn spill(&mut self, space: &SpillSpace) -> Result<()> {
+        let spilled = self.spilled.get_or_insert_with(|| SpillSort::new(space));
         let Table {
             places,
             ids,
@@ -371,8 +370,8 @@ impl Groups {
     pub fn into_documents(
         mut self,
     ) -> Result<Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>> {
-        if let (Some(_), Some(store)) = (&self.spilled, self.limits.disk()) {
-            self.spill(&store)?;
+        if let (Some(_), Some(space)) = (&self.spilled, self.limits.disk()) {
+            self.spill(&space)?;
         }
         let (group, memory) = (self.group, self.memory);
         if let Some(spilled) = self.spilled {

@@ -12,8 +12,7 @@ use super::value::corrupt;
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::query::Sort;
-use crate::sorter::SpillSort;
-use crate::storage::Store;
+use crate::sorter::{SpillSort, SpillSpace};
 use bson::{RawDocument, RawDocumentBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -208,8 +207,8 @@ impl Top {
     }
 }
 
-fn spill(kept: &mut BinaryHeap<Sorted>, store: &Store) -> Result<SpillSort> {
-    let mut spilled = SpillSort::new(store);
+fn spill(kept: &mut BinaryHeap<Sorted>, space: &SpillSpace) -> Result<SpillSort> {
+    let mut spilled = SpillSort::new(space);
     for sorted in std::mem::take(kept) {
         spilled.push(&sorted.key, sorted.arrival, &sorted.document.encode())?;
     }

@@ -272,7 +272,7 @@ fn stages_that_spill_answer_as_in_memory() {
             })
         })
         .collect();
-    let store = crate::storage::Store::in_memory();
+    let space = crate::sorter::SpillSpace::in_memory();
     for stages in [
         vec![group, doc! { "$sort": { "_id.k": 1 } }],
         vec![doc! { "$sort": { "t": 1 } }],
@@ -291,7 +291,9 @@ fn stages_that_spill_answer_as_in_memory() {
             executor.finish().unwrap();
             all(&mut executor)
         };
-        let little = Limits::new(true).with_store(&store).with_memory(50_000);
+        let little = Limits::new(true)
+            .with_space(space.clone())
+            .with_memory(50_000);
         let (spilled, held) = (run(&little), run(&Limits::new(true)));
         assert_eq!(spilled.len(), held.len());
         for (mut spilled, mut held) in spilled.into_iter().zip(held) {

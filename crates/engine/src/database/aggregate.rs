@@ -16,6 +16,7 @@ use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};
 use crate::query::{Filter, Sort};
+use crate::sorter::SpillSpace;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
 use std::ops::ControlFlow;
@@ -90,7 +91,7 @@ impl Engine {
 
     /// What the stages of a statement may hold in memory; they spill to the data directory.
     pub(super) fn limits(&self, allow_disk_use: bool) -> Limits {
-        Limits::new(allow_disk_use).with_store(&self.store)
+        Limits::new(allow_disk_use).with_space(SpillSpace::of(&self.store))
     }
 
     /// Runs the stages over what the plan finds.

@@ -11,6 +11,7 @@ use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
+use crate::sorter::SpillSpace;
 use crate::storage::{Snapshot, Store};
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -189,7 +190,10 @@ impl Engine {
         };
         let plan = self.plan_at(&collection, &snapshot, spec)?;
         let mut context = Context {
-            disk: plan.query.allow_disk_use.then(|| self.store.clone()),
+            disk: plan
+                .query
+                .allow_disk_use
+                .then(|| SpillSpace::of(&self.store)),
             ..Context::default()
         };
         if let Access::Near(access) = &plan.access {

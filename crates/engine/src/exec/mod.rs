@@ -57,7 +57,7 @@ use crate::catalog::Mark;
 use crate::error::{Code, Error, Result};
 use crate::index::EntryLayout;
 use crate::index::pages::PageCache;
-use crate::storage::Store;
+use crate::sorter::SpillSpace;
 use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,7 +190,7 @@ pub struct Context {
     /// Of the index that a search for the nearest uses.
     pub pages: Option<KeptPages>,
     /// Where a sort may spill to; none where the client forbade it.
-    pub disk: Option<Store>,
+    pub disk: Option<SpillSpace>,
 }
 
 /// The pages that a statement may use, and the state of the index's summary that agrees with its snapshot.

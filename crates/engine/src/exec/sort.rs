@@ -5,8 +5,7 @@ use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
 use crate::memory::Reservation;
 use crate::query::Sort;
-use crate::sorter::{SpillSort, SpilledRows};
-use crate::storage::Store;
+use crate::sorter::{SpillSort, SpillSpace, SpilledRows};
 use bson::raw::RawDocument;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub struct SortRows {
     sort: Arc<Sort>,
     keep: Option<usize>,
     bytes_max: usize,
-    disk: Option<Store>,
+    disk: Option<SpillSpace>,
     memory: Reservation,
     sorted: Sorted,
 }
@@ -46,7 +45,7 @@ impl SortRows {
         sort: Arc<Sort>,
         keep: Option<u64>,
         bytes_max: usize,
-        disk: Option<Store>,
+        disk: Option<SpillSpace>,
     ) -> Self {
         let keep = keep.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX));
         Self {
@@ -89,7 +88,7 @@ impl SortRows {
     /// Sorts what was read and what is still to come on disk.
     fn spill(
         &mut self,
-        disk: &Store,
+        disk: &SpillSpace,
         top: TopRows<Key>,
         mut input: Box<dyn Rows>,
         mut arrival: u64,
