@@ -44,7 +44,7 @@ fn simplify_predicate(predicate: Predicate) -> Predicate {
             Predicate::Regex(list.patterns()[0].clone())
         }
         Predicate::Not(inner) => match simplify_predicate(*inner) {
-            Predicate::Not(twice) => *twice,
+            // A condition that is negated twice stays so, as in MongoDB: it leaves no position for `a.$`.
             Predicate::Exists(wanted) => Predicate::Exists(!wanted),
             once => Predicate::Not(Box::new(once)),
         },
