@@ -165,7 +165,7 @@ LONG = {
     "merge_objects": (wide, aggregate({"$project": {"n": {"$bsonSize": {"$mergeObjects": ["$$ROOT", "$$ROOT"]}}}})),
     "group_merge": (wide, aggregate({"$group": {"_id": 1, "x": {"$mergeObjects": "$$ROOT"}}}, {"$count": "n"})),
     "array_to_object": ({}, aggregate({"$project": {"n": {"$bsonSize": {"$arrayToObject": {
-        "$map": {"input": {"$range": [0, 500_000]}, "in": [{"$toString": "$$this"}, 1]}}}}}})),
+        "$map": {"input": {"$range": [0, 200_000]}, "in": [{"$toString": "$$this"}, 1]}}}}}})),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// client sent (200 levels), values under construction are walked once a level (at most
 /// `VALUE_LEVELS_MAX` and what one expression adds), and each `$unwind` of a pipeline (1,000 stages) is a call inside the one
 /// before it. Pages that nothing touches cost nothing.
-pub const STACK_BYTES: usize = 8 << 20;
+pub const STACK_BYTES: usize = 4 << 20;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Operation>>> = const { RefCell::new(None) };
