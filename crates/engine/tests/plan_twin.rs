@@ -132,17 +132,36 @@ fn filter(random: &mut ChaCha8Rng) -> RawDocumentBuf {
         area.append(operator, rawdoc! { "$geometry": ring });
         filter.append(bson::cstr!("place"), area);
     }
-    if random.random_ratio(1, 6) {
-        let mut branches = RawArrayBuf::new();
-        let mut one = RawDocumentBuf::new();
-        one.append(bson::cstr!("a"), condition(random));
-        let mut two = RawDocumentBuf::new();
-        two.append(bson::cstr!("b"), condition(random));
-        branches.push(one);
-        branches.push(two);
-        filter.append(bson::cstr!("$or"), branches);
+    if random.random_ratio(1, 3) {
+        filter.append(bson::cstr!("$or"), branches(random, 2));
+    }
+    if random.random_ratio(1, 8) {
+        let mut both = RawArrayBuf::new();
+        for _ in 0..2 {
+            both.push(rawdoc! { "$or": branches(random, 1) });
+        }
+        filter.append(bson::cstr!("$and"), both);
     }
     filter
+}
+
+/// The branches of an `$or`: each has conditions on one field or several, so that several indexes may
+/// serve it, and maybe an `$or` of its own, so many levels deep.
+fn branches(random: &mut ChaCha8Rng, depth: usize) -> RawArrayBuf {
+    let mut branches = RawArrayBuf::new();
+    for _ in 0..random.random_range(1..5) {
+        let mut branch = RawDocumentBuf::new();
+        let number = random.random_range(1..4);
+        for path in ["a", "b", "c.d", "_id"].choose_multiple(random, number) {
+            let name = <&bson::raw::CStr>::try_from(*path).unwrap();
+            branch.append(name, condition(random));
+        }
+        if depth > 0 && random.random_ratio(1, 5) {
+            branch.append(bson::cstr!("$or"), self::branches(random, depth - 1));
+        }
+        branches.push(branch);
+    }
+    branches
 }
 
 fn ids(
