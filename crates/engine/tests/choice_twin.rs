@@ -276,3 +276,37 @@ fn an_or_reads_the_entries_of_its_best_indexes() {
         assert!(keys <= matching + 2, "{keys} of {matching}: {stats:?}");
     }
 }
+
+/// Where every alternative begins with a literal, only strings that begin so are read.
+#[test]
+fn an_expression_of_alternatives_reads_a_range_for_each() {
+    let engine = Engine::in_memory().unwrap();
+    let documents: Vec<RawDocumentBuf> = (100..1_000)
+        .map(|id| rawdoc! { "_id": id, "name": id.to_string() })
+        .collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    let index = rawdoc! { "key": { "name": 1 }, "name": "name" };
+    engine
+        .create_indexes(&namespace(), &[&index], &mut |_| ())
+        .unwrap();
+    for (pattern, matching, entries) in [
+        ("^123$|^456$", 2, 2),
+        ("^(12|45)", 20, 20),
+        ("^(?:12|45)6", 2, 20),
+        ("^12|^(45|7)", 120, 120),
+        ("^12|9$", 99, 900),
+    ] {
+        let filter = rawdoc! { "name": { "$regex": pattern } };
+        let request = ExplainRequest::Find(FindRequest::new(&filter));
+        let shown = engine
+            .explain(&namespace(), &request, Verbosity::ExecutionStats)
+            .unwrap();
+        let shown = Document::try_from(&*shown).unwrap();
+        let stats = shown.get_document("executionStats").unwrap();
+        assert_eq!(number(stats, "nReturned"), matching, "{pattern}");
+        assert_eq!(number(stats, "totalKeysExamined"), entries, "{pattern}");
+    }
+}
