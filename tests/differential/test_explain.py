@@ -89,6 +89,22 @@ def test_covered_examines_no_document(pair):
         assert statistics.get("nReturned") == "int32(10)", server.name
 
 
+def test_each_branch_of_an_or_has_its_best_index(pair):
+    """The index made first has bounds for the first branch too, and reads half the collection."""
+    keys = {"first": {"p": 1, "k": 1}, "second": {"c": 1, "p": 1, "k": 1}}
+    indexes = [{"key": key, "name": name} for name, key in keys.items()]
+    documents = [{"_id": i, "c": i % 100, "p": i // 10, "k": i} for i in range(2000)]
+    command = {"find": "branches", "filter": {"$or": [{"c": 50, "p": {"$gt": 100}}, {"c": {"$gt": 98}}]}, "limit": 1000}
+    for server in (pair.oracle, pair.subject):
+        server.run("diff", {"drop": "branches"})
+        server.run("diff", {"insert": "branches", "documents": documents})
+        server.run("diff", {"createIndexes": "branches", "indexes": indexes})
+        statistics = server.run("diff", {"explain": command, "verbosity": "executionStats"}).get("executionStats")
+        assert statistics.get("nReturned") == "int32(30)", server.name
+        assert statistics.get("totalKeysExamined") in ("int32(30)", "int32(31)", "int32(32)"), server.name
+        server.run("diff", {"drop": "branches"})
+
+
 def test_count_by_area_reads_no_document(pair):
     """What Meridian exists for: the 2dsphere index alone answers a count."""
     server = pair.subject

@@ -151,3 +151,162 @@ fn a_limit_is_not_met_by_a_walk_that_may_be_long() {
         assert!(stats.to_string().contains(stage), "{others}: {stats:?}");
     }
 }
+
+/// The entries that a plan walks, over all branches of its unions.
+fn all_entries(plan: &Document) -> i64 {
+    if let Ok(input) = plan.get_document("inputStage") {
+        return all_entries(input);
+    }
+    match plan.get_array("inputStages") {
+        Ok(inputs) => inputs
+            .iter()
+            .map(|input| all_entries(input.as_document().unwrap()))
+            .sum(),
+        Err(_) => number(plan, "exactEntries"),
+    }
+}
+
+fn planned(engine: &Engine, filter: &RawDocument) -> Document {
+    let request = ExplainRequest::Find(FindRequest::new(filter));
+    let shown = engine
+        .explain(&namespace(), &request, Verbosity::QueryPlanner)
+        .unwrap();
+    let shown = Document::try_from(&*shown).unwrap();
+    shown.get_document("queryPlanner").unwrap().clone()
+}
+
+fn or_of(branches: &[RawDocumentBuf]) -> RawDocumentBuf {
+    let mut list = bson::RawArrayBuf::new();
+    branches.iter().for_each(|branch| list.push(branch.clone()));
+    rawdoc! { "$or": list }
+}
+
+#[test]
+fn each_branch_of_an_or_has_the_index_it_has_alone() {
+    let seed = 26;
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let engine = engine(&mut random);
+    for _ in 0..FILTERS / 4 {
+        let branches: Vec<RawDocumentBuf> = (0..random.random_range(2..5))
+            .map(|_| filter(&mut random))
+            .collect();
+        let filter = or_of(&branches);
+        let whole = planned(&engine, &filter);
+        let winner = whole.get_document("winningPlan").unwrap();
+        let alone = |branch: &RawDocumentBuf| {
+            all_entries(
+                planned(&engine, branch)
+                    .get_document("winningPlan")
+                    .unwrap(),
+            )
+        };
+        let expected: i64 = branches.iter().map(alone).sum();
+        assert_eq!(all_entries(winner), expected, "{filter:?}");
+    }
+}
+
+/// Beside another condition with an index, or another `$or`, the fewest entries decide.
+#[test]
+fn an_or_competes_with_other_indexes_by_entries() {
+    let seed = 27;
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let engine = engine(&mut random);
+    let mut unions = 0;
+    for _ in 0..FILTERS {
+        let mut branches = || or_of(&[filter(&mut random), filter(&mut random)]);
+        let mut parts = bson::RawArrayBuf::new();
+        parts.push(branches());
+        parts.push(branches());
+        parts.push(rawdoc! { "many": { "$gte": random.random_range(0..DOCUMENTS) } });
+        let filter = rawdoc! { "$and": parts };
+        let planner = planned(&engine, &filter);
+        let winner = planner.get_document("winningPlan").unwrap();
+        let won = all_entries(winner);
+        let rejected = planner.get_array("rejectedPlans").unwrap();
+        assert_eq!(rejected.len(), 2, "{filter:?}");
+        for plan in rejected {
+            let lost = all_entries(plan.as_document().unwrap());
+            assert!(won <= lost, "{won} to {lost}: {filter:?}");
+        }
+        unions += usize::from(winner.to_string().contains("\"OR\""));
+    }
+    assert!((1..FILTERS).contains(&unions), "{unions}");
+}
+
+/// The index made first has bounds for the first branch, and most of its entries do not match: the keys
+/// that are read tell whether it was taken. Many branches are compared without reading any entry.
+#[test]
+fn an_or_reads_the_entries_of_its_best_indexes() {
+    let engine = Engine::in_memory().unwrap();
+    let documents: Vec<RawDocumentBuf> = (0..20_000)
+        .map(|id| rawdoc! { "_id": id, "c": id % 1_000, "p": id / 20, "k": id })
+        .collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    let first = rawdoc! { "key": { "p": 1, "k": 1 }, "name": "pk" };
+    let second = rawdoc! { "key": { "c": 1, "p": 1, "k": 1 }, "name": "cpk" };
+    engine
+        .create_indexes(&namespace(), &[&first, &second], &mut |_| ())
+        .unwrap();
+    let two = [
+        rawdoc! { "c": 500, "p": { "$gt": 500 } },
+        rawdoc! { "c": { "$gt": 998 } },
+    ];
+    let many: Vec<RawDocumentBuf> = (0..100)
+        .map(|c| rawdoc! { "c": c, "p": { "$gt": 500 } })
+        .collect();
+    for (branches, matching) in [(&two[..], 30), (&many, 980)] {
+        let filter = or_of(branches);
+        let request = FindRequest {
+            limit: Some(1_000),
+            ..FindRequest::new(&filter)
+        };
+        let request = ExplainRequest::Find(request);
+        let shown = engine
+            .explain(&namespace(), &request, Verbosity::ExecutionStats)
+            .unwrap();
+        let shown = Document::try_from(&*shown).unwrap();
+        let stats = shown.get_document("executionStats").unwrap();
+        assert_eq!(number(stats, "nReturned"), matching);
+        let keys = number(stats, "totalKeysExamined");
+        assert!(keys <= matching + 2, "{keys} of {matching}: {stats:?}");
+    }
+}
+
+/// Where every alternative begins with a literal, only strings that begin so are read.
+#[test]
+fn an_expression_of_alternatives_reads_a_range_for_each() {
+    let engine = Engine::in_memory().unwrap();
+    let documents: Vec<RawDocumentBuf> = (100..1_000)
+        .map(|id| rawdoc! { "_id": id, "name": id.to_string() })
+        .collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    let index = rawdoc! { "key": { "name": 1 }, "name": "name" };
+    engine
+        .create_indexes(&namespace(), &[&index], &mut |_| ())
+        .unwrap();
+    for (pattern, matching, entries) in [
+        ("^123$|^456$", 2, 2),
+        ("^(12|45)", 20, 20),
+        ("^(?:12|45)6", 2, 20),
+        ("^12|^(45|7)", 120, 120),
+        ("^12|9$", 99, 900),
+    ] {
+        let filter = rawdoc! { "name": { "$regex": pattern } };
+        let request = ExplainRequest::Find(FindRequest::new(&filter));
+        let shown = engine
+            .explain(&namespace(), &request, Verbosity::ExecutionStats)
+            .unwrap();
+        let shown = Document::try_from(&*shown).unwrap();
+        let stats = shown.get_document("executionStats").unwrap();
+        assert_eq!(number(stats, "nReturned"), matching, "{pattern}");
+        assert_eq!(number(stats, "totalKeysExamined"), entries, "{pattern}");
+    }
+}

@@ -18,6 +18,26 @@ use std::sync::Arc;
 const DOCUMENTS: i32 = 400;
 const FILTERS: usize = 300;
 
+/// Those that become ranges of an index, and those whose alternatives may begin otherwise.
+const EXPRESSIONS: [&str; 16] = [
+    "^a",
+    "^a|^b",
+    "^a$|^b$",
+    "^ab|^a",
+    "^(a|b)$",
+    "^(?:ab|b)",
+    "^(a|b)a",
+    "^(a|b)?c",
+    "^(a|b)+|^c",
+    "^(a(b|c)|b)",
+    "^a(b|x)",
+    "^a\\|b|^c",
+    "^a|b",
+    "^(a|)",
+    "^a(?i)|^B",
+    "^[a|]|^c",
+];
+
 fn namespace() -> Namespace {
     Namespace::new("test", "twin").unwrap()
 }
@@ -27,7 +47,12 @@ fn scalar(random: &mut ChaCha8Rng) -> bson::RawBson {
         0 | 1 => bson::RawBson::Int32(random.random_range(-3..12)),
         2 => bson::RawBson::Double(f64::from(random.random_range(-6..20)) / 2.0),
         3 => bson::RawBson::Int64(random.random_range(-3..12)),
-        4 => bson::RawBson::String(["", "a", "ab", "b"].choose(random).unwrap().to_string()),
+        4 => bson::RawBson::String(
+            ["", "a", "ab", "b", "ba", "a|b", "b\n", "c"]
+                .choose(random)
+                .unwrap()
+                .to_string(),
+        ),
         5 => bson::RawBson::Null,
         6 => bson::RawBson::Boolean(random.random()),
         7 => bson::RawBson::DateTime(DateTime::from_millis(random.random_range(0..5) * 1000)),
@@ -96,7 +121,7 @@ fn condition(random: &mut ChaCha8Rng) -> RawDocumentBuf {
             bson::cstr!("$elemMatch"),
             rawdoc! { "$gte": 1, "$lt": random.random_range(2..9) },
         ),
-        4 => condition.append(bson::cstr!("$regex"), "^a"),
+        4 => condition.append(bson::cstr!("$regex"), *EXPRESSIONS.choose(random).unwrap()),
         _ => {
             let name = <&bson::raw::CStr>::try_from(operator).unwrap();
             condition.append(name, scalar(random));
@@ -132,17 +157,36 @@ fn filter(random: &mut ChaCha8Rng) -> RawDocumentBuf {
         area.append(operator, rawdoc! { "$geometry": ring });
         filter.append(bson::cstr!("place"), area);
     }
-    if random.random_ratio(1, 6) {
-        let mut branches = RawArrayBuf::new();
-        let mut one = RawDocumentBuf::new();
-        one.append(bson::cstr!("a"), condition(random));
-        let mut two = RawDocumentBuf::new();
-        two.append(bson::cstr!("b"), condition(random));
-        branches.push(one);
-        branches.push(two);
-        filter.append(bson::cstr!("$or"), branches);
+    if random.random_ratio(1, 3) {
+        filter.append(bson::cstr!("$or"), branches(random, 2));
+    }
+    if random.random_ratio(1, 8) {
+        let mut both = RawArrayBuf::new();
+        for _ in 0..2 {
+            both.push(rawdoc! { "$or": branches(random, 1) });
+        }
+        filter.append(bson::cstr!("$and"), both);
     }
     filter
+}
+
+/// The branches of an `$or`: each has conditions on one field or several, so that several indexes may
+/// serve it, and maybe an `$or` of its own, so many levels deep.
+fn branches(random: &mut ChaCha8Rng, depth: usize) -> RawArrayBuf {
+    let mut branches = RawArrayBuf::new();
+    for _ in 0..random.random_range(1..5) {
+        let mut branch = RawDocumentBuf::new();
+        let number = random.random_range(1..4);
+        for path in ["a", "b", "c.d", "_id"].choose_multiple(random, number) {
+            let name = <&bson::raw::CStr>::try_from(*path).unwrap();
+            branch.append(name, condition(random));
+        }
+        if depth > 0 && random.random_ratio(1, 5) {
+            branch.append(bson::cstr!("$or"), self::branches(random, depth - 1));
+        }
+        branches.push(branch);
+    }
+    branches
 }
 
 fn ids(

@@ -192,6 +192,12 @@ pub fn entries_up_to(
                 found += 1;
             }
         }
+        Access::Union(branches) => {
+            for branch in branches {
+                let left = at_most - found;
+                found += entries_up_to(&branch.access, collection, snapshot, left)?;
+            }
+        }
         other => {
             let mut rows = builder.access(other, None);
             while found < at_most && rows.advance()? {
@@ -218,19 +224,33 @@ pub fn entries_by_summary(
         Access::Index(access) => {
             TreeRanges::walked(access).count(collection, store, &Context::default())
         }
-        Access::Collection(_)
-        | Access::Primary(_)
-        | Access::Near(_)
-        | Access::Ranked(_)
-        | Access::Union(_) => count_by_summary(access, collection, store, &Context::default()),
+        // Every branch is walked, whatever the others have found.
+        Access::Union(branches) => {
+            let mut entries = 0;
+            for branch in branches {
+                match entries_by_summary(&branch.access, collection, store)? {
+                    Some(more) => entries += more,
+                    None => return Ok(None),
+                }
+            }
+            Ok(Some(entries))
+        }
+        Access::Collection(_) | Access::Primary(_) | Access::Near(_) | Access::Ranked(_) => {
+            count_by_summary(access, collection, store, &Context::default())
+        }
     }
 }
 
-/// At least and at most how many entries an access path on an index walks, by the index's summary as it is
-/// now; `None` when that cannot tell.
+/// At least and at most how many entries an access path walks, by the summaries as they are now; `None` when
+/// they cannot tell.
 pub fn entries_between(access: &Access, collection: &Collection) -> Option<(u64, u64)> {
     match access {
         Access::Index(access) => TreeRanges::walked(access).between(collection),
+        Access::Primary(_) => TreeRanges::of(access, collection)?.between(collection),
+        Access::Union(branches) => branches.iter().try_fold((0, 0), |(least, most), branch| {
+            let (own_least, own_most) = entries_between(&branch.access, collection)?;
+            Some((least + own_least, most + own_most))
+        }),
         _ => None,
     }
 }

@@ -107,6 +107,13 @@ pub struct Branch {
     pub residual: Option<Arc<Filter>>,
 }
 
+impl Branch {
+    /// Whether every entry within the bounds is a row.
+    pub(super) fn is_exact(&self) -> bool {
+        self.residual.is_none() && self.access.is_exact()
+    }
+}
+
 impl GeoAccess {
     /// Whether the location's cells are the squares of a 2d index.
     pub fn is_plane(&self) -> bool {
@@ -148,6 +155,14 @@ impl Access {
     pub fn tests_entries(&self) -> bool {
         self.entry_use()
             .is_some_and(|entries| entries.filter.is_some())
+    }
+
+    /// Whether every entry within the bounds is a row.
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Access::Union(branches) => branches.iter().all(Branch::is_exact),
+            access => !access.tests_entries(),
+        }
     }
 
     /// Where rows come from, where an index is used.

@@ -1,7 +1,7 @@
 //! Which access paths could answer a query, and what each leaves to be tested.
 
-use super::access::{Access, Branch, GeoAccess, IndexAccess, PrimaryAccess};
-use super::entry_use::{EntryUse, Reading, entry_use, joined};
+use super::access::{Access, GeoAccess, IndexAccess, PrimaryAccess};
+use super::entry_use::{EntryUse, entry_use, joined};
 use super::{QuerySpec, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
@@ -29,11 +29,16 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Whether every entry within the bounds is a row.
     pub(super) fn is_exact(&self) -> bool {
-        self.residual.is_none() && !self.access.tests_entries()
+        self.residual.is_none() && self.access.is_exact()
+    }
+
+    /// Whether there is one document at most, by its `_id`.
+    pub(super) fn is_identifier(&self) -> bool {
+        matches!(&self.access, Access::Primary(access) if access.bounds.is_single_point())
     }
 }
 
-/// All candidates but the collection scan.
+/// All candidates but the collection scan and the unions of several, for which see `union`.
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
     let conditions = conditions(&query.filter);
@@ -47,9 +52,6 @@ pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Cand
         if !is_idle {
             found.extend(for_index(index, query, &conditions));
         }
-    }
-    if !found.iter().any(|candidate| candidate.is_selective) {
-        found.extend(union(collection, query));
     }
     found
 }
@@ -410,50 +412,6 @@ pub(super) fn residual(filter: &Filter, proven: &[bool]) -> Option<Arc<Filter>> 
             .map(|(part, _)| part.clone())
             .collect(),
     )
-}
-
-/// An `$or` each of whose branches has an index of its own.
-fn union(collection: &Collection, query: &QuerySpec) -> Option<Candidate> {
-    let conjuncts = query.filter.conjuncts();
-    let position = conjuncts
-        .iter()
-        .position(|part| matches!(part, Filter::Or(_)))?;
-    let Filter::Or(alternatives) = &conjuncts[position] else {
-        return None;
-    };
-    let mut proven = vec![false; conjuncts.len()];
-    proven[position] = true;
-    let residual = residual(&query.filter, &proven);
-    // What is tested on the rows of all branches, they all must have.
-    let mut needs = query.needs.clone();
-    if let Some(residual) = &residual {
-        needs.merge(residual.needs());
-    }
-    for field in query.sort.iter().flat_map(|sort| sort.fields()) {
-        needs.add(field.path.as_str());
-    }
-    let mut branches = Vec::with_capacity(alternatives.len());
-    for alternative in alternatives {
-        let own = QuerySpec {
-            filter: Arc::new(alternative.clone()),
-            sort: None,
-            needs: needs.clone(),
-            ..query.clone()
-        };
-        let best = candidates(collection, &own)
-            .into_iter()
-            .filter(|candidate| candidate.is_selective)
-            .min_by_key(|candidate| candidate.access.reading() == Some(Reading::Documents))?;
-        branches.push(Branch {
-            access: best.access,
-            residual: best.residual,
-        });
-    }
-    Some(Candidate {
-        access: Access::Union(branches),
-        residual,
-        is_selective: true,
-    })
 }
 
 /// A walk over a whole index, because the client asked for that index.

@@ -6,6 +6,7 @@
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
+use super::union::with_unions;
 use super::{Hint, Plan, QuerySpec, Reading, near};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
@@ -77,7 +78,7 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
         let candidate = collection_scan(&query, natural_order(direction));
         return Ok(finish(candidate, query, Vec::new()));
     }
-    let mut found = candidates(collection, &query);
+    let mut found = with_unions(collection, &query, sizes)?;
     let chosen = match choose(&found, &query, sizes)? {
         Some(best) if !scan_is_cheaper(&found[best], &query, sizes)? => found.swap_remove(best),
         _ => collection_scan(&query, scan_order(&query)),
@@ -167,7 +168,11 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
 }
 
 /// The position of the best candidate; `None` for the collection scan.
-fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<Option<usize>> {
+pub(super) fn choose(
+    found: &[Candidate],
+    query: &QuerySpec,
+    sizes: &dyn Sizes,
+) -> Result<Option<usize>> {
     let selective: Vec<usize> = (0..found.len())
         .filter(|at| found[*at].is_selective)
         .collect();
@@ -175,8 +180,7 @@ fn choose(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result<O
         return Ok(None);
     }
     // One document at most, whatever else is asked of it: nothing can be cheaper.
-    let is_identifier = |candidate: &Candidate| matches!(&candidate.access, Access::Primary(access) if access.bounds.is_single_point());
-    if let Some(identifier) = found.iter().position(is_identifier) {
+    if let Some(identifier) = found.iter().position(Candidate::is_identifier) {
         return Ok(Some(identifier));
     }
     if selective.is_empty() {
@@ -218,6 +222,22 @@ fn clearly_cheapest(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -
     let best = (0..costs.len()).min_by(|a, b| costs[*a].1.total_cmp(&costs[*b].1))?;
     let is_cheaper = |other: usize| other == best || costs[best].1 < costs[other].0;
     (0..costs.len()).all(is_cheaper).then_some(best)
+}
+
+/// The candidate that costs least if all have as many entries as they may have at most by what is known
+/// without reading any.
+pub(super) fn cheapest_roughly(
+    found: &[Candidate],
+    query: &QuerySpec,
+    sizes: &dyn Sizes,
+) -> Option<usize> {
+    let at_most = |candidate: &Candidate| {
+        let between = sizes.between(&candidate.access);
+        let (_, most) = between.unwrap_or_else(|| (0, sizes.documents()));
+        cost(candidate, most, query)
+    };
+    let costs: Vec<f64> = found.iter().map(at_most).collect();
+    (0..costs.len()).min_by(|a, b| costs[*a].total_cmp(&costs[*b]))
 }
 
 /// The number of entries of the selective candidates; of the others, that of all documents.
@@ -290,11 +310,7 @@ fn proven(candidate: &Candidate) -> usize {
 
 #[allow(clippy::cast_precision_loss)]
 fn cost(candidate: &Candidate, entries: u64, query: &QuerySpec) -> f64 {
-    let fetch = match (&candidate.access, candidate.access.reading()) {
-        (Access::Primary(_) | Access::Collection(_), _) | (_, Some(Reading::Clustering)) => 1.0,
-        (_, Some(Reading::Covered)) => COVERED_COST,
-        _ => FETCH_COST,
-    };
+    let fetch = fetch_cost(&candidate.access);
     let mut rows = entries as f64;
     if candidate.access.sorts(query) {
         if let (Some(limit), true) = (query.limit, candidate.is_exact()) {
@@ -303,5 +319,18 @@ fn cost(candidate: &Candidate, entries: u64, query: &QuerySpec) -> f64 {
         rows * (1.0 + fetch)
     } else {
         rows * (1.0 + fetch + SORT_COST)
+    }
+}
+
+/// What a row costs beside its entry; of a union, that of its dearest branch.
+fn fetch_cost(access: &Access) -> f64 {
+    match (access, access.reading()) {
+        (Access::Union(branches), _) => branches
+            .iter()
+            .map(|branch| fetch_cost(&branch.access))
+            .fold(0.0, f64::max),
+        (Access::Primary(_) | Access::Collection(_), _) | (_, Some(Reading::Clustering)) => 1.0,
+        (_, Some(Reading::Covered)) => COVERED_COST,
+        _ => FETCH_COST,
     }
 }

@@ -13,6 +13,7 @@ mod explain;
 mod grouped;
 mod near;
 mod partial;
+mod union;
 
 pub use access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess};
 pub use choose::{Sizes, plan};

@@ -4,11 +4,10 @@
 //! documents are sorted by their distance. As in MongoDB, a geo index that fits must exist.
 
 use super::access::{Access, Branch, IndexAccess, NearAccess, RankedAccess};
-use super::candidate::{
-    Candidate, candidates, conditions, covers_query, field_bounds, prefixes, residual,
-};
+use super::candidate::{Candidate, conditions, covers_query, field_bounds, prefixes, residual};
 use super::choose::{FETCH_COST, SORT_COST, Sizes};
 use super::entry_use::{EntryUse, Reading, entry_use};
+use super::union::with_unions;
 use super::{Hint, QuerySpec};
 use crate::catalog::{Collection, Index};
 use crate::error::{Code, Error, Result};
@@ -51,7 +50,7 @@ pub(super) fn plan(
     }
     found.sort_by_key(|candidate| std::cmp::Reverse(merit(candidate)));
     if query.hint.is_none() && !matches!(*rest.filter, Filter::Always) {
-        let others = candidates(collection, &rest);
+        let others = with_unions(collection, &rest, sizes)?;
         let others = others.into_iter().filter(|other| other.is_selective);
         found.extend(others.map(|other| ranked(other, nearest)));
     }

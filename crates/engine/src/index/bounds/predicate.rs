@@ -357,12 +357,14 @@ fn numbers() -> FieldBounds {
 
 /// Strings that may match, and the same expression as a value.
 fn regex(pattern: &Pattern) -> FieldBounds {
-    let strings = match pattern.prefix() {
-        Some((prefix, is_all)) => {
-            let (high, low) = (after_prefix(&prefix), Bson::String(prefix));
-            let tightness = if is_all { Exact } else { Covered };
-            interval(low, true, high, false).at_most(tightness)
-        }
+    let beginning_with = |(prefix, is_all): (String, bool)| {
+        let (high, low) = (after_prefix(&prefix), Bson::String(prefix));
+        let tightness = if is_all { Exact } else { Covered };
+        interval(low, true, high, false).at_most(tightness)
+    };
+    let prefixes = pattern.prefixes().into_iter().flatten();
+    let strings = match prefixes.map(beginning_with).reduce(FieldBounds::union) {
+        Some(strings) => strings,
         None => {
             let Bracket {
                 low,

@@ -1,0 +1,129 @@
+//! Plans `$or`: each branch by an access path of its own, chosen as for a query that asks for the branch
+//! alone.
+//!
+//! In: a query. Out: its candidates, and for each `$or` among its conjuncts a union, where every branch has a
+//! candidate. Deliberately absent: the other conjuncts are no bounds of the branches, they are tested on
+//! the rows.
+
+use super::QuerySpec;
+use super::access::{Access, Branch};
+use super::candidate::{Candidate, candidates, residual};
+use super::choose::{Sizes, cheapest_roughly, choose};
+use crate::catalog::Collection;
+use crate::error::Result;
+use crate::query::Filter;
+use std::sync::Arc;
+
+/// Branches of a query whose candidates are compared by their exact numbers of entries, each of which takes
+/// a search in an index; of those behind them only what is known without reading is compared.
+const EXACT_BRANCHES_MAX: usize = 32;
+
+/// All candidates but the collection scan, unions among them.
+///
+/// # Errors
+/// Storage failures while sizes are asked for.
+pub(super) fn with_unions(
+    collection: &Collection,
+    query: &QuerySpec,
+    sizes: &dyn Sizes,
+) -> Result<Vec<Candidate>> {
+    let mut unions = Unions {
+        collection,
+        sizes,
+        exact_left: EXACT_BRANCHES_MAX,
+    };
+    unions.candidates(query)
+}
+
+struct Unions<'a> {
+    collection: &'a Collection,
+    sizes: &'a dyn Sizes,
+    /// Branches that may still be compared exactly.
+    exact_left: usize,
+}
+
+impl Unions<'_> {
+    fn candidates(&mut self, query: &QuerySpec) -> Result<Vec<Candidate>> {
+        let mut found = candidates(self.collection, query);
+        // Nothing is cheaper than one document.
+        if found.iter().any(Candidate::is_identifier) {
+            return Ok(found);
+        }
+        for (position, part) in query.filter.conjuncts().iter().enumerate() {
+            if let Filter::Or(alternatives) = part {
+                found.extend(self.union(query, position, alternatives)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The union of the `$or` at this position among the conjuncts; `None` when a branch has no candidate.
+    fn union(
+        &mut self,
+        query: &QuerySpec,
+        position: usize,
+        alternatives: &[Filter],
+    ) -> Result<Option<Candidate>> {
+        let mut proven = vec![false; query.filter.conjuncts().len()];
+        proven[position] = true;
+        let residual = residual(&query.filter, &proven);
+        let own = branch_query(query, residual.as_deref());
+        let mut branches = Vec::with_capacity(alternatives.len());
+        for alternative in alternatives {
+            let own = QuerySpec {
+                filter: Arc::new(alternative.clone()),
+                ..own.clone()
+            };
+            let Some(branch) = self.branch(&own)? else {
+                return Ok(None);
+            };
+            branches.push(branch);
+        }
+        Ok(Some(Candidate {
+            access: Access::Union(branches),
+            residual,
+            is_selective: true,
+        }))
+    }
+
+    fn branch(&mut self, query: &QuerySpec) -> Result<Option<Branch>> {
+        let mut found = self.candidates(query)?;
+        found.retain(|candidate| candidate.is_selective);
+        let best = match found.len() {
+            0 => None,
+            1 => Some(0),
+            _ if self.exact_left > 0 => {
+                self.exact_left -= 1;
+                choose(&found, query, self.sizes)?
+            }
+            _ => cheapest_roughly(&found, query, self.sizes),
+        };
+        Ok(best.map(|best| {
+            let Candidate {
+                access, residual, ..
+            } = found.swap_remove(best);
+            Branch { access, residual }
+        }))
+    }
+}
+
+/// What is asked of every branch, but for its filter: rows with all that is read of them, in any order.
+fn branch_query(query: &QuerySpec, residual: Option<&Filter>) -> QuerySpec {
+    let mut needs = query.needs.clone();
+    if let Some(residual) = residual {
+        needs.merge(residual.needs());
+    }
+    for field in query.sort.iter().flat_map(|sort| sort.fields()) {
+        needs.add(field.path.as_str());
+    }
+    // More rows than are wanted are read where some of them are rejected, or all of them sorted.
+    let limit = query
+        .limit
+        .filter(|_| residual.is_none() && query.sort.is_none());
+    QuerySpec {
+        sort: None,
+        limit,
+        needs,
+        ..query.clone()
+    }
+}
