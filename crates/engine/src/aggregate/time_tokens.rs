@@ -104,7 +104,10 @@ const PARTS: [(&str, &str); 26] = [
         "offset",
         "(?:GMT)?[+-](?:<hour_2d>:<minute_2d>:<second_2d>|<hour_2d><minute_2d><second_2d>|<hour>:?<minute>|<hour>)",
     ),
-    ("month_word_day", "<month_word>[ .\t-]*<day>(?:[,.stndrh\t ]+|\0)"),
+    (
+        "month_word_day",
+        "<month_word>[ .\t-]*<day>(?:[,.stndrh\t ]+|\0)",
+    ),
 ];
 
 /// In the order in which timelib prefers them.
@@ -125,12 +128,24 @@ const RULES: [(Rule, &str); 62] = [
         "(?:<ordinal>|<relative>)<blanks>(?:<weekday>|<weekday_short>)<blanks>(?i:of)",
     ),
     (Rule::Time12, "<half_day_hour>(?:<blanks>)?<half>"),
-    (Rule::Time12, "<half_day_hour>[:.]<minute_2d>(?:<blanks>)?<half>"),
-    (Rule::Time12, "<half_day_hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?<half>"),
-    (Rule::Time12Fraction, "<half_day_hour>:<minute_2d>:<second_2d>[:.][0-9]+<half>"),
+    (
+        Rule::Time12,
+        "<half_day_hour>[:.]<minute_2d>(?:<blanks>)?<half>",
+    ),
+    (
+        Rule::Time12,
+        "<half_day_hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?<half>",
+    ),
+    (
+        Rule::Time12Fraction,
+        "<half_day_hour>:<minute_2d>:<second_2d>[:.][0-9]+<half>",
+    ),
     (Rule::Time24, "(?i:t)<hour>"),
     (Rule::Time24, "(?i:t)?<hour>[:.]<minute>"),
-    (Rule::Time24, "(?i:t)?<hour>[:.]<minute>[:.]<second>(?:<fraction>)?"),
+    (
+        Rule::Time24,
+        "(?i:t)?<hour>[:.]<minute>[:.]<second>(?:<fraction>)?",
+    ),
     (Rule::FourDigits, "(?i:t)?<hour_2d><minute_2d>"),
     (Rule::SixDigits, "(?i:t)?<hour_2d><minute_2d><second_2d>"),
     (Rule::MonthDayYear, "<month>/<day>(?:/<year>)?"),
@@ -146,7 +161,10 @@ const RULES: [(Rule, &str); 62] = [
     (Rule::DayMonthYear, "<day>[.\t]<month>\\.[0-9]{2}"),
     (Rule::WordYear, "<month_word>[ .\t-]*<year_4d>"),
     (Rule::YearWord, "<year_4d>[ .\t-]*<month_word>"),
-    (Rule::WordDayYear, "<month_word>[ .\t-]*<day>[,.stndrh\t ]+<year>"),
+    (
+        Rule::WordDayYear,
+        "<month_word>[ .\t-]*<day>[,.stndrh\t ]+<year>",
+    ),
     (Rule::WordDayYear, "<month_word_day>"),
     (Rule::DayWord, "<day>[ .\t-]*<month_word>"),
     (Rule::EightDigits, "<year_4d><month_2d><day_2d>"),
@@ -162,7 +180,10 @@ const RULES: [(Rule, &str); 62] = [
         Rule::DateAndTime,
         "<year_4d>-<month_2d>-<day_2d>T<hour_2d>:<minute_2d>:<second_2d><fraction>(?:<offset>)?",
     ),
-    (Rule::DateAndTime, "<year_4d>-<month>-<day>T<hour>:<minute>:<second>"),
+    (
+        Rule::DateAndTime,
+        "<year_4d>-<month>-<day>T<hour>:<minute>:<second>",
+    ),
     (
         Rule::DateAndTime,
         "<year_4d>:<month_2d>:<day_2d> <hour_2d>:<minute_2d>:<second_2d>",
@@ -202,8 +223,14 @@ const RULES: [(Rule, &str); 62] = [
         Rule::WordDayTime12,
         "<month_word_day><half_day_hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?<half>",
     ),
-    (Rule::WordDayTime24, "<month_word_day>(?i:t)?<hour>[:.]<minute>"),
-    (Rule::WordDayTime24, "<month_word_day>(?i:t)?<hour>[:.]<minute>[:.]<second>"),
+    (
+        Rule::WordDayTime24,
+        "<month_word_day>(?i:t)?<hour>[:.]<minute>",
+    ),
+    (
+        Rule::WordDayTime24,
+        "<month_word_day>(?i:t)?<hour>[:.]<minute>[:.]<second>",
+    ),
     (
         Rule::WordDayTime24,
         "<month_word_day>(?i:t)?<hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?(?:<offset>|\\(?[A-Za-z]{1,6}\\)?)",
