@@ -85,7 +85,7 @@ impl Reservation {
     /// lock.
     ///
     /// # Errors
-    /// `ExceededMemoryLimit` when there is not enough; those of [`crate::operation::check`].
+    /// `ExceededMemoryLimit` when there is not enough; those of `operation::check`.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
         self.wait_for(bytes, WAIT_MAX)
     }

@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
     /// Refuses a value of too many levels to go on with: loops and variables could make it deeper without end.
     ///
     /// # Errors
-    /// `Overflow` past [`VALUE_LEVELS_MAX`].
+    /// `Overflow` past `VALUE_LEVELS_MAX`.
     pub fn check_levels(&self) -> Result<()> {
         if self.levels() > VALUE_LEVELS_MAX {
             return Err(too_deep());

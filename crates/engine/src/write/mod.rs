@@ -49,7 +49,7 @@ pub struct WriteError {
     pub error: Error,
 }
 
-/// Bounds what the errors of a batch of writes take together: past [`ERROR_BYTES_MAX`] they keep nothing but their
+/// Bounds what the errors of a batch of writes take together: past `ERROR_BYTES_MAX` they keep nothing but their
 /// codes, as in MongoDB's replies.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorBytes(usize);

@@ -60,7 +60,7 @@ struct Work {
 
 impl Writer {
     /// Changes the targets that still match, and reports them; those that vanished or no longer match are left
-    /// out. A commit takes as many as [`BATCH_BYTES_MAX`] holds of what they were and become. With a
+    /// out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
     /// unique index each document is a commit of its own, since one may free the key that the next one
     /// takes.
     ///
