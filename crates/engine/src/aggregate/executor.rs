@@ -1,4 +1,4 @@
-//! Running a pipeline's stages over documents, without storage.
+//! Running a pipeline's stages over documents. Of the storage they know only where to spill.
 //!
 //! In: documents, pushed one at a time and borrowed, so that `$match`, `$group`, `$count`
 //! and `$sort` of a scan copy only what they keep. Out: documents, pulled one at a time, so

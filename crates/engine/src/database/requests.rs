@@ -21,7 +21,7 @@ pub struct FindRequest<'a> {
     pub limit: Option<u64>,
     /// The index to use, by name or key.
     pub hint: Option<RawBsonRef<'a>>,
-    /// Whether a sort may use temporary files. Meridian sorts in memory and refuses beyond its limit.
+    /// Whether a sort may use temporary files. Without them a sort beyond its memory is refused.
     pub allow_disk_use: bool,
     /// Variables of the command (`let`).
     pub variables: Option<&'a RawDocument>,
