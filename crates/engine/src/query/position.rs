@@ -9,6 +9,15 @@ use super::filter::{Comparison, Filter, Predicate};
 use crate::error::Result;
 use bson::RawDocument;
 
+/// The order in which the conditions of a conjunction are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// By kind and path.
+    Sorted,
+    /// As the client wrote them.
+    AsWritten,
+}
+
 impl Filter {
     /// The index in the outermost array that made the filter match: what `a.$` stands for.
     /// `None` when the document does not match or no array was passed through.
@@ -17,11 +26,8 @@ impl Filter {
     /// As [`Filter::matches`].
     pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>> {
         let mut position = None;
-        Ok(if self.locate(document, &mut position)? {
-            position
-        } else {
-            None
-        })
+        let matched = self.locate(document, &mut position, Order::Sorted)?;
+        Ok(position.filter(|_| matched))
     }
 
     /// What `a.$` stands for in a projection. The conditions are taken in the order in which
@@ -31,37 +37,24 @@ impl Filter {
     /// As [`Filter::matches`].
     pub fn array_position_as_written(&self, document: &RawDocument) -> Result<Option<usize>> {
         let mut position = None;
-        let matched = self.locate_as_written(document, &mut position)?;
+        let matched = self.locate(document, &mut position, Order::AsWritten)?;
         Ok(position.filter(|_| matched))
     }
 
-    fn locate_as_written(
+    fn locate(
         &self,
         document: &RawDocument,
         position: &mut Option<usize>,
+        order: Order,
     ) -> Result<bool> {
         match self {
             Self::And(children) => {
-                for child in children {
-                    if !child.locate_as_written(document, position)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            // Equalities of one path are an `$in` by now; other branches leave no position.
-            Self::Or(_) => self.matches(document),
-            _ => self.evaluate(document, position),
-        }
-    }
-
-    fn locate(&self, document: &RawDocument, position: &mut Option<usize>) -> Result<bool> {
-        match self {
-            Self::And(children) => {
                 let mut children: Vec<&Filter> = children.iter().collect();
-                children.sort_by_key(|child| child.evaluation_order());
+                if order == Order::Sorted {
+                    children.sort_by_key(|child| child.evaluation_order());
+                }
                 for child in children {
-                    if !child.locate(document, position)? {
+                    if !child.locate(document, position, order)? {
                         return Ok(false);
                     }
                 }
