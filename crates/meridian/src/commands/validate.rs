@@ -29,8 +29,10 @@ const EXCLUSIVE: &[(&str, &str)] = &[
 /// Verifies, and answers with what was found.
 ///
 /// Documents and indexes are always compared as a whole, on a snapshot: `full`, `scandata`,
-/// `enforceFastCount` and the checks of BSON are always on, `background` is how it always runs, and
-/// `fixMultikey` has nothing to do, since no index keeps a flag that could be wrong.
+/// `enforceFastCount` and the checks of BSON are always on, and `background` is how it always runs.
+/// An index that is not marked multikey and holds arrays is an error. One that is marked and holds
+/// none any more stays so, where MongoDB (`fixMultikey`) unsets the mark: a reader on an older
+/// snapshot may still meet the arrays.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.arguments("validate", KNOWN)?;
     check_combination(&arguments)?;
