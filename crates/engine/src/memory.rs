@@ -148,7 +148,8 @@ impl Drop for Reservation {
     }
 }
 
-fn exceeded(bytes: usize) -> Error {
+/// A statement cannot have so many bytes.
+pub(crate) fn exceeded(bytes: usize) -> Error {
     let message = format!(
         "the statement needs {bytes} bytes of memory and cannot spill to disk; {} of {BUDGET_BYTES} bytes are \
          taken by all statements and cursors",

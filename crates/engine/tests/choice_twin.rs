@@ -277,6 +277,63 @@ fn an_or_reads_the_entries_of_its_best_indexes() {
     }
 }
 
+/// Branches whose indexes all give the order are merged: the first rows are had from the first entries.
+#[test]
+fn an_order_that_all_branches_give_is_merged() {
+    let engine = Engine::in_memory().unwrap();
+    let documents: Vec<RawDocumentBuf> = (0..20_000)
+        .map(|id| rawdoc! { "_id": id, "c": id % 100, "d": id % 70, "t": (id * 7919) % 20_000, "tags": [id % 3, 5] })
+        .collect();
+    let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+    engine
+        .insert(&namespace(), &documents, &InsertOptions::default())
+        .unwrap();
+    for index in [
+        rawdoc! { "key": { "c": 1, "t": 1 }, "name": "ct" },
+        rawdoc! { "key": { "d": 1, "t": -1 }, "name": "dt" },
+        rawdoc! { "key": { "tags": 1, "t": 1 }, "name": "tagst" },
+    ] {
+        engine
+            .create_indexes(&namespace(), &[&index], &mut |_| ())
+            .unwrap();
+    }
+    let nested = or_of(&[rawdoc! { "c": 7 }, rawdoc! { "d": 8, "c": { "$lt": 90 } }]);
+    for (branches, is_merged) in [
+        (vec![rawdoc! { "c": 5 }, rawdoc! { "d": 6 }], true),
+        // Every document has the tag, so most come up in both.
+        (vec![rawdoc! { "c": 5 }, rawdoc! { "tags": 5 }], true),
+        (vec![rawdoc! { "_id": 9 }, nested], true),
+        (
+            vec![rawdoc! { "c": { "$gt": 97 } }, rawdoc! { "d": 6 }],
+            false,
+        ),
+    ] {
+        let filter = or_of(&branches);
+        for direction in [1, -1] {
+            let sort = rawdoc! { "t": direction };
+            let request = FindRequest {
+                sort: Some(&sort),
+                limit: Some(20),
+                ..FindRequest::new(&filter)
+            };
+            let request = ExplainRequest::Find(request);
+            let shown = engine
+                .explain(&namespace(), &request, Verbosity::ExecutionStats)
+                .unwrap();
+            let shown = Document::try_from(&*shown).unwrap();
+            let stats = shown.get_document("executionStats").unwrap();
+            assert_eq!(number(stats, "nReturned"), 20);
+            assert_eq!(
+                shown.to_string().contains("\"SORT_MERGE\""),
+                is_merged,
+                "{shown}"
+            );
+            let keys = number(stats, "totalKeysExamined");
+            assert_eq!(keys <= 150, is_merged, "{keys}: {stats:?}");
+        }
+    }
+}
+
 /// Where every alternative begins with a literal, only strings that begin so are read.
 #[test]
 fn an_expression_of_alternatives_reads_a_range_for_each() {

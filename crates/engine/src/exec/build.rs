@@ -3,14 +3,16 @@
 use super::counted::{Total, TreeRanges};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
-    GeoEntries, IdRows, IndexEntries, LimitRows, NearEntries, ProjectRows, RankedRows, Row, Rows,
-    SortRows, UnionRows,
+    GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
+    Row, Rows, SortRows, UnionRows,
 };
 use super::{counted_area, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
-use crate::plan::{Access, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX};
+use crate::plan::{
+    Access, Branch, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX,
+};
 use crate::query::{Filter, Projection};
 use crate::storage::{Order, Snapshot, Store};
 use meridian_value::key::{Direction, TypeBits, encode};
@@ -192,8 +194,8 @@ pub fn entries_up_to(
                 found += 1;
             }
         }
-        Access::Union(branches) => {
-            for branch in branches {
+        Access::Union(union) => {
+            for branch in &union.branches {
                 let left = at_most - found;
                 found += entries_up_to(&branch.access, collection, snapshot, left)?;
             }
@@ -225,9 +227,9 @@ pub fn entries_by_summary(
             TreeRanges::walked(access).count(collection, store, &Context::default())
         }
         // Every branch is walked, whatever the others have found.
-        Access::Union(branches) => {
+        Access::Union(union) => {
             let mut entries = 0;
-            for branch in branches {
+            for branch in &union.branches {
                 match entries_by_summary(&branch.access, collection, store)? {
                     Some(more) => entries += more,
                     None => return Ok(None),
@@ -247,10 +249,13 @@ pub fn entries_between(access: &Access, collection: &Collection) -> Option<(u64,
     match access {
         Access::Index(access) => TreeRanges::walked(access).between(collection),
         Access::Primary(_) => TreeRanges::of(access, collection)?.between(collection),
-        Access::Union(branches) => branches.iter().try_fold((0, 0), |(least, most), branch| {
-            let (own_least, own_most) = entries_between(&branch.access, collection)?;
-            Some((least + own_least, most + own_most))
-        }),
+        Access::Union(union) => {
+            let mut branches = union.branches.iter();
+            branches.try_fold((0, 0), |(least, most), branch| {
+                let (own_least, own_most) = entries_between(&branch.access, collection)?;
+                Some((least + own_least, most + own_most))
+            })
+        }
         _ => None,
     }
 }
@@ -323,14 +328,15 @@ impl Builder<'_> {
                     SORT_BYTES_MAX,
                 ))
             }
-            Access::Union(branches) => {
-                let inputs = branches
-                    .iter()
-                    .map(|branch| {
-                        filtered(self.access(&branch.access, None), branch.residual.as_ref())
-                    })
-                    .collect();
-                Box::new(UnionRows::new(inputs))
+            Access::Union(union) => {
+                let rows = |branch: &Branch| {
+                    filtered(self.access(&branch.access, None), branch.residual.as_ref())
+                };
+                let inputs = union.branches.iter().map(rows).collect();
+                match &union.merged_by {
+                    Some(sort) => Box::new(MergedRows::new(inputs, sort.clone())),
+                    None => Box::new(UnionRows::new(inputs)),
+                }
             }
         }
     }

@@ -37,9 +37,7 @@ impl TreeRanges {
         match access {
             Access::Index(access) => {
                 let ranges = settled_ranges(access)?;
-                let counts_once = !access.index.multikey().is_multikey()
-                    || (access.bounds.len() == 1 && access.bounds[0].is_single_point());
-                counts_once.then(|| Self::in_index(access, ranges))
+                (!access.repeats()).then(|| Self::in_index(access, ranges))
             }
             Access::Primary(access) => {
                 let ranges = access.bounds.ranges(Direction::Ascending);
@@ -49,7 +47,7 @@ impl TreeRanges {
                 let ranges = vec![ByteRange::prefixed(Vec::new())];
                 Some(Self::in_documents(collection, ranges))
             }
-            Access::Union(branches) => Self::union(branches, collection),
+            Access::Union(union) => Self::union(&union.branches, collection),
             Access::Nothing | Access::Geo(_) | Access::Near(_) | Access::Ranked(_) => None,
         }
     }

@@ -5,6 +5,7 @@
 //! tested on the exact coordinates in its entry. Lines and polygons are candidates: their documents
 //! are tested.
 
+use super::seen::SeenIds;
 use super::{Context, Entries, Entry, Pacer, corrupt_entry};
 use crate::catalog::Index;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::geo::{CellRelation, CoverLimits, Region, ancestors};
 use crate::index::entry::Located;
 use crate::plan::GeoAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
-use ahash::AHashSet;
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct GeoEntries {
     /// The candidate's cell.
     cell: u64,
     certain: bool,
-    seen: Option<AHashSet<Vec<u8>>>,
+    seen: Option<SeenIds>,
     pacer: Pacer,
 }
 
@@ -58,7 +58,7 @@ impl GeoEntries {
             span: 0,
             cell: 0,
             certain: true,
-            seen: index.multikey().is_multikey().then(AHashSet::new),
+            seen: index.multikey().is_multikey().then(SeenIds::new),
             pacer: Pacer::new(context),
             index,
         }
@@ -138,7 +138,10 @@ impl GeoEntries {
         let id = self.entry().id()?.to_vec();
         // A document with several shapes must not be settled by an uncertain entry alone and then
         // skipped for its certain one: the uncertain one is tested on the whole document.
-        Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
+        match &mut self.seen {
+            Some(seen) => seen.insert(&id),
+            None => Ok(true),
+        }
     }
 }
 

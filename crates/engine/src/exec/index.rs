@@ -3,13 +3,13 @@
 //! Bounds on the leading fields become byte ranges; bounds on later fields are checked on each entry's
 //! bytes without decoding them, and what lies between is skipped.
 
+use super::seen::SeenIds;
 use super::{Context, Entries, Entry, Pacer, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
 use crate::index::bounds::{BoundsChecker, ByteRange, ByteRanges, Check, FieldBounds, byte_ranges};
 use crate::plan::IndexAccess;
 use crate::storage::{Family, Order, Scan, Snapshot};
-use ahash::AHashSet;
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct IndexEntries {
     scan: Option<Scan>,
     /// The end of the range that `scan` walks.
     scan_end: Vec<u8>,
-    seen: Option<AHashSet<Vec<u8>>>,
+    seen: Option<SeenIds>,
     pacer: Pacer,
 }
 
@@ -85,7 +85,7 @@ impl IndexEntries {
             checker: unsettled.then(|| BoundsChecker::new(&directions, &access.bounds)),
             scan: None,
             scan_end: Vec::new(),
-            seen: index.multikey().is_multikey().then(AHashSet::new),
+            seen: access.repeats().then(SeenIds::new),
             pacer: Pacer::new(context),
             index,
         }
@@ -135,11 +135,10 @@ impl IndexEntries {
     }
 
     fn is_new(&mut self) -> Result<bool> {
-        if self.seen.is_none() {
+        let (Some(seen), Some(scan)) = (&mut self.seen, &self.scan) else {
             return Ok(true);
-        }
-        let id = self.entry().id()?.to_vec();
-        Ok(self.seen.as_mut().is_none_or(|seen| seen.insert(id)))
+        };
+        seen.insert(entry_of(scan, &self.index).id()?)
     }
 
     /// Counts what is left when every entry in the ranges counts: alone for a while, then the rest of a
@@ -211,12 +210,7 @@ impl Entries for IndexEntries {
             .scan
             .as_ref()
             .expect("entry is read after advance returned true");
-        let (key, value) = scan.entry();
-        Entry {
-            key: &key[4..],
-            value,
-            layout: Some(&self.index.layout),
-        }
+        entry_of(scan, &self.index)
     }
 
     fn count(&mut self) -> Result<u64> {
@@ -228,6 +222,15 @@ impl Entries for IndexEntries {
             entries += 1;
         }
         Ok(entries)
+    }
+}
+
+fn entry_of<'a>(scan: &'a Scan, index: &'a Index) -> Entry<'a> {
+    let (key, value) = scan.entry();
+    Entry {
+        key: &key[4..],
+        value,
+        layout: Some(&index.layout),
     }
 }
 

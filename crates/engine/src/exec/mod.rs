@@ -26,6 +26,7 @@ mod prefilter;
 mod project;
 mod ranked;
 mod sample;
+mod seen;
 mod sort;
 mod stacks;
 mod stretches;
@@ -51,7 +52,7 @@ pub use project::ProjectRows;
 pub use ranked::RankedRows;
 pub use sample::{Sample, SampleSize, sample};
 pub use sort::SortRows;
-pub use union::UnionRows;
+pub use union::{MergedRows, UnionRows};
 
 use crate::catalog::Mark;
 use crate::error::{Code, Error, Result};

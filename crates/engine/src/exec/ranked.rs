@@ -5,6 +5,7 @@
 use super::top::{SortedRows, TopRows};
 use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
+use crate::memory::Reservation;
 use crate::query::Nearest;
 use std::cmp::Ordering;
 
@@ -14,6 +15,7 @@ pub struct RankedRows {
     nearest: Nearest,
     keep: Option<usize>,
     bytes_max: usize,
+    memory: Reservation,
     sorted: SortedRows<Key>,
 }
 
@@ -54,6 +56,7 @@ impl RankedRows {
             nearest,
             keep: keep.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)),
             bytes_max,
+            memory: Reservation::none(),
             sorted: SortedRows::default(),
         }
     }
@@ -73,6 +76,7 @@ impl RankedRows {
             if top.bytes() > self.bytes_max {
                 return Err(too_much(self.bytes_max));
             }
+            self.memory.grow(top.bytes())?;
         }
         self.sorted = top.sorted();
         Ok(())

@@ -1,14 +1,18 @@
 //! The rows of several inputs, each document once: `$or` over several indexes.
 
+use super::seen::SeenIds;
 use super::{Row, Rows};
 use crate::error::Result;
-use ahash::AHashSet;
+use crate::query::Sort;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// All rows of the first input, then those of the next that have not been seen, and so on.
 pub struct UnionRows {
     inputs: Vec<Box<dyn Rows>>,
     current: usize,
-    seen: AHashSet<Vec<u8>>,
+    seen: SeenIds,
 }
 
 impl UnionRows {
@@ -17,7 +21,7 @@ impl UnionRows {
         Self {
             inputs,
             current: 0,
-            seen: AHashSet::new(),
+            seen: SeenIds::new(),
         }
     }
 }
@@ -26,15 +30,72 @@ impl Rows for UnionRows {
     fn advance(&mut self) -> Result<bool> {
         while let Some(input) = self.inputs.get_mut(self.current) {
             while input.advance()? {
-                let id = input.row().id;
-                if !self.seen.contains(id) {
-                    self.seen.insert(id.to_vec());
+                if self.seen.insert(input.row().id)? {
                     return Ok(true);
                 }
             }
             self.current += 1;
         }
         Ok(false)
+    }
+
+    fn row(&self) -> Row<'_> {
+        self.inputs[self.current].row()
+    }
+}
+
+/// The rows of inputs that are each in the order of a sort pattern, in that order.
+pub struct MergedRows {
+    inputs: Vec<Box<dyn Rows>>,
+    sort: Arc<Sort>,
+    /// The sort keys of the inputs' next rows, the least first; of equal ones that of the first input.
+    heads: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
+    /// Inputs that must be advanced before the next row is known.
+    passed: Vec<usize>,
+    current: usize,
+    key: Vec<u8>,
+    /// The documents with the current sort key: wherever else one of them comes up, it has that key too.
+    seen: SeenIds,
+}
+
+impl MergedRows {
+    /// Merges `inputs`.
+    pub fn new(inputs: Vec<Box<dyn Rows>>, sort: Arc<Sort>) -> Self {
+        Self {
+            passed: (0..inputs.len()).collect(),
+            inputs,
+            sort,
+            heads: BinaryHeap::new(),
+            current: 0,
+            key: Vec::new(),
+            seen: SeenIds::new(),
+        }
+    }
+}
+
+impl Rows for MergedRows {
+    fn advance(&mut self) -> Result<bool> {
+        loop {
+            while let Some(number) = self.passed.pop() {
+                let input = &mut self.inputs[number];
+                if input.advance()? {
+                    let key = self.sort.key(input.row().document)?;
+                    self.heads.push(Reverse((key, number)));
+                }
+            }
+            let Some(Reverse((key, number))) = self.heads.pop() else {
+                return Ok(false);
+            };
+            self.passed.push(number);
+            self.current = number;
+            if key != self.key {
+                self.seen.clear();
+                self.key = key;
+            }
+            if self.seen.insert(self.inputs[number].row().id)? {
+                return Ok(true);
+            }
+        }
     }
 
     fn row(&self) -> Row<'_> {

@@ -6,7 +6,7 @@ use crate::catalog::Index;
 use crate::geo::{CoverLimits, CoveredRange, Region, cover, cover_plane};
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
-use crate::query::{Filter, Nearest};
+use crate::query::{Filter, Nearest, Sort};
 use crate::storage::Order;
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub enum Access {
     Near(NearAccess),
     /// The documents of another access path, all of them, sorted by distance.
     Ranked(RankedAccess),
-    /// Each branch in turn, each document once.
-    Union(Vec<Branch>),
+    /// The documents of several access paths, each once.
+    Union(UnionAccess),
 }
 
 /// Documents whose `_id` is within bounds.
@@ -98,6 +98,15 @@ pub struct RankedAccess {
     pub branch: Box<Branch>,
 }
 
+/// The documents of several access paths, each once.
+#[derive(Clone)]
+pub struct UnionAccess {
+    /// The access paths, with what must be tested on their documents.
+    pub branches: Vec<Branch>,
+    /// The order that every branch gives, where they are merged by it; else one comes after the other.
+    pub merged_by: Option<Arc<Sort>>,
+}
+
 /// One branch of a union: a plan of its own without sort, skip, limit and projection.
 #[derive(Clone)]
 pub struct Branch {
@@ -111,6 +120,16 @@ impl Branch {
     /// Whether every entry within the bounds is a row.
     pub(super) fn is_exact(&self) -> bool {
         self.residual.is_none() && self.access.is_exact()
+    }
+}
+
+impl IndexAccess {
+    /// Whether a document may have several entries within the bounds: one with an array in a field that has
+    /// no single value here.
+    pub fn repeats(&self) -> bool {
+        let multikey = self.index.multikey();
+        let mut bounds = self.bounds.iter().enumerate();
+        bounds.any(|(position, own)| multikey.field(position) && !own.is_single_point())
     }
 }
 
@@ -160,7 +179,7 @@ impl Access {
     /// Whether every entry within the bounds is a row.
     pub(super) fn is_exact(&self) -> bool {
         match self {
-            Access::Union(branches) => branches.iter().all(Branch::is_exact),
+            Access::Union(union) => union.branches.iter().all(Branch::is_exact),
             access => !access.tests_entries(),
         }
     }
@@ -175,14 +194,19 @@ impl Access {
         let Some(sort) = &query.sort else { return true };
         match self {
             Access::Nothing => true,
-            Access::Primary(access) => super::candidate::primary_order(sort) == Some(access.order),
+            Access::Primary(access) => {
+                let order = super::candidate::primary_order(sort);
+                access.bounds.is_single_point() || order == Some(access.order)
+            }
             Access::Collection(order) => {
                 sort.natural().is_some() || super::candidate::primary_order(sort) == Some(*order)
             }
             Access::Index(access) => {
                 super::candidate::index_order(access, sort) == Some(access.order)
             }
-            Access::Geo(_) | Access::Near(_) | Access::Ranked(_) | Access::Union(_) => false,
+            // The planner merges by the sort of the query and by no other.
+            Access::Union(union) => union.merged_by.is_some(),
+            Access::Geo(_) | Access::Near(_) | Access::Ranked(_) => false,
         }
     }
 }

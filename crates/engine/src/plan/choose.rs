@@ -325,7 +325,8 @@ fn cost(candidate: &Candidate, entries: u64, query: &QuerySpec) -> f64 {
 /// What a row costs beside its entry; of a union, that of its dearest branch.
 fn fetch_cost(access: &Access) -> f64 {
     match (access, access.reading()) {
-        (Access::Union(branches), _) => branches
+        (Access::Union(union), _) => union
+            .branches
             .iter()
             .map(|branch| fetch_cost(&branch.access))
             .fold(0.0, f64::max),

@@ -152,12 +152,17 @@ pub fn access_document(
             let path = own.nearest.path.as_str();
             above(rawdoc! { "stage": "SORT_BY_DISTANCE", "path": path }, input)
         }
-        Access::Union(branches) => {
+        Access::Union(union) => {
             let mut inputs = RawArrayBuf::new();
-            for Branch { access, residual } in branches {
+            for Branch { access, residual } in &union.branches {
                 inputs.push(access_document(access, residual.as_deref(), amounts));
             }
-            let mut stage = rawdoc! { "stage": "OR" };
+            let mut stage = match &union.merged_by {
+                Some(sort) => {
+                    rawdoc! { "stage": "SORT_MERGE", "sortPattern": sort.to_document() }
+                }
+                None => rawdoc! { "stage": "OR" },
+            };
             append_filter(&mut stage, residual);
             stage.append(cstr!("inputStages"), inputs);
             stage

@@ -15,7 +15,9 @@ mod near;
 mod partial;
 mod union;
 
-pub use access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess};
+pub use access::{
+    Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, UnionAccess,
+};
 pub use choose::{Sizes, plan};
 pub use entry_use::{EntryFilter, EntryUse, Reading};
 pub use explain::{

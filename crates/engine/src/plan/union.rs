@@ -1,17 +1,18 @@
 //! Plans `$or`: each branch by an access path of its own, chosen as for a query that asks for the branch
-//! alone.
+//! alone. Where the branches' indexes all give the order that is asked for, they may be merged instead of
+//! sorted.
 //!
 //! In: a query. Out: its candidates, and for each `$or` among its conjuncts a union, where every branch has a
 //! candidate. Deliberately absent: the other conjuncts are no bounds of the branches, they are tested on
 //! the rows.
 
 use super::QuerySpec;
-use super::access::{Access, Branch};
+use super::access::{Access, Branch, UnionAccess};
 use super::candidate::{Candidate, candidates, residual};
 use super::choose::{Sizes, cheapest_roughly, choose};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
 use std::sync::Arc;
 
 /// Branches of a query whose candidates are compared by their exact numbers of entries, each of which takes
@@ -51,23 +52,29 @@ impl Unions<'_> {
         }
         for (position, part) in query.filter.conjuncts().iter().enumerate() {
             if let Filter::Or(alternatives) = part {
-                found.extend(self.union(query, position, alternatives)?);
+                found.extend(self.union(query, position, alternatives, None)?);
+                let sort = query.sort.as_ref().filter(|sort| !sort.is_empty());
+                if sort.is_some() {
+                    found.extend(self.union(query, position, alternatives, sort)?);
+                }
             }
         }
         Ok(found)
     }
 
-    /// The union of the `$or` at this position among the conjuncts; `None` when a branch has no candidate.
+    /// The union of the `$or` at this position among the conjuncts, merged by `merged_by` if it is given;
+    /// `None` when a branch has no candidate, or none that gives the order.
     fn union(
         &mut self,
         query: &QuerySpec,
         position: usize,
         alternatives: &[Filter],
+        merged_by: Option<&Arc<Sort>>,
     ) -> Result<Option<Candidate>> {
         let mut proven = vec![false; query.filter.conjuncts().len()];
         proven[position] = true;
         let residual = residual(&query.filter, &proven);
-        let own = branch_query(query, residual.as_deref());
+        let own = branch_query(query, residual.as_deref(), merged_by);
         let mut branches = Vec::with_capacity(alternatives.len());
         for alternative in alternatives {
             let own = QuerySpec {
@@ -80,7 +87,10 @@ impl Unions<'_> {
             branches.push(branch);
         }
         Ok(Some(Candidate {
-            access: Access::Union(branches),
+            access: Access::Union(UnionAccess {
+                branches,
+                merged_by: merged_by.cloned(),
+            }),
             residual,
             is_selective: true,
         }))
@@ -88,7 +98,7 @@ impl Unions<'_> {
 
     fn branch(&mut self, query: &QuerySpec) -> Result<Option<Branch>> {
         let mut found = self.candidates(query)?;
-        found.retain(|candidate| candidate.is_selective);
+        found.retain(|candidate| candidate.is_selective && candidate.access.sorts(query));
         let best = match found.len() {
             0 => None,
             1 => Some(0),
@@ -107,8 +117,13 @@ impl Unions<'_> {
     }
 }
 
-/// What is asked of every branch, but for its filter: rows with all that is read of them, in any order.
-fn branch_query(query: &QuerySpec, residual: Option<&Filter>) -> QuerySpec {
+/// What is asked of every branch, but for its filter: rows with all that is read of them, in the order that
+/// they are merged by.
+fn branch_query(
+    query: &QuerySpec,
+    residual: Option<&Filter>,
+    merged_by: Option<&Arc<Sort>>,
+) -> QuerySpec {
     let mut needs = query.needs.clone();
     if let Some(residual) = residual {
         needs.merge(residual.needs());
@@ -119,9 +134,9 @@ fn branch_query(query: &QuerySpec, residual: Option<&Filter>) -> QuerySpec {
     // More rows than are wanted are read where some of them are rejected, or all of them sorted.
     let limit = query
         .limit
-        .filter(|_| residual.is_none() && query.sort.is_none());
+        .filter(|_| residual.is_none() && (query.sort.is_none() || merged_by.is_some()));
     QuerySpec {
-        sort: None,
+        sort: merged_by.cloned(),
         limit,
         needs,
         ..query.clone()

@@ -24,6 +24,7 @@ mod paged;
 mod walk;
 
 use super::ranked::too_much;
+use super::seen::SeenIds;
 use super::{Context, Entries, Entry, Pacer, corrupt_document, corrupt_entry};
 use crate::catalog::{Collection, CollectionState, Index, Tree};
 use crate::error::{Error, Result};
@@ -31,10 +32,10 @@ use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
 use crate::index::IndexField;
 use crate::index::entry::Located;
 use crate::index::summary::Hint;
+use crate::memory::Reservation;
 use crate::plan::{NearAccess, SORT_BYTES_MAX};
 use crate::query::Nearest;
 use crate::storage::{Family, Snapshot};
-use ahash::AHashSet;
 use bound::Bound;
 use bson::raw::RawDocument;
 use held::{Held, Item, Slot, What};
@@ -58,6 +59,8 @@ const CELLS_ASKED_TOGETHER: u64 = 3;
 const FIRST_ITEMS: usize = 64;
 /// The level of the finest cells.
 const LEAF_LEVEL: u8 = 30;
+/// Entries and cells of so many bytes are held without a reservation.
+const FREE_BYTES: usize = 128 * 1024;
 /// How often more entries than expected may turn up in a cell before it is split after all.
 const SURPRISE: u64 = 4;
 
@@ -80,11 +83,12 @@ pub struct NearEntries {
     scanned_max: u64,
     holds_shapes: bool,
     /// Documents that are done with, where a document may have several entries.
-    settled: Option<AHashSet<Vec<u8>>>,
+    settled: Option<SeenIds>,
     /// Documents that were read and measured.
-    measured: AHashSet<Vec<u8>>,
+    measured: SeenIds,
     /// Why there is no result at all.
     refused: Option<Error>,
+    memory: Reservation,
     pacer: Pacer,
 }
 
@@ -127,8 +131,9 @@ impl NearEntries {
             current: Slot::default(),
             scanned_max: (wanted.unwrap_or(0) / 4).clamp(SCANNED_MAX, SCANNED_MAX_FOR_MANY),
             holds_shapes: multikey.holds_shapes(),
-            settled: repeats.then(AHashSet::new),
-            measured: AHashSet::new(),
+            settled: repeats.then(SeenIds::new),
+            measured: SeenIds::new(),
+            memory: Reservation::none(),
             pacer: Pacer::new(context),
             index,
         };
@@ -383,11 +388,15 @@ impl NearEntries {
         self.check_room()
     }
 
-    fn check_room(&self) -> Result<()> {
-        if self.held.bytes() + self.queue.len() * size_of::<Item>() > SORT_BYTES_MAX {
+    fn check_room(&mut self) -> Result<()> {
+        let bytes = self.held.bytes() + self.queue.len() * size_of::<Item>();
+        if bytes > SORT_BYTES_MAX {
             return Err(too_much(SORT_BYTES_MAX));
         }
-        Ok(())
+        match bytes <= FREE_BYTES {
+            true => Ok(()),
+            false => self.memory.grow(bytes),
+        }
     }
 
     /// Entries of so many cells that are scanned at once.
@@ -475,7 +484,7 @@ impl NearEntries {
             if let Some(settled) = &mut self.settled {
                 // Its document has a place that is too near, whatever others it has.
                 let id_at = self.index.layout.fields_length(&key[4..]);
-                settled.insert(key[4 + id_at.ok_or_else(corrupt_entry)?..].to_vec());
+                settled.insert(&key[4 + id_at.ok_or_else(corrupt_entry)?..])?;
             }
             return Ok(None);
         }
@@ -504,7 +513,7 @@ impl NearEntries {
             Ok::<_, Error>(measured.map(|found| found.distance))
         })?;
         self.pacer.context.counters.add_documents(1);
-        self.measured.insert(id.clone());
+        self.measured.insert(&id)?;
         // An entry without its document would be corruption; `check` finds it, a query skips it.
         let distance = distance.transpose()?.flatten();
         match distance {
@@ -512,7 +521,7 @@ impl NearEntries {
                 self.push(distance, What::Entry(slot));
             }
             _ => {
-                self.settled.get_or_insert_default().insert(id);
+                self.settled.get_or_insert_with(SeenIds::new).insert(&id)?;
                 self.held.give_back(slot);
             }
         }
@@ -567,7 +576,7 @@ impl NearEntries {
             return Ok(true);
         }
         let id = self.entry_of(slot).id()?.to_vec();
-        Ok(self.settled.get_or_insert_default().insert(id))
+        self.settled.get_or_insert_with(SeenIds::new).insert(&id)
     }
 }
 
