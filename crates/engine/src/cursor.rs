@@ -6,6 +6,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
+use crate::memory::Reservation;
 use crate::namespace::Namespace;
 use crate::operation;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Cursors that may be open at once; opening one more is refused.
 pub const CURSORS_MAX: usize = 100_000;
+/// What the document that a cursor holds may have without a reservation.
+const HELD_BYTES_FREE: usize = 16 * 1024;
 /// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
 pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
 
@@ -29,13 +32,15 @@ pub(crate) enum Source {
 /// A running plan.
 pub struct Query {
     source: Source,
-    /// The document that `Source::Documents` yielded last.
+    /// The document that `Source::Documents` yielded last, or a copy of a row that waits.
     current: Option<RawDocumentBuf>,
     /// The current row has not been handed out: it did not fit into the last batch.
     held: bool,
     exhausted: bool,
     /// What MongoDB puts before an error that running the plan met.
     error_context: &'static str,
+    /// For the document that has not been handed out.
+    memory: Reservation,
 }
 
 impl Query {
@@ -46,6 +51,7 @@ impl Query {
             held: false,
             exhausted: false,
             error_context: "",
+            memory: Reservation::none(),
         }
     }
 
@@ -120,6 +126,27 @@ impl Query {
         Ok(true)
     }
 
+    /// Has the query hold little while it waits for the client: the document that did not fit into the last
+    /// batch, for which memory is taken.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit` when waiting cursors hold so much that there is none left.
+    fn rest(&mut self) -> Result<()> {
+        if self.held && self.current.is_none() {
+            self.current = Some(self.document().to_owned());
+        }
+        if let Source::Rows(rows) = &mut self.source {
+            rows.rest();
+        }
+        let held = self.current.as_ref().filter(|_| self.held);
+        let bytes = held.map_or(0, |document| document.as_bytes().len());
+        self.memory.shrink(0);
+        if bytes > HELD_BYTES_FREE {
+            self.memory = Reservation::at_rest(bytes)?;
+        }
+        Ok(())
+    }
+
     /// The next document, or none at the end.
     ///
     /// # Errors
@@ -137,7 +164,10 @@ impl Query {
             return Ok(false);
         }
         let advanced = match &mut self.source {
-            Source::Rows(rows) => rows.advance(),
+            Source::Rows(rows) => {
+                self.current = None;
+                rows.advance()
+            }
             Source::Documents(documents) => documents.next().transpose().map(|next| {
                 self.current = next;
                 self.current.is_some()
@@ -148,9 +178,10 @@ impl Query {
     }
 
     fn document(&self) -> &RawDocument {
-        match &self.source {
-            Source::Rows(rows) => rows.row().document,
-            Source::Documents(_) => self.current.as_ref().expect("advance has set the document"),
+        match (&self.current, &self.source) {
+            (Some(document), _) => document,
+            (None, Source::Rows(rows)) => rows.row().document,
+            (None, Source::Documents(_)) => unreachable!("advance has set the document"),
         }
     }
 }
@@ -185,14 +216,15 @@ impl CursorRegistry {
     /// Keeps a query whose first batch did not exhaust it, and returns the id for the client.
     ///
     /// # Errors
-    /// `OperationFailed` when [`CURSORS_MAX`] are open.
+    /// `OperationFailed` when [`CURSORS_MAX`] are open; `ExceededMemoryLimit` when they hold too much.
     pub fn open(
         &self,
-        query: Query,
+        mut query: Query,
         namespace: Namespace,
         session: Option<Vec<u8>>,
         no_timeout: bool,
     ) -> Result<i64> {
+        query.rest()?;
         let mut cursors = self.cursors.lock();
         if cursors.len() >= CURSORS_MAX {
             return Err(Error::new(
@@ -248,7 +280,11 @@ impl CursorRegistry {
         if let Some(operation) = &operation {
             operation.limit(time_left);
         }
-        let filled = operation::check().and_then(|()| running.fill_while(count_max, fits, sink));
+        let filled = operation::check().and_then(|()| {
+            let is_exhausted = running.fill_while(count_max, fits, sink)?;
+            running.rest()?;
+            Ok(is_exhausted)
+        });
         drop(running);
         let mut cursors = self.cursors.lock();
         if matches!(filled, Ok(false)) {

@@ -66,12 +66,19 @@ impl Reservation {
 
     #[cold]
     fn take(&mut self, bytes: usize) -> bool {
+        self.take_if(bytes, |wanted, left| {
+            wanted <= left || wanted <= SMALL_BYTES
+        })
+    }
+
+    /// Takes what is missing if `may` says so of what is wanted and what would be left.
+    fn take_if(&mut self, bytes: usize, may: impl Fn(usize, usize) -> bool) -> bool {
         let wanted = bytes.next_multiple_of(STEP_BYTES);
         let more = wanted - self.bytes;
         let take = |taken: usize| {
             let taken = taken.checked_add(more)?;
             let left = BUDGET_BYTES.checked_sub(taken)?;
-            (wanted <= left || wanted <= SMALL_BYTES).then_some(taken)
+            may(wanted, left).then_some(taken)
         };
         let order = Ordering::Relaxed;
         let is_taken = TAKEN.fetch_update(order, order, take).is_ok();
@@ -115,14 +122,33 @@ impl Reservation {
     /// # Errors
     /// `ExceededMemoryLimit` when there is not enough.
     pub fn exactly(bytes: usize) -> Result<Self> {
+        Self::leaving(bytes, bytes).ok_or_else(|| exceeded(bytes))
+    }
+
+    /// Just so many bytes, for a cursor that waits for its client: half of the budget stays for what runs.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit` when there is not enough.
+    pub fn at_rest(bytes: usize) -> Result<Self> {
+        Self::leaving(bytes, BUDGET_BYTES / 2).ok_or_else(|| {
+            let message = format!(
+                "the cursor would hold {bytes} bytes until its next batch is asked for; {} of {BUDGET_BYTES} bytes are \
+                 taken by all statements and cursors: close cursors, read them to their end, or ask for larger batches",
+                taken_bytes()
+            );
+            Error::new(Code::ExceededMemoryLimit, message)
+        })
+    }
+
+    fn leaving(bytes: usize, left_min: usize) -> Option<Self> {
         let take = |taken: usize| {
             let taken = taken.checked_add(bytes)?;
-            (bytes <= BUDGET_BYTES.checked_sub(taken)?).then_some(taken)
+            (left_min <= BUDGET_BYTES.checked_sub(taken)?).then_some(taken)
         };
-        match TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => Ok(Self { bytes }),
-            Err(_) => Err(exceeded(bytes)),
-        }
+        let order = Ordering::Relaxed;
+        let is_taken = TAKEN.fetch_update(order, order, take).is_ok();
+        // Not `then_some`: what is made is given back.
+        is_taken.then(|| Self { bytes })
     }
 
     /// Makes it hold at least so many bytes, whatever others hold: for little that must be had.
@@ -156,6 +182,55 @@ pub(crate) fn exceeded(bytes: usize) -> Error {
         taken_bytes()
     );
     Error::new(Code::ExceededMemoryLimit, message)
+}
+
+/// Large requests that are being received or answered, all of them.
+static RECEIVING: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory for one request, from its first bytes until it has been answered.
+#[derive(Debug, Default)]
+pub struct RequestMemory(Option<Reservation>);
+
+impl RequestMemory {
+    /// None yet.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Takes memory for a request of so many bytes; false where it must wait for others. A large one may come
+    /// if it leaves a quarter of the budget, or if it is the only one.
+    pub fn try_take(&mut self, bytes: usize) -> bool {
+        if self.0.is_some() {
+            return true;
+        }
+        let mut memory = Reservation::none();
+        let left_min = if bytes <= SMALL_BYTES {
+            0
+        } else {
+            BUDGET_BYTES / 4
+        };
+        if RECEIVING.fetch_add(1, Ordering::Relaxed) == 0 {
+            memory.force(bytes);
+        } else if !memory.take_if(bytes, |_, left| left >= left_min) {
+            RECEIVING.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        self.0 = Some(memory);
+        true
+    }
+
+    /// The request has been answered.
+    pub fn give_back(&mut self) {
+        if self.0.take().is_some() {
+            RECEIVING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for RequestMemory {
+    fn drop(&mut self) {
+        self.give_back();
+    }
 }
 
 /// The values that a thread's expressions hold.
@@ -278,6 +353,19 @@ mod tests {
         assert!(first.bytes() >= BUDGET_BYTES / 8 && taken_bytes() >= first.bytes());
         first.shrink(STEP_BYTES);
         assert_eq!(first.bytes(), STEP_BYTES);
+    }
+
+    #[test]
+    fn large_requests_wait_for_one_another_and_one_always_comes() {
+        let bytes = BUDGET_BYTES / 2;
+        let mut hog = Reservation::none();
+        hog.force(BUDGET_BYTES);
+        let (mut first, mut second) = (RequestMemory::none(), RequestMemory::none());
+        assert!(first.try_take(bytes) && !second.try_take(bytes));
+        first.give_back();
+        assert!(second.try_take(bytes) && !first.try_take(bytes));
+        drop((hog, second));
+        assert!(first.try_take(bytes));
     }
 
     #[test]

@@ -74,9 +74,15 @@ impl Sorter {
         }
     }
 
-    /// Bytes that the merge of what was pushed so far will take in memory.
-    pub fn merge_bytes(&self) -> usize {
-        self.merging.fan_in() * self.merging.run_bytes()
+    /// Bytes that merging what was pushed so far takes in memory: while runs are merged until they are few
+    /// enough, and then, from one entry to the next.
+    pub fn merge_bytes(&self) -> (usize, usize) {
+        let before = self.merging.fan_in() * self.merging.run_bytes();
+        match self.merging.last_fan_in() {
+            // Its large entries are not kept.
+            1 => (before, 2 * SMALL_BUFFER_BYTES),
+            runs => (before, runs * self.merging.run_bytes()),
+        }
     }
 
     /// Number of entries so far.
@@ -177,12 +183,28 @@ pub(crate) struct Spilled {
 }
 
 impl Spilled {
-    /// The next entry.
+    /// What `decode` makes of the next entry, which is not kept if it is large.
+    ///
+    /// # Errors
+    /// Storage failures, and those of `decode`.
+    pub fn next_with<T>(
+        &mut self,
+        decode: impl FnOnce(&[u8], &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Some((key, value)) = self.merge.next()? else {
+            return Ok(None);
+        };
+        let decoded = decode(key, value)?;
+        self.merge.forget_large();
+        Ok(Some(decoded))
+    }
+
+    /// Has the entry that came last come again.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.merge.next()
+    pub fn unread(&mut self) -> Result<()> {
+        self.merge.unread()
     }
 }
 
@@ -252,10 +274,11 @@ impl SpillSort {
     /// Storage failures.
     pub fn finish(self) -> Result<SpilledRows> {
         let Self { sorter, mut memory } = self;
-        let merge_bytes = sorter.merge_bytes();
+        let (before, at_last) = sorter.merge_bytes();
+        memory.force(before);
         let rows = sorter.finish_in_files()?;
-        memory.shrink(merge_bytes);
-        memory.force(merge_bytes);
+        memory.shrink(at_last);
+        memory.force(at_last);
         Ok(SpilledRows {
             rows,
             _memory: memory,
@@ -264,13 +287,24 @@ impl SpillSort {
 }
 
 impl SpilledRows {
-    /// The next key and its value.
+    /// What `decode` makes of the next key and its value, which are not kept if they are large.
+    ///
+    /// # Errors
+    /// Storage failures, and those of `decode`.
+    pub fn next_with<T>(
+        &mut self,
+        decode: impl FnOnce(&[u8], &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.rows
+            .next_with(|key, value| decode(&key[PREFIX_BYTES..key.len() - ARRIVAL_BYTES], value))
+    }
+
+    /// Has the value that came last come again.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        let next = self.rows.next()?;
-        Ok(next.map(|(key, value)| (&key[PREFIX_BYTES..key.len() - ARRIVAL_BYTES], value)))
+    pub fn unread(&mut self) -> Result<()> {
+        self.rows.unread()
     }
 }
 
@@ -308,6 +342,14 @@ impl Merging {
         match self {
             Self::Wide => FAN_IN_MAX,
             Self::Narrow { .. } => (SMALL_MERGE_BYTES / self.run_bytes()).clamp(2, FAN_IN_MAX),
+        }
+    }
+
+    /// Runs that may be left for the last merge: one where two of large entries would take too much.
+    fn last_fan_in(self) -> usize {
+        match self {
+            Self::Narrow { .. } if 2 * self.run_bytes() > SMALL_MERGE_BYTES => 1,
+            _ => self.fan_in(),
         }
     }
 }
@@ -438,10 +480,10 @@ impl Runs {
         Ok(())
     }
 
-    /// Merges runs until they are few enough to be merged at once.
+    /// Merges runs until they are few enough for the last merge.
     fn reduce(&mut self, merging: Merging) -> Result<()> {
-        let fan_in = merging.fan_in();
-        while self.paths.len() > fan_in {
+        while self.paths.len() > merging.last_fan_in() {
+            let fan_in = merging.fan_in().min(self.paths.len());
             // Any order will do: what is sorted alike differs in its key.
             let merged: Vec<PathBuf> = self.paths.drain(..fan_in).collect();
             let sources = self.open(&merged, merging)?;
@@ -482,6 +524,8 @@ struct Head<'m> {
     entry: Vec<u8>,
     key_length: usize,
     source: Source<'m>,
+    /// The length of an entry that is not kept.
+    forgotten: Option<usize>,
 }
 
 enum Source<'m> {
@@ -498,6 +542,7 @@ impl<'m> Merge<'m> {
                 entry,
                 key_length,
                 source,
+                forgotten: None,
             };
             if head.advance()? {
                 heads.push(head);
@@ -527,9 +572,38 @@ impl<'m> Merge<'m> {
     }
 }
 
+impl Merge<'_> {
+    /// Gives up the entry that was handed out, if it is large and no other is compared with it.
+    fn forget_large(&mut self) {
+        if self.heads.len() == 1
+            && let Some(mut only) = self.heads.peek_mut()
+            && only.entry.len() > SMALL_BUFFER_BYTES
+        {
+            only.forgotten = Some(std::mem::take(&mut only.entry).len());
+            only.key_length = 0;
+        }
+    }
+
+    /// Has the entry that was handed out last come again.
+    fn unread(&mut self) -> Result<()> {
+        self.is_used = false;
+        if let Some(mut least) = self.heads.peek_mut()
+            && let Some(length) = least.forgotten.take()
+            && let Source::Run(reader, path) = &mut least.source
+        {
+            let length = i64::try_from(LENGTHS_BYTES + length).unwrap_or(i64::MAX);
+            let moved = reader.seek_relative(-length);
+            moved.map_err(|error| failed(path, &error))?;
+            self.is_used = true;
+        }
+        Ok(())
+    }
+}
+
 impl Head<'_> {
     /// False at the end of the source.
     fn advance(&mut self) -> Result<bool> {
+        self.forgotten = None;
         match &mut self.source {
             Source::Memory(entries) => {
                 let Some((key, value)) = entries.next() else {
@@ -683,14 +757,47 @@ mod tests {
             expected.push((key.concat(), value));
         }
         expected.sort();
-        assert!(sorter.merge_bytes() <= SMALL_MERGE_BYTES);
+        assert!(sorter.merge_bytes().0 <= SMALL_MERGE_BYTES);
         let mut spilled = sorter.finish_in_files().unwrap();
         let directory = spilled._runs.paths[0].parent().unwrap().to_owned();
         for (key, value) in &expected {
-            assert_eq!(spilled.next().unwrap(), Some((&key[..], &value[..])));
+            next_is(&mut spilled, key, value);
         }
-        assert!(spilled.next().unwrap().is_none());
+        assert!(spilled.next_with(|_, _| Ok(())).unwrap().is_none());
         drop(spilled);
         assert!(!directory.exists());
+    }
+
+    fn next_is(spilled: &mut Spilled, key: &[u8], value: &[u8]) {
+        let same = |one: &[u8], other: &[u8]| Ok((one, other) == (key, value));
+        assert_eq!(spilled.next_with(same).unwrap(), Some(true));
+    }
+
+    /// Whether entries are large, which are merged into one run and not kept, or small.
+    #[test]
+    fn a_spilled_entry_comes_again() {
+        for value_bytes in [10, 700_000] {
+            let store = Store::in_memory();
+            let mut sorter = Sorter::for_spill(&store, 0);
+            let entry = |number: u8| ([&[0; 4][..], &[number]].concat(), vec![number; value_bytes]);
+            for number in [3, 0, 4, 1, 2] {
+                let (key, value) = entry(number);
+                sorter.push(0, &[&key], &value).unwrap();
+            }
+            let mut spilled = sorter.finish_in_files().unwrap();
+            assert_eq!(spilled._runs.paths.len() == 1, value_bytes > 10);
+            for number in 0..5 {
+                let (key, value) = entry(number);
+                for _ in 0..3 {
+                    next_is(&mut spilled, &key, &value);
+                    spilled.unread().unwrap();
+                }
+                next_is(&mut spilled, &key, &value);
+                if value_bytes > 10 {
+                    assert!(spilled.merge.heads.iter().all(|head| head.entry.is_empty()));
+                }
+            }
+            assert!(spilled.next_with(|_, _| Ok(())).unwrap().is_none());
+        }
     }
 }

@@ -17,8 +17,8 @@ pub enum Compressor {
     Zstd,
 }
 
-/// original opcode, uncompressed size, compressor id
-const PREFIX_BYTES: usize = 9;
+/// Of a compressed message, behind its header: original opcode, uncompressed size, compressor id.
+pub const COMPRESSION_HEADER_BYTES: usize = 9;
 
 impl Compressor {
     /// The compressor of this name in a hello, if it is one that we speak.
@@ -87,8 +87,16 @@ impl Compressor {
         };
         out.clear();
         push_header(out, header);
-        compressor.inflate(&body[PREFIX_BYTES..], size, out)?;
+        compressor.inflate(&body[COMPRESSION_HEADER_BYTES..], size, out)?;
         Ok((compressor, header))
+    }
+
+    /// How many bytes the body of a compressed message says that it decompresses to; `None` when the number has
+    /// not come.
+    pub fn announced_bytes(body: &[u8]) -> Option<usize> {
+        let announced = read_i32(body, 4, "compression header").ok()?;
+        let announced = usize::try_from(announced).unwrap_or(0);
+        Some(announced.min(MESSAGE_BYTES_MAX))
     }
 
     /// Appends exactly `size` decompressed bytes to `out`.
@@ -128,7 +136,7 @@ impl Compressor {
         let size = i32::try_from(body.len()).map_err(|_| BrokenFrame::Length(i32::MAX))?;
         let compressed = self.deflate(body)?;
         frame.clear();
-        let length = HEADER_BYTES + PREFIX_BYTES + compressed.len();
+        let length = HEADER_BYTES + COMPRESSION_HEADER_BYTES + compressed.len();
         push_header(
             frame,
             Header {

@@ -58,7 +58,7 @@ mod reply;
 mod writer;
 
 pub use check::{NESTING_LEVELS_MAX, check_document};
-pub use compress::Compressor;
+pub use compress::{COMPRESSION_HEADER_BYTES, Compressor};
 pub use error::{BrokenFrame, InvalidDocument, InvalidKind, RequestError};
 pub use frame::{Frame, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, OpCode};
 pub use message::{LegacyQuery, Message, Request, Sequence, SequenceDocuments};

@@ -469,8 +469,7 @@ impl Bucketed {
             Some(spilled) => {
                 let mut rows = spilled.finish()?;
                 Box::new(std::iter::from_fn(move || {
-                    rows.next()
-                        .and_then(|row| row.map(read_spilled).transpose())
+                    rows.next_with(|key, value| read_spilled((key, value)))
                         .transpose()
                 }))
             }

@@ -259,12 +259,13 @@ impl Groups {
         if let (Some(spilled), Some(space)) = (later.spilled.take(), self.limits.disk()) {
             self.spill(&space)?;
             let mut rows = spilled.finish()?;
-            while let Some((key, value)) = rows.next()? {
-                if let Some(own) = &mut self.spilled {
-                    own.push(key, self.spills, value)?;
-                    self.spills += 1;
-                }
-            }
+            let (own, spills) = (&mut self.spilled, &mut self.spills);
+            let mut push = |key: &[u8], value: &[u8]| {
+                *spills += 1;
+                own.as_mut()
+                    .map_or(Ok(()), |own| own.push(key, *spills - 1, value))
+            };
+            while rows.next_with(&mut push)?.is_some() {}
         }
         let Table {
             places,
@@ -379,7 +380,6 @@ impl Groups {
                 group,
                 rows: spilled.finish()?,
                 memory,
-                next: None,
             };
             return Ok(Box::new(std::iter::from_fn(move || {
                 merged.next().transpose()
@@ -429,8 +429,6 @@ struct MergedGroups {
     group: Arc<Group>,
     rows: SpilledRows,
     memory: Reservation,
-    /// The first part of the next group.
-    next: Option<GroupPart>,
 }
 
 /// What was spilled of a group at once.
@@ -442,17 +440,14 @@ struct GroupPart {
 
 impl MergedGroups {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let first = match self.next.take() {
-            Some(first) => Some(first),
-            None => self.read()?,
-        };
-        let Some(mut whole) = first else {
+        let Some(mut whole) = self.read()? else {
             return Ok(None);
         };
         let mut bytes: usize = whole.states.iter().map(State::size_bytes).sum();
         while let Some(part) = self.read()? {
             if part.key != whole.key {
-                self.next = Some(part);
+                // It is not kept: a cursor may wait here for long.
+                self.rows.unread()?;
                 break;
             }
             bytes += merge_states(&mut whole.states, part.states.into_iter(), &self.group)?;
@@ -463,22 +458,22 @@ impl MergedGroups {
     }
 
     fn read(&mut self) -> Result<Option<GroupPart>> {
-        let Some((key, value)) = self.rows.next()? else {
-            return Ok(None);
-        };
-        let document = RawDocument::from_bytes(value).map_err(corrupt)?;
-        let mut fields = document.iter();
-        let mut field = || match fields.next() {
-            Some(field) => field.map(|(_, value)| value).map_err(corrupt),
-            None => Err(corrupt("a spilled group has too few fields")),
-        };
-        let id = field()?.into();
-        let mut states = Vec::with_capacity(self.group.accumulators.len());
-        for accumulator in &self.group.accumulators {
-            states.push(State::decode(accumulator, field()?)?);
-        }
-        let key = key.into();
-        Ok(Some(GroupPart { key, id, states }))
+        let accumulators = &self.group.accumulators;
+        self.rows.next_with(|key, value| {
+            let document = RawDocument::from_bytes(value).map_err(corrupt)?;
+            let mut fields = document.iter();
+            let mut field = || match fields.next() {
+                Some(field) => field.map(|(_, value)| value).map_err(corrupt),
+                None => Err(corrupt("a spilled group has too few fields")),
+            };
+            let id = field()?.into();
+            let mut states = Vec::with_capacity(accumulators.len());
+            for accumulator in accumulators {
+                states.push(State::decode(accumulator, field()?)?);
+            }
+            let key = key.into();
+            Ok(GroupPart { key, id, states })
+        })
     }
 }
 

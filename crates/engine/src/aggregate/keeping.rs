@@ -198,11 +198,7 @@ impl Top {
             })));
         };
         let mut rows = spilled.finish()?;
-        let next = move || match rows.next() {
-            Ok(None) => None,
-            Ok(Some((_, value))) => Some(Kept::decode(value)),
-            Err(error) => Some(Err(error)),
-        };
+        let next = move || rows.next_with(|_, value| Kept::decode(value)).transpose();
         Ok(Box::new(std::iter::from_fn(next).take(self.limit)))
     }
 }

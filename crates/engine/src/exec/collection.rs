@@ -21,6 +21,8 @@ pub struct CollectionRows {
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
     scan: Option<Scan>,
+    /// The range that `scan` walks.
+    scanned: (Vec<u8>, Vec<u8>),
     /// Leaves out what whoever tests the rows would.
     prefilter: Option<Prefilter>,
     pacer: Pacer,
@@ -43,6 +45,7 @@ impl CollectionRows {
             order,
             ranges,
             scan: None,
+            scanned: (Vec::new(), Vec::new()),
             prefilter: None,
             pacer: Pacer::new(context),
         }
@@ -111,7 +114,21 @@ impl Rows for CollectionRows {
                 self.snapshot
                     .scan(Family::Documents, &start, &end, self.order),
             );
+            self.scanned = (start, end);
         }
+    }
+
+    /// A scan keeps blocks and files from being given up; it begins again behind the current document.
+    fn rest(&mut self) {
+        let Some(scan) = self.scan.take() else { return };
+        let (mut start, mut end) = std::mem::take(&mut self.scanned);
+        let current = scan.key();
+        match self.order {
+            // No key lies between one and the same with a zero behind it.
+            Order::Forward => start = [current, &[0]].concat(),
+            Order::Backward => end = current.to_vec(),
+        }
+        self.ranges.push((start, end));
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {

@@ -11,16 +11,20 @@ use super::stacks::{Stacked, StackedPart, Stacking};
 use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
 use crate::error::Result;
+use crate::memory::Reservation;
 use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot};
 use bson::raw::RawDocument;
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
 const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
+/// A batch of so many bytes is read without a reservation.
+const FREE_BYTES: usize = 512 * 1024;
 /// A batch holds about this many bytes of documents at most.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Room is made at once for so many; who wants more may find fewer.
@@ -53,6 +57,7 @@ pub struct FetchRows {
     batch_size: usize,
     batch_max: usize,
     wanted: Option<u64>,
+    memory: Reservation,
     exhausted: bool,
     /// `tree ++ _id` of the batch, one behind the other.
     keys: Vec<u8>,
@@ -63,6 +68,8 @@ pub struct FetchRows {
     places: Vec<Option<Place>>,
     /// Behind the current one.
     position: usize,
+    /// Keys that were taken from the entries and whose documents were given up, and whether they are certain.
+    waiting: VecDeque<(Vec<u8>, bool)>,
 }
 
 /// A document of the batch.
@@ -130,12 +137,14 @@ impl FetchRows {
             batch_size: FIRST_BATCH,
             batch_max: (bytes / mean_bytes.max(1)).clamp(1, largest),
             wanted,
+            memory: Reservation::none(),
             exhausted: false,
             keys: Vec::new(),
             documents: Stacked::default(),
             requests: Vec::new(),
             places: Vec::new(),
             position: 0,
+            waiting: VecDeque::new(),
         }
     }
 
@@ -150,18 +159,25 @@ impl FetchRows {
         self.position = 0;
         self.requests.clear();
         self.keys.clear();
-        if self.exhausted {
+        self.documents = Stacked::default();
+        self.memory.shrink(0);
+        if self.exhausted && self.waiting.is_empty() {
             return Ok(false);
         }
         let size = self.next_batch_size();
         while self.requests.len() < size {
-            if !self.entries.advance()? {
+            let start = self.keys.len();
+            let certain = if let Some((key, certain)) = self.waiting.pop_front() {
+                self.keys.extend_from_slice(&key);
+                certain
+            } else if !self.exhausted && self.entries.advance()? {
+                self.keys.extend_from_slice(&self.tree.prefix());
+                self.keys.extend_from_slice(self.entries.entry().id()?);
+                self.entries.is_certain()
+            } else {
                 self.exhausted = true;
                 break;
-            }
-            let start = self.keys.len();
-            self.keys.extend_from_slice(&self.tree.prefix());
-            self.keys.extend_from_slice(self.entries.entry().id()?);
+            };
             if start == 0 {
                 let expected = size.min(BATCH_EXPECTED);
                 self.keys.reserve(expected * self.keys.len());
@@ -169,7 +185,7 @@ impl FetchRows {
             }
             self.requests.push(Request {
                 key: start..self.keys.len(),
-                certain: self.entries.is_certain(),
+                certain,
             });
         }
         if self.requests.is_empty() {
@@ -189,7 +205,13 @@ impl FetchRows {
             None => self.batch_size,
         };
         self.batch_size = (self.batch_size * 4).min(self.batch_max);
-        size.min(self.batch_max)
+        // Where memory is scarce, batches are small.
+        let free = (FREE_BYTES / self.mean_bytes.max(1)).max(1);
+        let mut size = size.min(self.batch_max);
+        while size > free && !self.memory.try_grow(size * self.mean_bytes) {
+            size = (size / 2).max(free);
+        }
+        size
     }
 
     /// Reads the documents of the requests.
@@ -210,6 +232,15 @@ impl FetchRows {
                 self.places[*number] = range.map(|range| Place::new(part, &range));
             }
             self.documents.add(read.documents);
+        }
+        let bytes = self
+            .places
+            .iter()
+            .flatten()
+            .map(|place| place.range().len());
+        let bytes: usize = bytes.sum();
+        if bytes > FREE_BYTES {
+            self.memory.force(bytes);
         }
         let read = self.requests.len() as u64;
         self.context.counters.add_documents(read);
@@ -452,6 +483,21 @@ impl Rows for FetchRows {
                 return Ok(true);
             }
         }
+    }
+
+    /// Few documents may stay; where there are more, they are read again later, a few at first.
+    fn rest(&mut self) {
+        if self.memory.bytes() == 0 {
+            return;
+        }
+        let left = self.requests.drain(..).skip(self.position);
+        let left = left.map(|request| (self.keys[request.key].to_vec(), request.certain));
+        // What waited already comes behind.
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting = left.chain(waiting).collect();
+        (self.position, self.batch_size) = (0, FIRST_BATCH);
+        self.documents = Stacked::default();
+        self.memory.shrink(0);
     }
 
     fn row(&self) -> Row<'_> {

@@ -28,6 +28,10 @@ impl Rows for FilterRows {
         Ok(false)
     }
 
+    fn rest(&mut self) {
+        self.input.rest();
+    }
+
     fn row(&self) -> Row<'_> {
         self.input.row()
     }

@@ -36,6 +36,10 @@ impl Rows for LimitRows {
         self.input.advance()
     }
 
+    fn rest(&mut self) {
+        self.input.rest();
+    }
+
     fn row(&self) -> Row<'_> {
         self.input.row()
     }

@@ -35,6 +35,10 @@ impl Rows for ProjectRows {
         Ok(true)
     }
 
+    fn rest(&mut self) {
+        self.input.rest();
+    }
+
     fn row(&self) -> Row<'_> {
         Row {
             id: self.input.row().id,

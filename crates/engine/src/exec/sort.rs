@@ -146,19 +146,21 @@ impl SpilledSort {
             return Ok(false);
         }
         self.left -= 1;
-        let Some((_, value)) = self.rows.next()? else {
-            return Ok(false);
+        let (own_id, own_document) = (&mut self.id, &mut self.document);
+        let decode = |_: &[u8], value: &[u8]| {
+            let broken =
+                || Error::new(Code::InternalError, "a spilled row is not what was written");
+            let (length, rest) = value.split_first_chunk().ok_or_else(broken)?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (id, document) = rest.split_at_checked(length).ok_or_else(broken)?;
+            RawDocument::from_bytes(document).map_err(super::corrupt_document)?;
+            own_id.clear();
+            own_id.extend_from_slice(id);
+            own_document.clear();
+            own_document.extend_from_slice(document);
+            Ok(())
         };
-        let broken = || Error::new(Code::InternalError, "a spilled row is not what was written");
-        let (length, rest) = value.split_first_chunk().ok_or_else(broken)?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let (id, document) = rest.split_at_checked(length).ok_or_else(broken)?;
-        RawDocument::from_bytes(document).map_err(super::corrupt_document)?;
-        self.id.clear();
-        self.id.extend_from_slice(id);
-        self.document.clear();
-        self.document.extend_from_slice(document);
-        Ok(true)
+        Ok(self.rows.next_with(decode)?.is_some())
     }
 
     fn row(&self) -> Row<'_> {

@@ -39,6 +39,12 @@ impl Rows for UnionRows {
         Ok(false)
     }
 
+    fn rest(&mut self) {
+        if let Some(input) = self.inputs.get_mut(self.current) {
+            input.rest();
+        }
+    }
+
     fn row(&self) -> Row<'_> {
         self.inputs[self.current].row()
     }

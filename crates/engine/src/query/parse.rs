@@ -554,22 +554,22 @@ fn comparison(kind: Comparison, field: &str, value: RawBsonRef<'_>) -> Result<Pr
 
 /// Lists of more values than this take memory from the budget, ...
 const LIST_VALUES_FREE: usize = 10_000;
-/// ... for each so many bytes: while a list is parsed, its values are there as they came and as they are kept.
+/// ... for each so many bytes: its values, the room to sort them, and the source that the plan keeps.
 const LIST_VALUE_BYTES: usize = 100;
 
 fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
     let RawBsonRef::Array(array) = value else {
         return Err(Error::bad_value(format!("{name} needs an array")));
     };
-    let mut operands = Vec::new();
     let mut patterns = Vec::new();
-    let entries = values(array)?;
     let mut memory = Reservation::none();
-    if entries.len() > LIST_VALUES_FREE {
-        memory.admit(entries.len() * LIST_VALUE_BYTES)?;
+    let length = array.into_iter().count();
+    if length > LIST_VALUES_FREE {
+        memory.admit(length * LIST_VALUE_BYTES)?;
     }
-    for entry in entries {
-        match entry {
+    let mut operands = Vec::with_capacity(length);
+    for entry in array {
+        match entry.map_err(super::malformed)? {
             RawBsonRef::RegularExpression(regex) => {
                 patterns.push(Pattern::new(
                     regex.pattern.as_str(),

@@ -265,6 +265,15 @@ impl Store {
         }
     }
 
+    /// Whether a writer that holds no lock should wait until flushes and merges have come further: large values
+    /// take memory in them that the cache does not bound.
+    pub fn is_behind(&self) -> bool {
+        match &self.0 {
+            Backend::Rocks(store) => store.is_behind(),
+            Backend::Memory(_) => false,
+        }
+    }
+
     /// Bytes of all batches written since the store was opened.
     pub fn written_bytes(&self) -> u64 {
         match &self.0 {

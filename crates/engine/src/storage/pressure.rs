@@ -19,6 +19,10 @@ const FIRST_RATE: f64 = 64.0 * 1024.0 * 1024.0;
 const HALVING_FILES: f64 = 4.0;
 /// It does not fall below this: from here on the library's own limits are not far.
 const LEAST_RATE: f64 = 4.0 * 1024.0 * 1024.0;
+/// Values of so many bytes are large, ...
+const LARGE_VALUE_BYTES: usize = 2 << 20;
+/// ... and may be in memtables and level 0 for so long.
+const LARGE_FOR: Duration = Duration::from_secs(5);
 /// Nobody waits longer at once.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
@@ -28,6 +32,8 @@ pub(super) struct Pressure {
     level_zero_files: AtomicU32,
     /// When all that was written is paid for.
     paid_at: Mutex<Option<Instant>>,
+    /// When a large value was written last.
+    large_at: Mutex<Option<Instant>>,
 }
 
 impl Pressure {
@@ -40,6 +46,19 @@ impl Pressure {
     /// A batch of this size was written.
     pub(super) fn charge(&self, bytes: usize) {
         self.charge_at(bytes, Instant::now());
+    }
+
+    /// The largest value of a batch that was written.
+    pub(super) fn note_value(&self, bytes: usize) {
+        if bytes >= LARGE_VALUE_BYTES {
+            *self.large_at.lock() = Some(Instant::now());
+        }
+    }
+
+    /// Whether large values have been written lately.
+    pub(super) fn has_large_values(&self) -> bool {
+        let large_at = *self.large_at.lock();
+        large_at.is_some_and(|at| at.elapsed() < LARGE_FOR)
     }
 
     /// How long a writer should wait before it writes more.

@@ -29,6 +29,7 @@ use crate::operation;
 use crate::storage::{Batch, Family, Store};
 use entries::EntrySet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// When a write counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +59,10 @@ pub struct ErrorBytes(usize);
 const ERROR_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// How long a writer waits at most for flushes and merges of large values, ...
+const BEHIND_WAIT_MAX: Duration = Duration::from_secs(5);
+/// ... and how often it looks.
+const BEHIND_WAIT_STEP: Duration = Duration::from_millis(10);
 
 impl ErrorBytes {
     /// The error as it is kept.
@@ -132,6 +137,12 @@ impl Writer {
             operation::check()?;
             operation::step_aside();
             std::thread::sleep(wait);
+        }
+        let begun = Instant::now();
+        while self.store.is_behind() && begun.elapsed() < BEHIND_WAIT_MAX {
+            operation::check()?;
+            operation::step_aside();
+            std::thread::sleep(BEHIND_WAIT_STEP);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// Above this a send buffer is given back after the reply.
-const SEND_KEEP_BYTES_MAX: usize = 1024 * 1024;
+const SEND_KEEP_BYTES_MAX: usize = 256 * 1024;
 
 /// Why a connection ended.
 pub enum End {
@@ -25,6 +25,8 @@ pub enum End {
     Broken(BrokenFrame),
     /// The client speaks TLS, which is not spoken here.
     Handshake,
+    /// All memory for requests was taken for long; so many bytes were wanted.
+    NoMemory(usize),
 }
 
 impl From<io::Error> for End {
@@ -122,6 +124,12 @@ impl Peer {
             End::Broken(error) => {
                 tracing::warn!(connection = id, peer, %error, "connection closed: broken frame");
             }
+            End::NoMemory(bytes) => tracing::warn!(
+                connection = id,
+                peer,
+                bytes,
+                "connection closed: other requests, statements and cursors hold the memory for its request"
+            ),
             End::Handshake => tracing::warn!(
                 connection = id,
                 peer,
@@ -139,7 +147,7 @@ pub fn refuse(socket: Arc<TcpStream>, tls: Option<&Tls>, open: usize) {
     let Ok(mut stream) = Stream::new(socket, tls) else {
         return;
     };
-    let Ok(header) = receive.receive(&mut stream) else {
+    let Ok(header) = receive.receive(&mut stream, &|| false) else {
         return;
     };
     let mut out = Vec::new();
@@ -175,13 +183,14 @@ impl Connection<'_> {
         may_stay: &dyn Fn() -> bool,
     ) -> Result<(), End> {
         loop {
-            let header = match receive.receive(self.stream) {
+            let header = match receive.receive(self.stream, &|| !registry.is_stopping()) {
                 Ok(header) => header,
                 Err(ReceiveError::Silent) if !registry.is_stopping() => return Ok(()),
                 Err(ReceiveError::Silent | ReceiveError::Closed) => return Err(End::Closed),
                 Err(ReceiveError::Io(error)) => return Err(End::Io(error)),
                 Err(ReceiveError::Broken(error)) => return Err(End::Broken(error)),
                 Err(ReceiveError::Handshake) => return Err(End::Handshake),
+                Err(ReceiveError::NoMemory(bytes)) => return Err(End::NoMemory(bytes)),
             };
             self.service.counters.bytes_in.add_size(header.length);
             self.handle(header, receive.frame(header))?;

@@ -2,8 +2,13 @@
 
 use super::listener::SILENCES_MAX;
 use super::tls::HANDSHAKE_RECORD;
-use meridian_wire::{BrokenFrame, HEADER_BYTES, Header};
+use meridian_engine::memory::RequestMemory;
+use meridian_wire::{
+    BrokenFrame, COMPRESSION_HEADER_BYTES, Compressor, HEADER_BYTES, Header, OpCode,
+};
 use std::io::{self, Read};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What is read at once.
 const READ_BYTES: usize = 8 * 1024;
@@ -12,8 +17,14 @@ const READ_BYTES: usize = 8 * 1024;
 const TRUSTED_BYTES: usize = 1024 * 1024;
 /// How many times as much room as what has come.
 const GROWTH: usize = 4;
-/// Above this a buffer is given back once a small message follows.
-const KEEP_BYTES_MAX: usize = 1024 * 1024;
+/// Above this a buffer is given back when its message has been answered.
+const KEEP_BYTES_MAX: usize = 256 * 1024;
+/// Requests up to this size are received whatever others hold.
+const FREE_BYTES: usize = 64 * 1024;
+/// A larger one waits for so long for memory, ...
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
+/// ... and looks for it so often.
+const MEMORY_WAIT_STEP: Duration = Duration::from_millis(2);
 
 /// Bytes received and not yet consumed, in one reusable allocation.
 #[derive(Debug)]
@@ -24,6 +35,8 @@ pub struct ReceiveBuffer {
     end: usize,
     /// Time-outs since the last byte came.
     silences: u32,
+    /// For a large frame, and what it decompresses to.
+    memory: RequestMemory,
 }
 
 /// Why there is no further frame.
@@ -39,6 +52,8 @@ pub enum ReceiveError {
     Broken(BrokenFrame),
     /// What arrived is not a frame but the beginning of a TLS handshake.
     Handshake,
+    /// There was no memory for so many bytes for as long as a request waits.
+    NoMemory(usize),
 }
 
 impl Default for ReceiveBuffer {
@@ -49,13 +64,19 @@ impl Default for ReceiveBuffer {
             start: 0,
             end: 0,
             silences: 0,
+            memory: RequestMemory::none(),
         }
     }
 }
 
 impl ReceiveBuffer {
-    /// Reads until a frame is complete. In a frame silence is an error only the third time.
-    pub fn receive(&mut self, socket: &mut impl Read) -> Result<Header, ReceiveError> {
+    /// Reads until a frame is complete. In a frame silence is an error only the third time. A large one is
+    /// read when there is memory for it, or until it `may_wait` no longer.
+    pub fn receive(
+        &mut self,
+        socket: &mut impl Read,
+        may_wait: &dyn Fn() -> bool,
+    ) -> Result<Header, ReceiveError> {
         loop {
             let received = &self.bytes[self.start..self.end];
             let mut missing = HEADER_BYTES;
@@ -65,7 +86,13 @@ impl ReceiveBuffer {
                 if received.len() >= header.length {
                     return Ok(header);
                 }
-                missing = header.length;
+                missing = match request_bytes(header, received) {
+                    Some(bytes) => {
+                        self.reserve(bytes, may_wait)?;
+                        header.length
+                    }
+                    None => HEADER_BYTES + COMPRESSION_HEADER_BYTES,
+                };
             }
             self.make_room(missing);
             self.read_some(socket)?;
@@ -82,10 +109,23 @@ impl ReceiveBuffer {
         self.start += header.length;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
-            if self.bytes.len() > KEEP_BYTES_MAX && header.length < READ_BYTES {
+            if self.bytes.len() > KEEP_BYTES_MAX {
                 self.bytes = vec![0; READ_BYTES];
             }
+            self.memory.give_back();
         }
+    }
+
+    /// Waits for memory for a request of so many bytes.
+    fn reserve(&mut self, bytes: usize, may_wait: &dyn Fn() -> bool) -> Result<(), ReceiveError> {
+        let begun = Instant::now();
+        while bytes > FREE_BYTES && !self.memory.try_take(bytes) {
+            if begun.elapsed() >= MEMORY_WAIT_MAX || !may_wait() {
+                return Err(ReceiveError::NoMemory(bytes));
+            }
+            thread::sleep(MEMORY_WAIT_STEP);
+        }
+        Ok(())
     }
 
     /// Whether all that has come is consumed.
@@ -96,6 +136,7 @@ impl ReceiveBuffer {
     /// Forgets whatever is left.
     pub fn clear(&mut self) {
         (self.start, self.end, self.silences) = (0, 0, 0);
+        self.memory.give_back();
     }
 
     /// Ensures that there is room behind what has come of a frame of this length; for all of it only once as
@@ -135,6 +176,17 @@ impl ReceiveBuffer {
             Err(error) => Err(ReceiveError::Io(error)),
         }
     }
+}
+
+/// What a request takes: its frame, decompressed as well, and as much again for what it becomes on its way to
+/// the storage. `None` until its compression header is there.
+fn request_bytes(header: Header, received: &[u8]) -> Option<usize> {
+    let body = &received[HEADER_BYTES..];
+    let is_short = header.length < HEADER_BYTES + COMPRESSION_HEADER_BYTES;
+    if header.op_code != OpCode::Compressed || is_short {
+        return Some(2 * header.length);
+    }
+    Some(header.length + 2 * Compressor::announced_bytes(body)?)
 }
 
 /// A client that speaks TLS where nothing is encrypted is told apart: the length that its bytes happen to
@@ -194,11 +246,11 @@ mod tests {
             let mut buffer = ReceiveBuffer::default();
             let mut socket = Trickle(&stream, step);
             for length in lengths {
-                let header = buffer.receive(&mut socket).expect("a frame");
+                let header = buffer.receive(&mut socket, &|| false).expect("a frame");
                 assert_eq!(buffer.frame(header), frame(length));
                 buffer.consume(header);
             }
-            let end = buffer.receive(&mut socket);
+            let end = buffer.receive(&mut socket, &|| false);
             assert!(matches!(end, Err(ReceiveError::Closed)));
         }
     }
@@ -207,17 +259,17 @@ mod tests {
     fn an_end_inside_a_frame_is_an_error() {
         let bytes = frame(100);
         let mut buffer = ReceiveBuffer::default();
-        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60));
+        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60), &|| false);
         assert!(matches!(outcome, Err(ReceiveError::Io(_))));
     }
 
     #[test]
-    fn a_large_buffer_is_given_back_after_a_small_message() {
-        let stream = [frame(3_000_000), frame(16)].concat();
+    fn a_large_buffer_is_given_back() {
+        let stream = [frame(16), frame(3_000_000)].concat();
         let mut socket = Trickle(&stream, stream.len());
         let mut buffer = ReceiveBuffer::default();
         for _ in 0..2 {
-            let header = buffer.receive(&mut socket).expect("a frame");
+            let header = buffer.receive(&mut socket, &|| false).expect("a frame");
             buffer.consume(header);
         }
         assert_eq!(buffer.bytes.len(), READ_BYTES);
@@ -232,7 +284,7 @@ mod tests {
             (3_000_000, 12_000_000),
         ] {
             let mut buffer = ReceiveBuffer::default();
-            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20));
+            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20), &|| false);
             assert!(
                 buffer.bytes.len() <= room_max,
                 "{} for {sent}",
@@ -243,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_handshake_is_told_from_a_broken_frame() {
-        let receive = |bytes: &[u8]| ReceiveBuffer::default().receive(&mut Trickle(bytes, 64));
+        let receive =
+            |bytes: &[u8]| ReceiveBuffer::default().receive(&mut Trickle(bytes, 64), &|| false);
         let mut hello = vec![0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc];
         hello.extend([0x77; 40]);
         assert!(matches!(receive(&hello), Err(ReceiveError::Handshake)));
@@ -282,15 +335,15 @@ mod tests {
     #[test]
     fn what_a_client_left_is_no_other_clients() {
         let mut buffer = ReceiveBuffer::default();
-        let broken = buffer.receive(&mut Trickle(&frame(100)[..60], 60));
+        let broken = buffer.receive(&mut Trickle(&frame(100)[..60], 60), &|| false);
         assert!(matches!(broken, Err(ReceiveError::Io(_))) && !buffer.is_empty());
         buffer.clear();
         let header = buffer
-            .receive(&mut Trickle(&frame(50), 50))
+            .receive(&mut Trickle(&frame(50), 50), &|| false)
             .expect("a frame");
         assert_eq!(buffer.frame(header), frame(50));
         buffer.consume(header);
-        let silent = buffer.receive(&mut Silent);
+        let silent = buffer.receive(&mut Silent, &|| false);
         assert!(matches!(silent, Err(ReceiveError::Silent)));
     }
 }

@@ -65,7 +65,7 @@ impl RocksStore {
     }
 
     /// Of any family.
-    fn most_level_zero_files(&self) -> u64 {
+    pub(super) fn most_level_zero_files(&self) -> u64 {
         let files = |family: &ColumnFamily| self.number_of(family, LEVEL_ZERO_FILES);
         self.families.all().map(files).max().unwrap_or(0)
     }

@@ -27,6 +27,7 @@ use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::{GroupSync, SyncFailure};
 use super::load::Finished;
 use super::pressure::Pressure;
+use super::rest::BUSY_FILES;
 use super::room::CacheRoom;
 use super::row_cache::{Changed, Found, PRESENT, RowCache};
 use super::{Compression, Family, Scratch, StoreError};
@@ -45,6 +46,10 @@ const MEBIBYTE: usize = 1 << 20;
 
 /// The library's name of the number of files in level 0.
 const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
+/// Of all memtables that are not flushed.
+const MEMTABLE_BYTES: &str = "rocksdb.cur-size-all-mem-tables";
+/// Files of level 0 that may come before writers of large values wait: a merge holds a value of each in memory.
+const LARGE_FILES_MAX: u64 = 3 * BUSY_FILES as u64 / 2;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.
@@ -202,6 +207,7 @@ impl RocksStore {
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.pressure.charge(bytes as usize);
+        self.pressure.note_value(batch.largest);
         Ok(())
     }
 
@@ -252,6 +258,19 @@ impl RocksStore {
 
     pub(super) fn wait_for_merges(&self) -> Option<Duration> {
         self.pressure.wait()
+    }
+
+    /// Whether so much of large values waits for flushes and merges that writers must let them go on.
+    pub(super) fn is_behind(&self) -> bool {
+        if !self.pressure.has_large_values() {
+            return false;
+        }
+        let families = self.families.all();
+        let unflushed: u64 = families
+            .map(|one| self.number_of(one, MEMTABLE_BYTES))
+            .sum();
+        unflushed > 2 * memtable_bytes(self.cache_bytes) as u64
+            || self.most_level_zero_files() > LARGE_FILES_MAX
     }
 
     pub(super) fn written_bytes(&self) -> u64 {
@@ -355,7 +374,7 @@ impl RocksStore {
             ("cacheBytesPinned", self.cache.get_pinned_usage() as u64),
             ("rowCacheBytes", self.rows.bytes()),
             ("rowCacheRows", self.rows.rows() as u64),
-            ("memtableBytes", total("rocksdb.cur-size-all-mem-tables")),
+            ("memtableBytes", total(MEMTABLE_BYTES)),
             (
                 "pendingCompactionBytes",
                 total("rocksdb.estimate-pending-compaction-bytes"),
@@ -394,6 +413,11 @@ impl Drop for RocksStore {
     }
 }
 
+/// What memtables may take together before they are flushed.
+fn memtable_bytes(cache_bytes: usize) -> usize {
+    (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE)
+}
+
 fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
     let mut settings = Options::default();
     if let Ok(mut environment) = Env::new() {
@@ -403,9 +427,8 @@ fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -
     }
     settings.create_if_missing(true);
     settings.create_missing_column_families(true);
-    let memtables = (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE);
     settings.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
-        memtables,
+        memtable_bytes(cache_bytes),
         false,
         cache.clone(),
     ));
@@ -487,6 +510,8 @@ pub(super) struct RocksBatch {
     /// Which rows are out of date then.
     changed: Changed,
     removes_ranges: bool,
+    /// Bytes of the largest value.
+    largest: usize,
 }
 
 impl RocksBatch {
@@ -496,10 +521,12 @@ impl RocksBatch {
             operations: WriteBatch::default(),
             changed: Changed::default(),
             removes_ranges: false,
+            largest: 0,
         }
     }
 
     pub(super) fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.largest = self.largest.max(value.len());
         self.operations
             .put_cf(&self.store.family(family, key).handle, key, value);
     }
