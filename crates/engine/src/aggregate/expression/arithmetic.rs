@@ -99,7 +99,11 @@ pub fn subtract<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     Err(Error::type_mismatch(format!(
         "can't $subtract {} from {}",
         right.type_name(),
-        left.type_name()
+        match date_millis(left) {
+            // (As MongoDB calls it here alone.)
+            Some(_) => "Date",
+            None => left.type_name(),
+        }
     )))
 }
 
@@ -436,8 +440,7 @@ fn integer_power<'a>(base: Number, exponent: Number) -> Value<'a> {
 
 /// `$round` and `$trunc`, to a decimal place.
 pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let nullish = |value: &Value<'_>| value.is_nullish();
-    if arguments.iter().any(nullish) {
+    if arguments[0].is_nullish() {
         return Ok(Value::NULL);
     }
     let Some(value) = number(&arguments[0]) else {
@@ -450,6 +453,7 @@ pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
         ));
     };
     let place = match arguments.get(1) {
+        Some(place) if place.is_nullish() => return Ok(Value::NULL),
         Some(place) => precision(name, place)?,
         None => 0,
     };

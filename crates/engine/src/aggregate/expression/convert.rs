@@ -49,14 +49,17 @@ pub fn convert<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resu
         unreachable!("four parameters")
     };
     let input = input.take().expect("a required argument");
+    let to = to.take().expect("a required argument");
+    let target = match to.is_nullish() {
+        true => None,
+        false => Some(target_type(&to)?),
+    };
     if input.is_nullish() {
         return Ok(on_null.take().unwrap_or(Value::NULL));
     }
-    let to = to.take().expect("a required argument");
-    if to.is_nullish() {
+    let Some(target) = target else {
         return Ok(Value::NULL);
-    }
-    let target = target_type(&to)?;
+    };
     match (to_type(&input, target), on_error.take()) {
         (Err(error), Some(fallback)) if error.code == Code::ConversionFailure => Ok(fallback),
         (result, _) => result,
