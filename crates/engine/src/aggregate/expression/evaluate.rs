@@ -90,8 +90,12 @@ impl Node {
                 control::switch(branches, default.as_deref(), context)
             }
             Node::Let { variables, body } => {
-                for (slot, node) in variables {
-                    let value = node.evaluate(context)?;
+                // All before any is set: each may use the same slots for variables of its own.
+                let mut values = Values::with_capacity(variables.len());
+                for (_, node) in variables {
+                    values.push(node.evaluate(context)?);
+                }
+                for ((slot, _), value) in variables.iter().zip(values) {
                     context.set(*slot, value)?;
                 }
                 body.evaluate(context)
