@@ -17,7 +17,13 @@ impl Node {
         match self {
             Node::Constant(constant) => constant.value(),
             Node::Field { path, prefetched } => field(path, *prefetched, context),
-            Node::Slot { slot, path } => descend(context.slots[*slot].clone(), path),
+            Node::Slot { slot, path } => {
+                let value = context.slots[*slot].clone();
+                if !path.is_empty() {
+                    context.count_work(value.work())?;
+                }
+                descend(value, path)
+            }
             Node::Root => Ok(Value::Raw(RawBsonRef::Document(context.document))),
             Node::Now => Ok(Value::Raw(RawBsonRef::DateTime(context.variables.now()))),
             Node::ClusterTime => Err(Error::location(
