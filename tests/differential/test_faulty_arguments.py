@@ -106,16 +106,22 @@ def test_known_arguments_are_arranged(pair, number):
     pair.run_case(cases.Case(f"arranged {number}", commands, docs=[DOCUMENT]))
 
 
-def test_products_have_the_same_last_digit(pair):
+def test_products_and_sums_have_the_same_last_digit(pair):
     print(f"seed {SEED}")
     choose = random.Random(SEED)
     commands = []
     for _ in range(300):
         numbers = [choose.random() * 10 ** choose.randint(-3, 3) for _ in range(4)]
+        operators = ["$add", "$multiply", "$sum", "$avg"]
         if choose.random() < 0.2:
+            # Sums of doubles and decimals agree to 33 digits.
             numbers[1] = bson.Decimal128(str(round(numbers[1], 5)))
+            operators = ["$multiply"]
         operands = [*numbers, "$x", "$y"]
         choose.shuffle(operands)
-        inner = {choose.choice(["$multiply", "$max"]): operands[3:]}
-        commands += asked({"$multiply": [*operands[:3], inner]})
+        inner = {choose.choice(operators): operands[3:]}
+        commands += asked({choose.choice(operators): [*operands[:3], inner]})
+        mixed = [choose.randint(-9, 9), bson.Int64(choose.randint(-(2**50), 2**50)), *(choose.random() for _ in range(9))]
+        choose.shuffle(mixed)
+        commands += asked({choose.choice(["$sum", "$avg"]): {"$slice": [mixed, choose.randint(2, 9)]}})
     pair.run_case(cases.Case("digits", commands, docs=[{"_id": 1, "x": 3.3, "y": 0.7}]))

@@ -3,7 +3,7 @@
 use super::Value;
 use super::control::number;
 use super::convert::{display, general};
-use crate::aggregate::sum::{Deviation, Sum, averaged};
+use crate::aggregate::sum::{Deviation, OrderedSum, averaged};
 use crate::aggregate::value::compare;
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
@@ -29,7 +29,7 @@ fn date_millis(value: &Value<'_>) -> Option<i64> {
 
 /// `$add`: numbers, and at most one date.
 pub fn add<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut sum = Sum::default();
+    let mut sum = OrderedSum::default();
     let mut date = None;
     for argument in arguments {
         if argument.is_nullish() {
@@ -572,7 +572,7 @@ fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> 
         }
         "$sum" => Ok(from_number(sum(values).total())),
         "$avg" => {
-            let mut sum = Sum::default();
+            let mut sum = OrderedSum::default();
             values
                 .iter()
                 .filter_map(number)
@@ -595,8 +595,8 @@ fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> 
     }
 }
 
-fn sum(values: &[Value<'_>]) -> Sum {
-    let mut sum = Sum::default();
+fn sum(values: &[Value<'_>]) -> OrderedSum {
+    let mut sum = OrderedSum::default();
     values
         .iter()
         .filter_map(number)
