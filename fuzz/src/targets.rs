@@ -8,7 +8,9 @@ use meridian_engine::query::{Filter, Projection, Sort};
 use meridian_engine::update::{ApplyMode, Update};
 use meridian_value::key::{Direction, TypeBits, TypeBitsReader, decode, encode, skip, transcode};
 use meridian_value::{compare, compare_documents, with_raw};
-use meridian_wire::{Compressor, Frame, HEADER_BYTES, Header, OpCode, Request, check_document};
+use meridian_wire::{
+    Compressor, Frame, HEADER_BYTES, Header, OpCode, ReplyFrame, Request, check_document,
+};
 use std::cmp::Ordering;
 
 /// A function that must survive any bytes, and examples worth mutating.
@@ -96,9 +98,11 @@ fn frame(input: &[u8]) {
 }
 
 fn request(frame: Frame<'_>) {
-    match frame.parse() {
+    let mut rewritten = Vec::new();
+    match frame.parse(&mut rewritten) {
         Ok(Request::Message(message)) => {
             walk(message.body);
+            comes_back(message.body);
             for sequence in &message.sequences {
                 for document in sequence.documents() {
                     walk(document);
@@ -106,6 +110,25 @@ fn request(frame: Frame<'_>) {
             }
         }
         Ok(Request::Query(_)) | Err(_) => {}
+    }
+}
+
+/// What is sent in a reply would be received as the same, whatever its strings are.
+fn comes_back(body: &RawDocument) {
+    let mut out = Vec::new();
+    let reply = ReplyFrame::begin_message(&mut out);
+    out.extend_from_slice(body.as_bytes());
+    let sent = reply.finish(&mut out, 1, 0, None);
+    sent.expect("nothing is compressed");
+    let header = Header::parse(&out).expect("a reply has a header");
+    let mut rewritten = Vec::new();
+    let frame = Frame {
+        header,
+        bytes: &out,
+    };
+    match frame.parse(&mut rewritten) {
+        Ok(Request::Message(message)) => assert_eq!(message.body.as_bytes(), body.as_bytes()),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -134,7 +157,15 @@ fn frame_examples() -> Vec<Vec<u8>> {
     compressed.extend_from_slice(&(message.len() as i32).to_le_bytes());
     compressed.push(0);
     compressed.extend_from_slice(&message);
+    // The find's collection and the field of its filter, not in UTF-8.
+    let text = message.iter().map(|&byte| match byte {
+        b'c' => 0xff,
+        b'a' => 0xf4,
+        byte => byte,
+    });
+    let text: Vec<u8> = text.collect();
     vec![
+        framed(2013, &text),
         framed(2013, &message),
         framed(2013, &sequence),
         framed(2012, &compressed),

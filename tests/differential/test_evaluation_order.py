@@ -117,6 +117,15 @@ EXPRESSIONS = {
     "map_empty": {"$map": {"input": [], "in": BAD}},
     "filter_empty": {"$filter": {"input": [], "cond": BAD}},
     "reduce_empty": {"$reduce": {"input": [], "initialValue": 0, "in": BAD}},
+    "let_loops": {"$let": {"vars": {"a": "$_id", "b": {"$sum": {"$map": {"input": "$z", "in": {"$add": ["$$this", 7]}}}}}, "in": ["$$a", "$$b"]}},
+    "let_reduces": {
+        "$let": {
+            "vars": {name: {"$reduce": {"input": "$z", "initialValue": name, "in": {"$concat": ["$$value", "+"]}}} for name in "abc"},
+            "in": ["$$a", "$$b", "$$c"],
+        }
+    },
+    "let_in_let": {"$let": {"vars": {"a": "$_id", "b": {"$let": {"vars": {"c": 5, "d": "$_id"}, "in": {"$add": ["$$c", "$$d"]}}}}, "in": ["$$a", "$$b"]}},
+    "let_in_map": {"$map": {"input": "$z", "as": "x", "in": {"$let": {"vars": {"p": "$$x", "q": {"$filter": {"input": "$n", "cond": {"$gt": ["$$this", "$$x"]}}}}, "in": ["$$p", "$$q", "$$x"]}}}},
     "let_unused": {"$let": {"vars": {"x": BAD}, "in": 3}},
     "convert_unused": {"$convert": {"input": "1", "to": "int", "onError": BAD}},
     "convert_taken": {"$convert": {"input": "x", "to": "int", "onError": BAD}},

@@ -8,7 +8,7 @@ import itertools
 import socket
 import struct
 
-import bson
+from . import raw
 
 OP_MSG = 2013
 SEQUENCES = {"insert": "documents", "update": "updates", "delete": "deletes"}
@@ -67,11 +67,11 @@ def message(number, database, command, flags=0):
     name = SEQUENCES.get(next(iter(command), None))
     documents = command.get(name) if name else None
     if isinstance(documents, list) and documents and all(hasattr(document, "items") for document in documents):
-        encoded = b"".join(bson.encode(document) for document in documents)
+        encoded = b"".join(raw.encode(document) for document in documents)
         if len(encoded) >= SEQUENCE_BYTES_MIN:
             del command[name]
             payload = name.encode() + b"\0" + encoded
             sequence = b"\x01" + struct.pack("<i", len(payload) + 4) + payload
     command["$db"] = database
-    body = struct.pack("<I", flags) + b"\0" + bson.encode(command) + sequence
+    body = struct.pack("<I", flags) + b"\0" + raw.encode(command) + sequence
     return struct.pack("<iiii", len(body) + 16, number, 0, OP_MSG) + body

@@ -2,6 +2,7 @@
 
 import functools
 import threading
+import time
 
 import bson
 import pymongo
@@ -180,6 +181,100 @@ def test_what_is_long_takes_its_length(server, collection, name):
         collection.insert_one(before)
     reply = database.command(command)
     assert reply["ok"] == 1.0 and "writeErrors" not in reply, reply
+
+
+# What a loop makes by taking its value twice: 2^n values in the memory of n.
+TREES = {
+    "arrays": ["$$value", "$$value"],
+    "documents": {"a": "$$value", "b": "$$value"},
+    "both": {"a": ["$$value", "$$value"]},
+}
+
+
+def tree(shape, levels):
+    return {"$reduce": {"input": {"$range": [0, levels]}, "initialValue": "$a", "in": TREES[shape]}}
+
+
+def with_trees(shape, levels, body):
+    return {"$let": {"vars": {"v": tree(shape, levels), "w": tree(shape, levels)}, "in": body}}
+
+
+OF_TREES = {
+    "eq": {"$eq": ["$$v", "$$w"]},
+    "cmp": {"$cmp": ["$$v", "$$w"]},
+    "in": {"$in": ["$$v", [1, "$$w", "$$w"]]},
+    "index": {"$indexOfArray": [[1, "$$w"], "$$v"]},
+    "union": {"$size": {"$setUnion": [["$$v"], ["$$w"]]}},
+    "equal_sets": {"$setEquals": [["$$v"], ["$$w"]]},
+    "subset": {"$setIsSubset": [["$$v"], ["$$w"]]},
+    "max": {"$type": {"$max": ["$$v", "$$w"]}},
+    "sorted": {"$size": {"$sortArray": {"input": ["$$v", "$$w"], "sortBy": 1}}},
+    "filter": {"$size": {"$filter": {"input": ["$$v", "$$w"], "cond": {"$eq": ["$$this", "$$v"]}}}},
+    "switch": {"$switch": {"branches": [{"case": {"$eq": ["$$v", "$$w"]}, "then": 1}], "default": 2}},
+    "again": {"$size": {"$reduce": {"input": {"$range": [0, 40]}, "initialValue": "$$v", "in": ["$$value", "$$value"]}}},
+    "size": {"$size": [["$$v"]]},
+    "type": {"$type": "$$v"},
+    "bson_size": {"$bsonSize": {"q": "$$v"}},
+    "path": {"$size": {"$ifNull": ["$$v" + ".a" * 60 + ".z", []]}},
+    "shown": {"$mergeObjects": [{"q": 1}, ["$$v"]]},
+    "shown_as_key": {"$arrayToObject": [[{"q": "$$v"}]]},
+    "stored": "$$v",
+}
+STAGES = {
+    "group": [{"$group": {"_id": "$$TREE"}}],
+    "push": [{"$group": {"_id": 1, "x": {"$push": "$$TREE"}}}],
+    "add_to_set": [{"$group": {"_id": 1, "x": {"$addToSet": "$$TREE"}}}],
+    "max": [{"$group": {"_id": 1, "x": {"$max": "$$TREE"}}}],
+    "first": [{"$group": {"_id": 1, "x": {"$first": "$$TREE"}}}],
+    "sort": [{"$set": {"q": "$$TREE"}}, {"$sort": {"q": 1}}],
+    "unwind": [{"$set": {"q": ["$$TREE"]}}, {"$unwind": "$q"}],
+    "bucket": [{"$bucket": {"groupBy": "$$TREE", "boundaries": [0, 1], "default": "x"}}],
+    "root": [{"$replaceWith": {"q": "$$TREE"}}],
+    "match": [{"$match": {"$expr": {"$eq": ["$$TREE", "$$TREE"]}}}],
+}
+# Far below a minute, on whatever machine: 2^60 steps take longer than any.
+TREE_SECONDS_MAX = 20
+
+
+def answered_or_refused(database, command):
+    started = time.monotonic()
+    try:
+        reply = database.command(command)
+        refused = reply["writeErrors"][0]["code"] if "writeErrors" in reply else None
+    except pymongo.errors.OperationFailure as failure:
+        refused = failure.code
+    # Too large, or what is wrong with a value that a message shows.
+    assert refused in (None, 146, 13548, 10334, 17419, 40400, 40392), refused
+    assert time.monotonic() - started < TREE_SECONDS_MAX
+    return refused
+
+
+@pytest.mark.parametrize("levels", (20, 60))
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize("name", OF_TREES)
+def test_values_that_share_their_parts(server, collection, name, shape, levels):
+    """20 levels are what a value may stand for, 60 are refused."""
+    body = with_trees(shape, levels, OF_TREES[name])
+    refused = answered_or_refused(collection.database, aggregate({"$project": {"x": body}}))
+    assert refused or levels < 60
+    also_refused = answered_or_refused(collection.database, update([{"$set": {"x": body}}]))
+    assert (refused is None) == (also_refused is None)
+    assert server.alive()
+
+
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize("name", STAGES)
+def test_stages_of_values_that_share_their_parts(server, collection, name, shape):
+    def planted(value):
+        if isinstance(value, dict):
+            return {key: planted(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [planted(item) for item in value]
+        return tree(shape, 60) if value == "$$TREE" else value
+
+    assert answered_or_refused(collection.database, aggregate(*planted(STAGES[name])))
+    assert answered_or_refused(collection.database, {"find": "c", "projection": {"x": tree(shape, 60)}})
+    assert server.alive()
 
 
 # A loop in a loop on one document: hours.

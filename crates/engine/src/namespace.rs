@@ -1,6 +1,7 @@
 //! A database and a collection name, checked once with MongoDB's rules.
 
 use crate::error::{Code, Error, Result};
+use meridian_value::text::is_marked;
 use std::fmt;
 
 /// Longest database name in bytes.
@@ -29,6 +30,13 @@ impl Namespace {
             return Err(Error::new(
                 Code::InvalidNamespace,
                 format!("Collection names cannot start with '.': {collection}"),
+            ));
+        }
+        // Names are shown in more places than values are, and by tools that expect text.
+        if is_marked(collection.as_bytes()) {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("Collection names must be valid UTF-8: {collection}"),
             ));
         }
         let bad = collection.is_empty() || collection.contains('\0');
@@ -123,6 +131,7 @@ impl fmt::Display for Namespace {
 pub fn check_database_name(database: &str) -> Result<()> {
     let bad = database.is_empty()
         || database.len() > DATABASE_NAME_BYTES_MAX
+        || is_marked(database.as_bytes())
         || database.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
     if bad {
         return Err(Error::new(
@@ -146,6 +155,8 @@ mod tests {
             ("d", ""),
             ("d", ".c"),
             ("d", "$c"),
+            ("d", "c\u{10ffff}\u{ff}"),
+            ("d\u{10ffff}\u{ff}", "c"),
         ] {
             let error = Namespace::new(database, collection).unwrap_err();
             assert_eq!(

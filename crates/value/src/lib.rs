@@ -2,7 +2,8 @@
 //!
 //! What everything above needs: the comparison [`order`], [`field`]s and dotted [`path`]s
 //! of raw documents and a [`DocumentBuilder`] for new ones, [`number`] arithmetic with
-//! MongoDB's promotions, how deep documents nest, and the order-preserving [`key`] encoding of index entries. All of
+//! MongoDB's promotions, how deep documents nest, [`text`] that need not be
+//! UTF-8, and the order-preserving [`key`] encoding of index entries. All of
 //! it works on raw BSON; nothing here knows of storage, queries or the wire.
 
 mod build;
@@ -13,6 +14,7 @@ mod levels;
 pub mod number;
 pub mod order;
 pub mod path;
+pub mod text;
 
 pub use build::DocumentBuilder;
 pub use by_name::ByName;

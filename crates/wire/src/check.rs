@@ -3,7 +3,7 @@
 //!
 //! It costs one pass without allocation. MongoDB itself checks the same things except for
 //! UTF-8, which it leaves to whoever reads the string; here a string is a `str` everywhere,
-//! so bad UTF-8 is refused at the door.
+//! so a document with other strings is rewritten first ([`crate::text`]).
 
 use crate::error::{InvalidDocument, InvalidKind};
 use bson::raw::RawDocument;
@@ -23,8 +23,31 @@ type Checked<T> = Result<T, InvalidDocument>;
 /// [`InvalidKind::Malformed`] where a length, type, terminator or string is wrong;
 /// [`InvalidKind::TooDeep`] past [`NESTING_LEVELS_MAX`].
 pub fn check_document(bytes: &[u8]) -> Checked<&RawDocument> {
-    check_elements(bytes, 0)?;
+    if check_structure(bytes)? == Text::Other {
+        return Err(malformed("a string is not valid UTF-8"));
+    }
+    as_document(bytes)
+}
+
+/// A document that was checked.
+pub(crate) fn as_document(bytes: &[u8]) -> Checked<&RawDocument> {
     RawDocument::from_bytes(bytes).map_err(|error| malformed(error.to_string()))
+}
+
+/// What the strings and names of a document are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Text {
+    /// All valid UTF-8.
+    Utf8,
+    /// At least one is not.
+    Other,
+}
+
+/// As [`check_document`], but for the strings: the answer says what they are.
+pub(crate) fn check_structure(bytes: &[u8]) -> Checked<Text> {
+    let mut text = Text::Utf8;
+    check_elements(bytes, 0, &mut text)?;
+    Ok(text)
 }
 
 /// The document at the start of `bytes`, by its own length, unchecked inside.
@@ -43,7 +66,7 @@ fn document_length(bytes: &[u8]) -> Checked<usize> {
     }
 }
 
-fn check_elements(bytes: &[u8], level: usize) -> Checked<()> {
+fn check_elements(bytes: &[u8], level: usize, text: &mut Text) -> Checked<()> {
     if level > NESTING_LEVELS_MAX {
         let (kind, path) = (InvalidKind::TooDeep, String::new());
         let reason = "BSONObj exceeds maximum nested object depth".to_owned();
@@ -62,21 +85,22 @@ fn check_elements(bytes: &[u8], level: usize) -> Checked<()> {
                 _ => Err(malformed("a document ends before its length says")),
             };
         }
-        let (key, value) = split_cstring(after_kind)?;
-        let size = check_value(kind, value, level).map_err(|error| name_element(error, key))?;
+        let (key, value) = split_cstring(after_kind, text)?;
+        let size =
+            check_value(kind, value, level, text).map_err(|error| name_element(error, key))?;
         rest = &value[size..];
     }
     Err(malformed("a document lacks its terminating zero"))
 }
 
 /// The size of a value in bytes, once it is known to be well-formed and inside `bytes`.
-fn check_value(kind: u8, bytes: &[u8], level: usize) -> Checked<usize> {
+fn check_value(kind: u8, bytes: &[u8], level: usize, text: &mut Text) -> Checked<usize> {
     match kind {
         0x01 | 0x09 | 0x11 | 0x12 => fixed(bytes, 8),
-        0x02 | 0x0d | 0x0e => check_string(bytes),
+        0x02 | 0x0d | 0x0e => check_string(bytes, text),
         0x03 | 0x04 => {
             let length = document_length(bytes)?;
-            check_elements(&bytes[..length], level + 1)?;
+            check_elements(&bytes[..length], level + 1, text)?;
             Ok(length)
         }
         0x05 => check_binary(bytes),
@@ -87,16 +111,16 @@ fn check_value(kind: u8, bytes: &[u8], level: usize) -> Checked<usize> {
             _ => Err(malformed("a boolean is neither 0 nor 1")),
         },
         0x0b => {
-            let (pattern, rest) = split_cstring(bytes)?;
-            let (options, _) = split_cstring(rest)?;
+            let (pattern, rest) = split_cstring(bytes, text)?;
+            let (options, _) = split_cstring(rest, text)?;
             Ok(pattern.len() + options.len() + 2)
         }
         0x0c => {
-            let namespace = check_string(bytes)?;
+            let namespace = check_string(bytes, text)?;
             fixed(&bytes[namespace..], 12)?;
             Ok(namespace + 12)
         }
-        0x0f => check_code_with_scope(bytes, level),
+        0x0f => check_code_with_scope(bytes, level, text),
         0x10 => fixed(bytes, 4),
         0x13 => fixed(bytes, 16),
         _ => Err(malformed(format!("Unrecognized BSON type {kind}"))),
@@ -110,13 +134,16 @@ fn fixed(bytes: &[u8], size: usize) -> Checked<usize> {
     Ok(size)
 }
 
-fn check_string(bytes: &[u8]) -> Checked<usize> {
+fn check_string(bytes: &[u8], text: &mut Text) -> Checked<usize> {
     let length = prefix_length(bytes)?;
     let Some(content) = bytes.get(4..4 + length) else {
         return Err(malformed("a string reaches past its document"));
     };
     match content.split_last() {
-        Some((0, text)) => check_utf8(text).map(|_| 4 + length),
+        Some((0, content)) => {
+            note_text(content, text);
+            Ok(4 + length)
+        }
         _ => Err(malformed("a string lacks its terminating zero")),
     }
 }
@@ -134,14 +161,14 @@ fn check_binary(bytes: &[u8]) -> Checked<usize> {
     Ok(5 + length)
 }
 
-fn check_code_with_scope(bytes: &[u8], level: usize) -> Checked<usize> {
+fn check_code_with_scope(bytes: &[u8], level: usize, text: &mut Text) -> Checked<usize> {
     let total = prefix_length(bytes)?;
     if total < 14 || total > bytes.len() {
         return Err(malformed("code with scope reaches past its document"));
     }
     let inner = &bytes[4..total];
-    let code = check_string(inner)?;
-    check_elements(&inner[code..], level + 1)?;
+    let code = check_string(inner, text)?;
+    check_elements(&inner[code..], level + 1, text)?;
     Ok(total)
 }
 
@@ -152,22 +179,26 @@ fn prefix_length(bytes: &[u8]) -> Checked<usize> {
     usize::try_from(i32::from_le_bytes(*prefix)).map_err(|_| malformed("a length is negative"))
 }
 
-/// Splits after the first zero byte; the text before it is UTF-8.
-fn split_cstring(bytes: &[u8]) -> Checked<(&str, &[u8])> {
+/// Splits after the first zero byte.
+fn split_cstring<'a>(bytes: &'a [u8], text: &mut Text) -> Checked<(&'a [u8], &'a [u8])> {
     let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
         return Err(malformed("a name lacks its terminating zero"));
     };
-    Ok((check_utf8(&bytes[..end])?, &bytes[end + 1..]))
+    note_text(&bytes[..end], text);
+    Ok((&bytes[..end], &bytes[end + 1..]))
 }
 
-fn check_utf8(bytes: &[u8]) -> Checked<&str> {
-    std::str::from_utf8(bytes).map_err(|_| malformed("a string is not valid UTF-8"))
+fn note_text(content: &[u8], text: &mut Text) {
+    if std::str::from_utf8(content).is_err() {
+        *text = Text::Other;
+    }
 }
 
 /// Puts an element's name before the path, while the path has a readable length.
-fn name_element(mut error: InvalidDocument, key: &str) -> InvalidDocument {
+fn name_element(mut error: InvalidDocument, key: &[u8]) -> InvalidDocument {
+    let key = String::from_utf8_lossy(key);
     if error.path.is_empty() {
-        error.path = key.to_owned();
+        error.path = key.into_owned();
     } else if error.path.len() + key.len() < PATH_BYTES_MAX {
         error.path = format!("{key}.{}", error.path);
     }
@@ -240,11 +271,11 @@ mod tests {
             .windows(4)
             .position(|window| window == b"text")
             .expect("present");
-        bytes[text] = 0xff;
-        let error = check_document(&bytes).expect_err("bad UTF-8");
+        bytes[text + 4] = 1;
+        let error = check_document(&bytes).expect_err("a wrong end");
         assert_eq!(
             error.to_string(),
-            "a string is not valid UTF-8 in element with field name 'outer.inner' in object with \
+            "a string lacks its terminating zero in element with field name 'outer.inner' in object with \
              unknown _id"
         );
     }

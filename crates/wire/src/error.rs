@@ -68,6 +68,8 @@ pub enum InvalidKind {
     Malformed,
     /// `Overflow` (15): more than [`crate::NESTING_LEVELS_MAX`] levels.
     TooDeep,
+    /// `BSONObjectTooLarge` (10334): larger than a message may be, once its strings are UTF-8.
+    TooLarge,
 }
 
 fn describe_place(path: &str) -> String {

@@ -88,19 +88,20 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the frame as a request whose documents borrow from it.
+    /// Reads the frame as a request whose documents borrow from it, or from `rewritten`: documents with strings that
+    /// are not valid UTF-8 are rewritten there, and [`crate::ReplyFrame`] turns replies back.
     ///
     /// A compressed frame must be decompressed first ([`crate::Compressor::decompress`]).
     ///
     /// # Errors
     /// [`RequestError::Frame`] must close the connection, [`RequestError::Document`] must not.
-    pub fn parse(self) -> Result<Request<'a>, RequestError> {
+    pub fn parse(self, rewritten: &'a mut Vec<u8>) -> Result<Request<'a>, RequestError> {
         if self.bytes.len() != self.header.length {
             return Err(BrokenFrame::Truncated("body").into());
         }
         match self.header.op_code {
-            OpCode::Message => message::parse_message(self.bytes).map(Request::Message),
-            OpCode::Query => message::parse_query(self.body()).map(Request::Query),
+            OpCode::Message => message::parse_message(self.bytes, rewritten).map(Request::Message),
+            OpCode::Query => message::parse_query(self.body(), rewritten).map(Request::Query),
             other => Err(BrokenFrame::OpCode(other.number()).into()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! What comes in is one complete frame in a buffer ([`Header::parse`] says how long it is);
 //! what goes out is a [`Request`] that borrows from that buffer: documents are checked once
-//! and never copied. Replies are written straight into the send buffer ([`ReplyFrame`],
+//! and never copied, but for those with strings that are not valid UTF-8. Replies are written straight into the send buffer ([`ReplyFrame`],
 //! [`DocumentWriter`]). Deliberately absent: sockets, time-outs and the meaning of commands.
 //!
 //! All integers are little-endian. A frame, as the protocol's specification draws it:
@@ -42,9 +42,9 @@
 //! DocumentWriter::new(&mut bytes).int32("ping", 1);
 //! frame.finish(&mut bytes, 7, 0, None)?;
 //!
-//! let header = Header::parse(&bytes)?;
+//! let (header, mut spare) = (Header::parse(&bytes)?, Vec::new());
 //! assert_eq!((header.length, header.request_id), (bytes.len(), 7));
-//! let Request::Message(message) = Frame { header, bytes: &bytes }.parse()? else { unreachable!() };
+//! let Request::Message(message) = Frame { header, bytes: &bytes }.parse(&mut spare)? else { unreachable!() };
 //! assert_eq!(message.body.get_i32("ping")?, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -55,6 +55,7 @@ mod error;
 mod frame;
 mod message;
 mod reply;
+mod text;
 mod writer;
 
 pub use check::{NESTING_LEVELS_MAX, check_document};

@@ -1,9 +1,11 @@
 //! Requests: OP_MSG with its sections, and the legacy OP_QUERY.
 
-use crate::check::{check_document, split_document};
+use crate::check::{Text, as_document, check_structure, split_document};
 use crate::error::{BrokenFrame, InvalidDocument, RequestError};
 use crate::frame::{HEADER_BYTES, read_i32};
+use crate::text::escape_document;
 use bson::raw::RawDocument;
+use meridian_value::text::is_marked;
 
 const FLAG_CHECKSUM: u32 = 1;
 const FLAG_MORE_TO_COME: u32 = 1 << 1;
@@ -96,7 +98,10 @@ pub struct LegacyQuery<'a> {
     pub document: &'a RawDocument,
 }
 
-pub(crate) fn parse_message(frame: &[u8]) -> Result<Message<'_>, RequestError> {
+pub(crate) fn parse_message<'a>(
+    frame: &'a [u8],
+    rewritten: &'a mut Vec<u8>,
+) -> Result<Message<'a>, RequestError> {
     let flags = read_i32(frame, HEADER_BYTES, "flags")?.cast_unsigned();
     let unknown = flags & FLAGS_REQUIRED & !(FLAG_CHECKSUM | FLAG_MORE_TO_COME);
     if unknown != 0 {
@@ -111,7 +116,8 @@ pub(crate) fn parse_message(frame: &[u8]) -> Result<Message<'_>, RequestError> {
     let sections = frame
         .get(HEADER_BYTES + 4..end)
         .ok_or(BrokenFrame::Truncated("sections"))?;
-    let (body, sequences) = parse_sections(sections)?;
+    let Sections { body, sequences } = Sections::parse_checked(sections, rewritten)?;
+    let body = as_document(body)?;
     let more_to_come = flags & FLAG_MORE_TO_COME != 0;
     Ok(Message {
         body,
@@ -132,41 +138,87 @@ fn check_crc(frame: &[u8]) -> Result<usize, BrokenFrame> {
     Ok(end)
 }
 
-type Sections<'a> = (&'a RawDocument, Vec<Sequence<'a>>);
+/// A message's sections, of which only the lengths of body and sequences were looked at.
+struct Sections<'a> {
+    body: &'a [u8],
+    sequences: Vec<Sequence<'a>>,
+}
 
-fn parse_sections(mut rest: &[u8]) -> Result<Sections<'_>, RequestError> {
-    let mut body = None;
-    let mut sequences: Vec<Sequence<'_>> = Vec::new();
-    while let Some((&kind, section)) = rest.split_first() {
-        rest = match kind {
-            SECTION_BODY if body.is_some() => return Err(BrokenFrame::Body.into()),
-            SECTION_BODY => {
-                // A body whose length is wrong breaks the frame: what follows cannot be found.
-                let (bytes, after) =
-                    split_document(section).map_err(|_| BrokenFrame::Truncated("body"))?;
-                body = Some(bytes);
-                after
-            }
-            SECTION_SEQUENCE => {
-                let (sequence, after) = parse_sequence(section)?;
-                if sequences
-                    .iter()
-                    .any(|other| other.identifier == sequence.identifier)
-                {
-                    let name = sequence.identifier.to_owned();
-                    return Err(BrokenFrame::DuplicateSequence(name).into());
+impl<'a> Sections<'a> {
+    /// The sections, well-formed and with all text in its form.
+    fn parse_checked(bytes: &'a [u8], rewritten: &'a mut Vec<u8>) -> Result<Self, RequestError> {
+        let mut sections = Self::parse(bytes)?;
+        if sections.check()? == Text::Other || is_marked(bytes) {
+            sections.rewrite(rewritten)?;
+            sections = Self::parse(rewritten)?;
+            sections.check()?;
+        }
+        Ok(sections)
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, BrokenFrame> {
+        let mut rest = bytes;
+        let mut body = None;
+        let mut sequences: Vec<Sequence<'_>> = Vec::new();
+        while let Some((&kind, section)) = rest.split_first() {
+            rest = match kind {
+                SECTION_BODY if body.is_some() => return Err(BrokenFrame::Body),
+                SECTION_BODY => {
+                    // A body whose length is wrong breaks the frame: what follows cannot be found.
+                    let (bytes, after) =
+                        split_document(section).map_err(|_| BrokenFrame::Truncated("body"))?;
+                    body = Some(bytes);
+                    after
                 }
-                sequences.push(sequence);
-                after
+                SECTION_SEQUENCE => {
+                    let (sequence, after) = parse_sequence(section)?;
+                    if sequences
+                        .iter()
+                        .any(|other| other.identifier == sequence.identifier)
+                    {
+                        let name = sequence.identifier.to_owned();
+                        return Err(BrokenFrame::DuplicateSequence(name));
+                    }
+                    sequences.push(sequence);
+                    after
+                }
+                other => return Err(BrokenFrame::SectionKind(other)),
+            };
+        }
+        let body = body.ok_or(BrokenFrame::Body)?;
+        Ok(Self { body, sequences })
+    }
+
+    /// Checks that the documents are well-formed, and counts them.
+    fn check(&mut self) -> Result<Text, InvalidDocument> {
+        let mut text = check_structure(self.body)?;
+        for sequence in &mut self.sequences {
+            let (count, found) = check_sequence(sequence.bytes)?;
+            sequence.count = count;
+            text = text.max(found);
+        }
+        Ok(text)
+    }
+
+    /// Writes the sections with all text in its form.
+    fn rewrite(&self, out: &mut Vec<u8>) -> Result<(), InvalidDocument> {
+        out.clear();
+        out.push(SECTION_BODY);
+        escape_document(self.body, out)?;
+        for sequence in &self.sequences {
+            out.push(SECTION_SEQUENCE);
+            let start = out.len();
+            out.extend_from_slice(&[0; 4]);
+            out.extend_from_slice(sequence.identifier.as_bytes());
+            out.push(0);
+            for document in sequence.documents() {
+                escape_document(document.as_bytes(), out)?;
             }
-            other => return Err(BrokenFrame::SectionKind(other).into()),
-        };
+            let length = i32::try_from(out.len() - start).expect("bounded as messages are");
+            out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        Ok(())
     }
-    let body = check_document(body.ok_or(BrokenFrame::Body)?)?;
-    for sequence in &mut sequences {
-        sequence.count = check_sequence(sequence.bytes)?;
-    }
-    Ok((body, sequences))
 }
 
 fn parse_sequence(section: &[u8]) -> Result<(Sequence<'_>, &[u8]), BrokenFrame> {
@@ -186,29 +238,37 @@ fn parse_sequence(section: &[u8]) -> Result<(Sequence<'_>, &[u8]), BrokenFrame> 
     ))
 }
 
-fn check_sequence(mut rest: &[u8]) -> Result<usize, InvalidDocument> {
-    let mut count = 0;
+fn check_sequence(mut rest: &[u8]) -> Result<(usize, Text), InvalidDocument> {
+    let (mut count, mut text) = (0, Text::Utf8);
     while !rest.is_empty() {
         let (document, after) = split_document(rest)?;
-        check_document(document)?;
+        text = text.max(check_structure(document)?);
         rest = after;
         count += 1;
     }
-    Ok(count)
+    Ok((count, text))
 }
 
-pub(crate) fn parse_query(body: &[u8]) -> Result<LegacyQuery<'_>, RequestError> {
+pub(crate) fn parse_query<'a>(
+    body: &'a [u8],
+    rewritten: &'a mut Vec<u8>,
+) -> Result<LegacyQuery<'a>, RequestError> {
     let after_flags = body.get(4..).ok_or(BrokenFrame::Truncated("flags"))?;
     let (namespace, rest) = split_name(after_flags, "collection name")?;
     let documents = rest
         .get(8..)
         .ok_or(BrokenFrame::Truncated("skip and limit"))?;
     // A second document may follow: fields to return, which a command has no use for.
-    let (document, _) =
+    let (mut document, _) =
         split_document(documents).map_err(|_| BrokenFrame::Truncated("query document"))?;
+    if check_structure(document)? == Text::Other || is_marked(document) {
+        rewritten.clear();
+        escape_document(document, rewritten)?;
+        document = rewritten;
+    }
     Ok(LegacyQuery {
         namespace,
-        document: check_document(document)?,
+        document: as_document(document)?,
     })
 }
 

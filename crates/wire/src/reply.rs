@@ -1,8 +1,11 @@
 //! Replies, written where they will be sent from: begin, write one document, finish.
+//!
+//! Finishing turns strings that are not valid UTF-8 back into what the client once sent (`text`).
 
 use crate::compress::Compressor;
 use crate::error::BrokenFrame;
 use crate::frame::{HEADER_BYTES, OpCode};
+use crate::text::restore_document;
 
 /// Room was made for a header; [`ReplyFrame::finish`] fills it in.
 ///
@@ -47,6 +50,7 @@ impl ReplyFrame {
     /// Appends a CRC-32C, to answer a request that had one. Call before [`Self::finish`],
     /// with the same numbers.
     pub fn finish_with_checksum(self, out: &mut Vec<u8>, request_id: i32, response_to: i32) {
+        restore_document(out, self.document_start());
         out[HEADER_BYTES] |= 1;
         let length = out.len() + 4;
         self.write_header(out, length, request_id, response_to);
@@ -65,6 +69,7 @@ impl ReplyFrame {
         response_to: i32,
         compressor: Option<Compressor>,
     ) -> Result<(), BrokenFrame> {
+        restore_document(out, self.document_start());
         let length = out.len();
         self.write_header(out, length, request_id, response_to);
         match compressor {

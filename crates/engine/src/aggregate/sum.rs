@@ -209,6 +209,69 @@ impl Sum {
     }
 }
 
+/// A sum of numbers that have an order: the arguments of an operator, the items of an array. It is rounded as MongoDB
+/// rounds it, which depends on the order: what rounding took is added to the next number, and what that takes is not in the result.
+/// (A [`Sum`] may be put together of parts, and must not depend on how it was cut.)
+#[derive(Debug, Default)]
+pub struct OrderedSum {
+    sum: Sum,
+    double: f64,
+    /// What rounding took from `double`.
+    rest: f64,
+}
+
+impl OrderedSum {
+    /// Adds a number.
+    pub fn add(&mut self, number: Number) {
+        self.sum.add(number);
+        match number {
+            Number::Int32(value) => self.add_double(f64::from(value)),
+            Number::Int64(value) => {
+                // As two doubles, since one does not hold every long.
+                let high = value as f64;
+                self.add_double(high);
+                self.add_double((i128::from(value) - high as i128) as f64);
+            }
+            Number::Double(value) => self.add_double(value),
+            Number::Decimal(_) => {}
+        }
+    }
+
+    fn add_double(&mut self, value: f64) {
+        let (value, rest) = two_sum(value, self.rest);
+        let (double, more) = two_sum(self.double, value);
+        self.double = double;
+        self.rest = rest + more;
+    }
+
+    /// The sum, in the widest type met.
+    pub fn total(&self) -> Number {
+        self.rounded(self.sum.total(), self.double)
+    }
+
+    /// The sum by the count; none where nothing was added.
+    pub fn average(&self) -> Option<Number> {
+        let average = self.sum.average()?;
+        Some(self.rounded(average, self.double / self.sum.count as f64))
+    }
+
+    fn rounded(&self, exact: Number, double: f64) -> Number {
+        match exact {
+            Number::Double(exact) if exact.is_finite() && double.is_finite() => {
+                Number::Double(double)
+            }
+            exact => exact,
+        }
+    }
+}
+
+/// The rounded sum, and what rounding took from it (Knuth).
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
 /// A running standard deviation (Welford).
 #[derive(Debug, Clone, Default)]
 pub struct Deviation {

@@ -25,12 +25,23 @@ pub const LEVELS_MAX: usize = 200;
 /// levels for each of its own to what its variables hold.
 pub const VALUE_LEVELS_MAX: u32 = 500;
 
+/// The bytes that a value may have as BSON while an expression is computed. Values share their parts, so a loop that
+/// puts one into an array twice makes 2^n of them in the memory of n, and what walks through them would not come to
+/// an end. (MongoDB has no such bound; it cannot store such values either, and comparing them takes it for ever.)
+const VALUE_BSON_BYTES_MAX: u64 = 256 << 20;
+/// The bytes of an element beside its name and its value.
+const ELEMENT_BYTES: u64 = 2;
+/// The bytes of a document beside its elements.
+const DOCUMENT_BYTES: u64 = 5;
+
 /// What an operator built, its memory counted as long as it lives, and how many levels of such values it has,
 /// itself counted. (What is borrowed from a document is no level here: it has at most [`LEVELS_MAX`].)
 #[derive(Debug)]
 pub struct Built<T> {
     content: Charged<T>,
     levels: u32,
+    /// What it takes as BSON at least; more than fits is the most that fits.
+    bson_bytes: u32,
 }
 
 impl<T> Deref for Built<T> {
@@ -113,7 +124,6 @@ impl<'a> Value<'a> {
     /// How much there is for an operator to go through, in items or words, roughly.
     #[inline]
     pub fn work(&self) -> usize {
-        const WORD: usize = 8;
         match self {
             Value::Missing => 1,
             Value::Raw(RawBsonRef::String(text)) => 1 + text.len() / WORD,
@@ -121,9 +131,21 @@ impl<'a> Value<'a> {
             Value::Raw(RawBsonRef::Document(document)) => 1 + document.as_bytes().len() / WORD,
             Value::Raw(_) => 1,
             Value::String(text) => 1 + text.len() / WORD,
-            Value::Array(items) => 1 + items.len(),
-            Value::Document(fields) => 1 + fields.len(),
+            Value::Array(items) => 1 + items.len().max(items.bson_bytes as usize / WORD),
+            Value::Document(fields) => 1 + fields.len().max(fields.bson_bytes as usize / WORD),
         }
+    }
+
+    /// The bytes of the value as BSON, or a few less.
+    fn bson_bytes(&self) -> u64 {
+        let bytes = match self {
+            Value::Missing => 0,
+            Value::Raw(raw) => raw_bson_bytes(*raw),
+            Value::String(text) => DOCUMENT_BYTES as usize + text.len(),
+            Value::Array(items) => items.bson_bytes as usize,
+            Value::Document(fields) => fields.bson_bytes as usize,
+        };
+        bytes as u64
     }
 
     /// How many levels of documents and arrays an operator built here.
@@ -135,23 +157,26 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Refuses a value of too many levels to go on with: loops and variables could make it deeper without end.
+    /// Refuses a value of too many levels or bytes to go on with: loops and variables could make it grow without end.
     ///
     /// # Errors
-    /// `Overflow` past `VALUE_LEVELS_MAX`.
-    pub fn check_levels(&self) -> Result<()> {
+    /// `Overflow` past `VALUE_LEVELS_MAX`, `ExceededMemoryLimit` past `VALUE_BSON_BYTES_MAX`.
+    pub fn check_extent(&self) -> Result<()> {
         if self.levels() > VALUE_LEVELS_MAX {
             return Err(too_deep());
         }
-        Ok(())
+        check_bson_bytes(self.bson_bytes())
     }
 
     /// Refuses a value that no document can hold.
-    fn check_levels_of_document(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Overflow` past [`LEVELS_MAX`]; as [`check_buffer`].
+    pub fn check_for_document(&self) -> Result<()> {
         if self.levels() as usize > LEVELS_MAX {
             return Err(too_deep());
         }
-        Ok(())
+        check_buffer(usize::try_from(self.bson_bytes()).unwrap_or(usize::MAX))
     }
 
     /// Whether the value is null, undefined or missing.
@@ -267,7 +292,7 @@ impl<'a> Value<'a> {
 
     /// The value as raw BSON that owns its bytes; none where it is missing.
     pub fn to_raw(&self) -> Result<Option<RawBson>> {
-        self.check_levels_of_document()?;
+        self.check_for_document()?;
         Ok(Some(match self {
             Value::Missing => return Ok(None),
             Value::Raw(raw) => RawBson::from(*raw),
@@ -287,7 +312,7 @@ impl<'a> Value<'a> {
     /// Appends the value under a key; a missing value appends nothing.
     pub fn append_to(&self, key: &str, out: &mut RawDocumentBuf) -> Result<()> {
         let key = field_name(key)?;
-        self.check_levels_of_document()?;
+        self.check_for_document()?;
         match self {
             Value::Missing => {}
             Value::Raw(raw) => out.append(key, *raw),
@@ -317,6 +342,50 @@ impl<'a> Value<'a> {
                     .sum::<usize>()
             }
         }
+    }
+}
+
+/// Refuses to go through so many words, as [`Value::work`] counts them.
+///
+/// # Errors
+/// `ExceededMemoryLimit` past `VALUE_BSON_BYTES_MAX`.
+pub fn check_work(work: usize) -> Result<()> {
+    check_bson_bytes((work as u64).saturating_mul(WORD as u64))
+}
+
+fn check_bson_bytes(bytes: u64) -> Result<()> {
+    if bytes <= VALUE_BSON_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::ExceededMemoryLimit,
+        format!(
+            "a value of an expression would take {bytes} bytes or more as BSON; its limit is {VALUE_BSON_BYTES_MAX} bytes"
+        ),
+    ))
+}
+
+/// What an operator goes through at once, in bytes.
+const WORD: usize = 8;
+
+/// The bytes of a raw value, without its type and name.
+fn raw_bson_bytes(raw: RawBsonRef<'_>) -> usize {
+    match raw {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
+            DOCUMENT_BYTES as usize + text.len()
+        }
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Binary(binary) => DOCUMENT_BYTES as usize + binary.bytes.len(),
+        RawBsonRef::Int32(_) => 4,
+        RawBsonRef::Double(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Timestamp(_) => 8,
+        RawBsonRef::ObjectId(_) => 12,
+        RawBsonRef::Decimal128(_) => 16,
+        RawBsonRef::Boolean(_) => 1,
+        _ => 0,
     }
 }
 
@@ -360,6 +429,11 @@ pub fn compare(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     if let (Some(a), Some(b)) = (text(left), text(right)) {
         return a.cmp(b);
+    }
+    match (left, right) {
+        (Value::Array(a), Value::Array(b)) if Arc::ptr_eq(a, b) => return Ordering::Equal,
+        (Value::Document(a), Value::Document(b)) if Arc::ptr_eq(a, b) => return Ordering::Equal,
+        _ => {}
     }
     // Taking apart what was read once already cannot fail; if it does, the bytes are
     // corrupt and the order does not matter.
@@ -473,20 +547,31 @@ pub const fn items_bytes(items: usize) -> usize {
 }
 
 fn built_array(items: Vec<Value<'_>>) -> Items<'_> {
-    let below = items.iter().map(Value::levels).max().unwrap_or(0);
+    let (mut below, mut bson_bytes) = (0, DOCUMENT_BYTES);
+    for item in &items {
+        below = below.max(item.levels());
+        // A name has a digit at least.
+        bson_bytes += ELEMENT_BYTES + 1 + item.bson_bytes();
+    }
     let bytes = items_bytes(items.capacity());
     Arc::new(Built {
         content: Charged::new(items, bytes),
         levels: below.saturating_add(1),
+        bson_bytes: u32::try_from(bson_bytes).unwrap_or(u32::MAX),
     })
 }
 
 fn built_document(fields: Fields<'_>) -> Arc<Built<Fields<'_>>> {
-    let below = fields.iter().map(|(_, value)| value.levels()).max();
+    let (mut below, mut bson_bytes) = (0, DOCUMENT_BYTES);
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_missing()) {
+        below = below.max(value.levels());
+        bson_bytes += ELEMENT_BYTES + name.len() as u64 + value.bson_bytes();
+    }
     let bytes = VALUE_BYTES + fields.capacity() * size_of::<(Cow<'static, str>, Value<'static>)>();
     Arc::new(Built {
         content: Charged::new(fields, bytes),
-        levels: below.unwrap_or(0).saturating_add(1),
+        levels: below.saturating_add(1),
+        bson_bytes: u32::try_from(bson_bytes).unwrap_or(u32::MAX),
     })
 }
 

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
+use meridian_value::text::is_utf8;
 use regex::{Regex, RegexBuilder};
 use std::iter::Peekable;
 use std::str::Chars;
@@ -49,6 +50,12 @@ impl Pattern {
         if source.contains('\0') {
             return Err(Error::bad_value(
                 "Regular expression cannot contain an embedded null byte",
+            ));
+        }
+        if !is_utf8(source) {
+            return Err(Error::location(
+                51091,
+                "Regular expression is invalid: invalid UTF-8 string",
             ));
         }
         if source.len() > PATTERN_BYTES_MAX {

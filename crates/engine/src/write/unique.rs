@@ -7,8 +7,9 @@ use crate::namespace::Namespace;
 use crate::query::text::document_text;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use ahash::AHashSet;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
+use meridian_value::text::{is_marked, is_utf8, restored};
 
 /// Looks entries of unique indexes up in the newest state and in what this batch adds.
 pub(super) struct UniqueChecker {
@@ -123,12 +124,44 @@ fn duplicate(
     pattern: RawDocumentBuf,
     values: RawDocumentBuf,
 ) -> Error {
-    let shown = document_text(&values);
+    let (shown, values, encoded) = encode_text(values);
+    let shown = document_text(&shown);
     let message = format!(
         "E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"
     );
     let mut fields = RawDocumentBuf::new();
     fields.append(cstr!("keyPattern"), pattern);
     fields.append(cstr!("keyValue"), values);
+    if let Some(encoded) = encoded {
+        fields.append(cstr!("hexEncoded"), encoded);
+    }
     Error::new(Code::DuplicateKey, message).with_fields(fields)
+}
+
+/// The values of a key as the message shows them and as the error carries them: strings that are not valid UTF-8 in
+/// hexadecimal, as MongoDB writes them, and for which of the values that was done, if for any.
+fn encode_text(values: RawDocumentBuf) -> (RawDocumentBuf, RawDocumentBuf, Option<RawArrayBuf>) {
+    if !is_marked(values.as_bytes()) {
+        return (values.clone(), values, None);
+    }
+    let (mut shown, mut carried) = (RawDocumentBuf::new(), RawDocumentBuf::new());
+    let (mut encoded, mut any) = (RawArrayBuf::new(), false);
+    for (name, value) in values.iter().flatten() {
+        match value.as_str().filter(|text| !is_utf8(text)) {
+            Some(text) => {
+                let text = restored(text);
+                let digits: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
+                shown.append(name, format!("0x{digits}"));
+                carried.append(name, digits);
+                encoded.push(true);
+                any = true;
+            }
+            None => {
+                shown.append(name, value);
+                carried.append(name, value);
+                encoded.push(false);
+            }
+        }
+    }
+    (shown, carried, any.then_some(encoded))
 }

@@ -98,6 +98,7 @@ pub fn answer_invalid_document(service: &Service, invalid: &InvalidDocument, out
     let code = match invalid.kind {
         InvalidKind::Malformed => Code::InvalidBSON,
         InvalidKind::TooDeep => Code::Overflow,
+        InvalidKind::TooLarge => Code::BSONObjectTooLarge,
     };
     reply(service, out, |_| Err(Error::new(code, invalid.to_string())));
 }

@@ -289,7 +289,14 @@ impl<'a> Output<'a> {
     }
 
     fn write(&mut self, document: &RawDocument) -> anyhow::Result<()> {
-        let document = Document::try_from(document)?;
+        let document = Document::try_from(document).with_context(|| {
+            let id = document.get("_id").ok().flatten();
+            let id = id.and_then(|id| Bson::try_from(id).ok());
+            format!(
+                "the document with _id {} cannot be written as text (mongodump keeps strings that are not valid UTF-8)",
+                id.map_or("that is not text".to_owned(), |id| id.to_string())
+            )
+        })?;
         if self.args.kind == Format::Csv {
             return csv::write_row(&self.args.fields, &document, &mut self.out);
         }

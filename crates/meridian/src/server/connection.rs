@@ -47,6 +47,7 @@ pub struct Buffers {
     receive: ReceiveBuffer,
     send: Vec<u8>,
     decompressed: Vec<u8>,
+    rewritten: Vec<u8>,
 }
 
 /// A connection, whether or not a thread serves it.
@@ -98,6 +99,7 @@ impl Peer {
             receive,
             send,
             decompressed,
+            rewritten,
         } = buffers;
         let mut connection = Connection {
             stream: self.stream.insert(stream),
@@ -105,6 +107,7 @@ impl Peer {
             service,
             send,
             decompressed,
+            rewritten,
             next_request_id: &mut self.next_request_id,
         };
         let served = connection.run(receive, registry, may_stay);
@@ -172,6 +175,7 @@ struct Connection<'a> {
     service: &'a Service,
     send: &'a mut Vec<u8>,
     decompressed: &'a mut Vec<u8>,
+    rewritten: &'a mut Vec<u8>,
     next_request_id: &'a mut i32,
 }
 
@@ -231,10 +235,11 @@ impl Connection<'_> {
             client,
             service,
             send,
+            rewritten,
             ..
         } = self;
         let mut checksum = false;
-        let reply = match frame.parse() {
+        let reply = match frame.parse(rewritten) {
             Ok(Request::Message(message)) => {
                 let reply = ReplyFrame::begin_message(send);
                 commands::answer_message(service, client, &message, send);
@@ -289,8 +294,10 @@ impl Connection<'_> {
     /// Gives back what a reply has taken, whether it was sent or nobody wanted it.
     fn give_back(&mut self) {
         self.client.reply_share.give_back();
-        if self.send.capacity() > SEND_KEEP_BYTES_MAX {
-            *self.send = Vec::new();
+        for buffer in [&mut *self.send, &mut *self.rewritten] {
+            if buffer.capacity() > SEND_KEEP_BYTES_MAX {
+                *buffer = Vec::new();
+            }
         }
     }
 }

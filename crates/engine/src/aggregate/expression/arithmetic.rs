@@ -3,7 +3,7 @@
 use super::Value;
 use super::control::number;
 use super::convert::{display, general};
-use crate::aggregate::sum::{Deviation, Sum, averaged};
+use crate::aggregate::sum::{Deviation, OrderedSum, averaged};
 use crate::aggregate::value::compare;
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
@@ -29,7 +29,7 @@ fn date_millis(value: &Value<'_>) -> Option<i64> {
 
 /// `$add`: numbers, and at most one date.
 pub fn add<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut sum = Sum::default();
+    let mut sum = OrderedSum::default();
     let mut date = None;
     for argument in arguments {
         if argument.is_nullish() {
@@ -99,7 +99,11 @@ pub fn subtract<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     Err(Error::type_mismatch(format!(
         "can't $subtract {} from {}",
         right.type_name(),
-        left.type_name()
+        match date_millis(left) {
+            // (As MongoDB calls it here alone.)
+            Some(_) => "Date",
+            None => left.type_name(),
+        }
     )))
 }
 
@@ -436,8 +440,7 @@ fn integer_power<'a>(base: Number, exponent: Number) -> Value<'a> {
 
 /// `$round` and `$trunc`, to a decimal place.
 pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let nullish = |value: &Value<'_>| value.is_nullish();
-    if arguments.iter().any(nullish) {
+    if arguments[0].is_nullish() {
         return Ok(Value::NULL);
     }
     let Some(value) = number(&arguments[0]) else {
@@ -450,6 +453,7 @@ pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
         ));
     };
     let place = match arguments.get(1) {
+        Some(place) if place.is_nullish() => return Ok(Value::NULL),
         Some(place) => precision(name, place)?,
         None => 0,
     };
@@ -568,7 +572,7 @@ fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> 
         }
         "$sum" => Ok(from_number(sum(values).total())),
         "$avg" => {
-            let mut sum = Sum::default();
+            let mut sum = OrderedSum::default();
             values
                 .iter()
                 .filter_map(number)
@@ -591,8 +595,8 @@ fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> 
     }
 }
 
-fn sum(values: &[Value<'_>]) -> Sum {
-    let mut sum = Sum::default();
+fn sum(values: &[Value<'_>]) -> OrderedSum {
+    let mut sum = OrderedSum::default();
     values
         .iter()
         .filter_map(number)

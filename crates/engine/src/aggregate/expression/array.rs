@@ -105,7 +105,7 @@ pub fn first_or_last<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Res
 
 /// `$slice`.
 pub fn slice<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    if arguments.iter().any(Value::is_nullish) {
+    if arguments[0].is_nullish() || arguments[1].is_nullish() {
         return Ok(Value::NULL);
     }
     let items = items_or(&arguments[0], |found| {
@@ -144,6 +144,7 @@ pub fn slice<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'
     let (start, count) = match arguments.get(2) {
         None if second < 0 => (from_end(second), length),
         None => (0, second),
+        Some(third) if third.is_nullish() => return Ok(Value::NULL),
         Some(third) => (from_end(second), slice_count(third)?),
     };
     let end = (start + count).min(length);
@@ -215,7 +216,7 @@ pub fn contains<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     ))
 }
 
-/// `$indexOfArray`.
+/// `$indexOfArray`: the array, the bounds, and what is searched for.
 pub fn index_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     if arguments[0].is_nullish() {
         return Ok(Value::NULL);
@@ -226,14 +227,17 @@ pub fn index_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<V
             format!("{name} requires an array as a first argument, found: {found}"),
         )
     })?;
-    let start = arguments
-        .get(2)
+    let [_, bounds @ .., wanted] = &*arguments else {
+        unreachable!("arity 2 to 4")
+    };
+    let start = bounds
+        .first()
         .map_or(Ok(0), |value| search_bound(name, value, "starting"))?;
-    let end = arguments
-        .get(3)
+    let end = bounds
+        .get(1)
         .map_or(Ok(items.len()), |value| search_bound(name, value, "ending"))?;
     let end = end.min(items.len());
-    let found = (start..end).find(|index| compare(&items[*index], &arguments[1]).is_eq());
+    let found = (start..end).find(|index| compare(&items[*index], wanted).is_eq());
     Ok(Value::int_or_long(found.map_or(-1, |index| index as i64)))
 }
 

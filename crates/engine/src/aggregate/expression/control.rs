@@ -167,7 +167,7 @@ pub fn reduce<'a>(
         accumulated = body.evaluate(context)?;
         memory::check_values()?;
     }
-    accumulated.check_levels()?;
+    accumulated.check_extent()?;
     Ok(accumulated)
 }
 

@@ -49,14 +49,17 @@ pub fn convert<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resu
         unreachable!("four parameters")
     };
     let input = input.take().expect("a required argument");
+    let to = to.take().expect("a required argument");
+    let target = match to.is_nullish() {
+        true => None,
+        false => Some(target_type(&to)?),
+    };
     if input.is_nullish() {
         return Ok(on_null.take().unwrap_or(Value::NULL));
     }
-    let to = to.take().expect("a required argument");
-    if to.is_nullish() {
+    let Some(target) = target else {
         return Ok(Value::NULL);
-    }
-    let target = target_type(&to)?;
+    };
     match (to_type(&input, target), on_error.take()) {
         (Err(error), Some(fallback)) if error.code == Code::ConversionFailure => Ok(fallback),
         (result, _) => result,
@@ -325,24 +328,47 @@ fn to_object_id<'a>(text: &str) -> Result<Value<'a>> {
     )))
 }
 
+/// No longer text of a value is shown in a message, which is cut there anyway.
+const SHOWN_BYTES_MAX: usize = 64 << 10;
+
 /// A value as MongoDB shows it in the messages of expressions: `{a: 1, b: [1, "x"]}`.
 pub fn display(value: &Value<'_>) -> String {
+    let mut out = String::new();
+    show(value, &mut out);
+    out
+}
+
+/// Appends the text of a value, as long as there is room for it.
+fn show(value: &Value<'_>, out: &mut String) {
     if let Some(text) = value.as_str() {
-        return format!("\"{text}\"");
-    }
-    if let Ok(Some(items)) = value.items() {
-        let items: Vec<String> = items.iter().map(display).collect();
-        return format!("[{}]", items.join(", "));
-    }
-    if let Ok(Some(fields)) = value.fields() {
-        let mut out = String::from("{");
+        let _ = write!(out, "\"{text}\"");
+    } else if let Ok(Some(items)) = value.items() {
+        out.push('[');
+        for (index, item) in items.iter().enumerate() {
+            if out.len() > SHOWN_BYTES_MAX {
+                return;
+            }
+            out.push_str(if index == 0 { "" } else { ", " });
+            show(item, out);
+        }
+        out.push(']');
+    } else if let Ok(Some(fields)) = value.fields() {
+        out.push('{');
         for (index, (key, value)) in fields.iter().enumerate() {
+            if out.len() > SHOWN_BYTES_MAX {
+                return;
+            }
             let comma = if index == 0 { "" } else { ", " };
-            let _ = write!(out, "{comma}{key}: {}", display(value));
+            let _ = write!(out, "{comma}{key}: ");
+            show(value, out);
         }
         out.push('}');
-        return out;
+    } else {
+        out.push_str(&display_scalar(value));
     }
+}
+
+fn display_scalar(value: &Value<'_>) -> String {
     match value {
         Value::Missing => "MISSING".into(),
         Value::Raw(RawBsonRef::Null) => "null".into(),

@@ -229,9 +229,10 @@ pub fn to_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Re
     let [date, format, timezone, on_null] = arguments else {
         unreachable!("four parameters")
     };
+    let null_format = format.as_ref().is_some_and(Value::is_nullish);
     let text = match format {
         None => None,
-        Some(format) if format.is_nullish() => return Ok(Value::NULL),
+        Some(_) if null_format => None,
         Some(format) => Some(format.as_str().map(str::to_owned).ok_or_else(|| {
             Error::location(
                 18533,
@@ -243,13 +244,14 @@ pub fn to_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Re
             )
         })?),
     };
-    let Some(zone) = zone(timezone.as_ref())? else {
-        return Ok(Value::NULL);
-    };
+    let zone = zone(timezone.as_ref())?;
     let date = date.as_ref().expect("a required argument");
     if date.is_nullish() {
         return Ok(on_null.take().unwrap_or(Value::NULL));
     }
+    let Some(zone) = zone.filter(|_| !null_format) else {
+        return Ok(Value::NULL);
+    };
     let millis = coerced(date)?;
     // MongoDB 6.0 writes the `Z` at the end whatever the zone is.
     time_text::format(millis, text.as_deref().unwrap_or(ISO_FORMAT), &zone).map(Value::string)
@@ -261,7 +263,6 @@ pub fn from_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> 
         unreachable!("five parameters")
     };
     let has_zone = timezone.is_some();
-    let zone = zone(timezone.as_ref())?;
     let pattern = match format {
         Some(format) if !format.is_nullish() => {
             Some(format.as_str().map(str::to_owned).ok_or_else(|| {
@@ -279,6 +280,7 @@ pub fn from_string<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> 
         _ => None,
     };
     let null_format = format.as_ref().is_some_and(Value::is_nullish);
+    let zone = zone(timezone.as_ref())?;
     let text = text.as_ref().expect("a required argument");
     if text.is_nullish() {
         return Ok(on_null.take().unwrap_or(Value::NULL));
@@ -369,17 +371,17 @@ const fn part(name: &'static str) -> Parameter {
 static FROM_PARTS: Named = Named {
     name: "$dateFromParts",
     parameters: &[
+        part("hour"),
+        part("minute"),
+        part("second"),
+        part("millisecond"),
+        part("timezone"),
         part("year"),
         part("month"),
         part("day"),
         part("isoWeekYear"),
         part("isoWeek"),
         part("isoDayOfWeek"),
-        part("hour"),
-        part("minute"),
-        part("second"),
-        part("millisecond"),
-        part("timezone"),
     ],
     unknown: Complaint(40518, "Unrecognized argument to $dateFromParts: {arg}"),
     not_object: Complaint(
@@ -406,16 +408,19 @@ pub fn parse_from_parts(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -
         };
         arguments[place] = Some(parser.operand(raw)?);
     }
-    let natural = arguments[..3].iter().any(Option::is_some);
-    let iso = arguments[3..6].iter().any(Option::is_some);
-    if arguments[0].is_none() && arguments[3].is_none() {
+    let [.., year, _, _, iso_year, _, _] = &arguments[..] else {
+        unreachable!("eleven parameters")
+    };
+    let natural = arguments[5..8].iter().any(Option::is_some);
+    let iso = arguments[8..].iter().any(Option::is_some);
+    if year.is_none() && iso_year.is_none() {
         return Err(Error::location(
             40516,
             "$dateFromParts requires either 'year' or 'isoWeekYear' to be present",
         ));
     }
     if natural && iso {
-        return Err(if arguments[0].is_some() {
+        return Err(if year.is_some() {
             Error::location(
                 40489,
                 "$dateFromParts does not allow mixing natural dates with ISO dates",
@@ -433,68 +438,94 @@ pub fn parse_from_parts(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -
     })
 }
 
+/// In the order in which MongoDB looks at the parts: the time, the zone, the day. A null part ends it.
 fn from_parts<'a>(_: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
-    if arguments.iter().flatten().any(Value::is_nullish) {
-        return Ok(Value::NULL);
-    }
-    let zone = zone(arguments[10].as_ref())?.unwrap_or(Zone::Utc);
-    let whole = |place: usize, default: i64| -> Result<i64> {
-        let Some(value) = &arguments[place] else {
-            return Ok(default);
-        };
-        number(value).and_then(Number::to_i64_exact).ok_or_else(|| {
-            Error::location(
-                40515,
-                format!(
-                    "'{}' must evaluate to an integer, found {} with value {}",
-                    FROM_PARTS.parameters[place].name,
-                    value.type_name(),
-                    display(value)
-                ),
-            )
-        })
-    };
-    let year = |place: usize, code: i32| -> Result<i64> {
-        let year = whole(place, 1970)?;
-        if (1..=9999).contains(&year) {
-            return Ok(year);
-        }
-        let name = FROM_PARTS.parameters[place].name;
-        Err(Error::location(
-            code,
-            format!("'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"),
-        ))
-    };
-    let small = |place: usize, default: i64| -> Result<i64> {
-        let part = whole(place, default)?;
-        if i16::try_from(part).is_ok() {
-            return Ok(part);
-        }
-        let name = FROM_PARTS.parameters[place].name;
-        Err(Error::location(
-            31034,
-            format!(
-                "'{name}' must evaluate to a value in the range [-32768, 32767]; value {part} is \
-                 not in range"
-            ),
-        ))
-    };
+    date_of_parts(arguments).map(|millis| millis.map_or(Value::NULL, Value::date))
+}
+
+fn date_of_parts(arguments: &[Option<Value<'_>>]) -> Result<Option<i64>> {
     let overflow = || {
         Error::new(
             Code::DurationOverflow,
             "Overflow casting from a lower-precision duration to a higher-precision duration",
         )
     };
-    // The time first, as MongoDB reports what is wrong with it first.
-    let (hour, minute) = (small(6, 0)?, small(7, 0)?);
-    let seconds = whole(8, 0)?.checked_mul(1000).ok_or_else(overflow)?;
-    let rest = seconds.checked_add(whole(9, 0)?).ok_or_else(overflow)?;
-    let days = if arguments[3].is_some() {
-        days_from_iso_week(year(3, 31095)?, small(4, 1)?, small(5, 1)?)
-    } else {
-        time::days_from_civil(year(0, 40523)?, small(1, 1)?, small(2, 1)?)
+    let Some([hour, minute, second, millisecond]) = parts(arguments, [0, 1, 2, 3])? else {
+        return Ok(None);
+    };
+    let Some(zone) = zone(arguments[4].as_ref())? else {
+        return Ok(None);
+    };
+    let first = if arguments[8].is_some() { 8 } else { 5 };
+    let Some([year, month, day]) = parts(arguments, [first, first + 1, first + 2])? else {
+        return Ok(None);
+    };
+    check_year(first, year)?;
+    let rest = second.checked_mul(1000).ok_or_else(overflow)?;
+    let rest = rest.checked_add(millisecond).ok_or_else(overflow)?;
+    let days = match first {
+        8 => days_from_iso_week(year, month, day),
+        _ => time::days_from_civil(year, month, day),
     };
     let local = days * DAY_MS + hour * time::HOUR_MS + minute * time::MINUTE_MS;
     let local = local.checked_add(rest).ok_or_else(overflow)?;
-    Ok(Value::date(zone.to_utc(local, zone.default_clock())))
+    Ok(Some(zone.to_utc(local, zone.default_clock())))
+}
+
+/// The parts at these places in turn; none once one is null.
+fn parts<const COUNT: usize>(
+    arguments: &[Option<Value<'_>>],
+    places: [usize; COUNT],
+) -> Result<Option<[i64; COUNT]>> {
+    let mut parts = [0; COUNT];
+    for (part, place) in parts.iter_mut().zip(places) {
+        match &arguments[place] {
+            Some(value) if value.is_nullish() => return Ok(None),
+            Some(value) => *part = part_at(place, value)?,
+            None => {
+                *part = match place {
+                    5 | 8 => 1970,
+                    6.. => 1,
+                    _ => 0,
+                };
+            }
+        }
+    }
+    Ok(Some(parts))
+}
+
+fn part_at(place: usize, value: &Value<'_>) -> Result<i64> {
+    let name = FROM_PARTS.parameters[place].name;
+    let Some(part) = number(value).and_then(Number::to_i64_exact) else {
+        return Err(Error::location(
+            40515,
+            format!(
+                "'{name}' must evaluate to an integer, found {} with value {}",
+                value.type_name(),
+                display(value)
+            ),
+        ));
+    };
+    // Seconds, milliseconds and years have bounds of their own.
+    if matches!(place, 2 | 3 | 5 | 8) || i16::try_from(part).is_ok() {
+        return Ok(part);
+    }
+    Err(Error::location(
+        31034,
+        format!(
+            "'{name}' must evaluate to a value in the range [-32768, 32767]; value {part} is \
+             not in range"
+        ),
+    ))
+}
+
+fn check_year(place: usize, year: i64) -> Result<()> {
+    if (1..=9999).contains(&year) {
+        return Ok(());
+    }
+    let name = FROM_PARTS.parameters[place].name;
+    Err(Error::location(
+        if place == 8 { 31095 } else { 40523 },
+        format!("'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"),
+    ))
 }

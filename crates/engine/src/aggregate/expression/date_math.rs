@@ -146,12 +146,17 @@ fn bin_size(name: &str, value: &Value<'_>) -> Result<i64> {
 }
 
 fn prefixed_zone(name: &str, timezone: Option<&Value<'_>>) -> Result<Zone> {
-    let found = zone(timezone).map_err(|mut error| {
+    let found = zone(timezone).map_err(|error| fault_of(name, "timezone", error))?;
+    Ok(found.unwrap_or(Zone::Utc))
+}
+
+/// An error about an argument of an operator in the operator's words, if it has its own.
+pub fn fault_of(name: &str, parameter: &str, mut error: Error) -> Error {
+    if matches!((name, parameter), ("$dateTrunc" | "$dateDiff", "timezone")) {
         let prefix = format!("{name} parameter 'timezone' value parsing failed :: caused by :: ");
         error.message.insert_str(0, &prefix);
-        error
-    })?;
-    Ok(found.unwrap_or(Zone::Utc))
+    }
+    error
 }
 
 /// 1 (Monday) to 7 (Sunday); none where the value is null.
@@ -185,18 +190,22 @@ pub fn truncate_planned<'a>(date: &Value<'a>, plan: &TruncatePlan) -> Result<Val
         if date.is_nullish() {
             return Ok(Value::NULL);
         }
-        return Err(Error::location(
-            5_439_012,
-            format!(
-                "$dateTrunc requires 'date' to be a date, but got {}",
-                date.type_name()
-            ),
-        ));
+        return Err(not_a_date(date));
     };
     Ok(Value::date(match plan.even {
         Some((start, length)) => millis.saturating_sub(start).div_euclid(length) * length + start,
         None => time::truncate(millis, &plan.bins, plan.clock),
     }))
+}
+
+fn not_a_date(value: &Value<'_>) -> Error {
+    Error::location(
+        5_439_012,
+        format!(
+            "$dateTrunc requires 'date' to be a date, but got {}",
+            value.type_name()
+        ),
+    )
 }
 
 /// `$dateTrunc`.
@@ -209,6 +218,15 @@ pub fn truncate<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> 
     };
     if date.is_nullish() {
         return Ok(Value::NULL);
+    }
+    let given = [Some(unit), bin.as_ref(), timezone.as_ref()];
+    if given.into_iter().flatten().any(Value::is_nullish) {
+        return Ok(Value::NULL);
+    }
+    // The zone, then the date, then the rest, as MongoDB looks at them.
+    prefixed_zone(name, timezone.as_ref())?;
+    if date_millis(date).is_none() {
+        return Err(not_a_date(date));
     }
     let plan = truncate_plan(name, unit, bin.as_ref(), timezone.as_ref(), week.as_ref())?;
     match plan {
@@ -225,6 +243,7 @@ pub fn add<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
     let [Some(date), Some(unit), Some(amount), timezone] = &*arguments else {
         unreachable!("three required parameters and one that is not")
     };
+    let zone = zone(timezone.as_ref())?.unwrap_or(Zone::Utc);
     let millis = date_millis(date).ok_or_else(|| {
         Error::location(
             5_166_403,
@@ -247,7 +266,6 @@ pub fn add<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
                 format!("{name} expects integer amount of time units"),
             )
         })?;
-    let zone = zone(timezone.as_ref())?.unwrap_or(Zone::Utc);
     let signed = if name == "$dateSubtract" {
         amount.checked_neg().ok_or_else(|| {
             Error::location(
@@ -295,10 +313,10 @@ pub fn difference<'a>(
             )
         })
     };
+    let zone = prefixed_zone(name, timezone.as_ref())?;
     let start = millis(start, "startDate")?;
     let end = millis(end, "endDate")?;
     let unit = unit_of(name, unit)?;
-    let zone = prefixed_zone(name, timezone.as_ref())?;
     let week_start = match week {
         Some(week) if unit == Unit::Week => match week_start(name, week)? {
             Some(start) => start,

@@ -1,7 +1,7 @@
 //! Evaluation of the tree.
 
 use super::node::{Comparison, Context, Node};
-use super::table::Named;
+use super::table::{Named, Operator, looks_in_turn};
 use super::{Value, control, date_math, regex};
 use crate::aggregate::value::{self, raw_field};
 use crate::error::{Error, Result};
@@ -17,7 +17,13 @@ impl Node {
         match self {
             Node::Constant(constant) => constant.value(),
             Node::Field { path, prefetched } => field(path, *prefetched, context),
-            Node::Slot { slot, path } => descend(context.slots[*slot].clone(), path),
+            Node::Slot { slot, path } => {
+                let value = context.slots[*slot].clone();
+                if !path.is_empty() {
+                    context.count_work(value.work())?;
+                }
+                descend(value, path)
+            }
             Node::Root => Ok(Value::Raw(RawBsonRef::Document(context.document))),
             Node::Now => Ok(Value::Raw(RawBsonRef::DateTime(context.variables.now()))),
             Node::ClusterTime => Err(Error::location(
@@ -36,9 +42,12 @@ impl Node {
                 operator,
                 arguments,
             } => {
-                let mut values = SmallVec::<[Value<'a>; 3]>::with_capacity(arguments.len());
+                let mut values = Values::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(argument.evaluate(context)?);
+                    match argument.evaluate(context) {
+                        Ok(value) => values.push(value),
+                        Err(fault) => return before(fault, operator, &values, arguments.len()),
+                    }
                 }
                 context.count_work(values.iter().map(Value::work).sum())?;
                 memory::check_values()?;
@@ -87,8 +96,12 @@ impl Node {
                 control::switch(branches, default.as_deref(), context)
             }
             Node::Let { variables, body } => {
-                for (slot, node) in variables {
-                    let value = node.evaluate(context)?;
+                // All before any is set: each may use the same slots for variables of its own.
+                let mut values = Values::with_capacity(variables.len());
+                for (_, node) in variables {
+                    values.push(node.evaluate(context)?);
+                }
+                for ((slot, _), value) in variables.iter().zip(values) {
                     context.set(*slot, value)?;
                 }
                 body.evaluate(context)
@@ -123,33 +136,99 @@ impl Node {
     }
 }
 
-/// The value of an operator with named arguments. What stands in for an input that cannot be used
-/// (`onNull`, `onError`) is at fault only where it is taken: its place is held by an undefined
-/// value, and its error is the answer when that comes back.
+type Values<'a> = SmallVec<[Value<'a>; 3]>;
+
+/// What an operator answers without a look at some of its arguments; none where it looks at them. Other values are put in
+/// their place by `answer`: a missing one, one that is of no use to any operator, and an array.
+fn unseen<'a>(answer: impl FnMut(Value<'a>) -> Result<Value<'a>>) -> Option<Result<Value<'a>>> {
+    let others = [
+        Value::Missing,
+        Value::Raw(RawBsonRef::MinKey),
+        Value::array(Vec::new()),
+    ];
+    let [first, second, third] = others.map(answer);
+    (same(&first, &second) && same(&first, &third)).then_some(first)
+}
+
+fn same(one: &Result<Value<'_>>, other: &Result<Value<'_>>) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => value::compare(one, other).is_eq(),
+        (Err(one), Err(other)) => one.code == other.code && one.message == other.message,
+        _ => false,
+    }
+}
+
+/// The answer where the argument behind these `values` is at fault: null or false, or the error of a value before it,
+/// where MongoDB looks at each argument before it evaluates the next; else the fault.
+#[cold]
+fn before<'a>(
+    fault: Error,
+    operator: &Operator,
+    values: &Values<'a>,
+    count: usize,
+) -> Result<Value<'a>> {
+    if !looks_in_turn(operator.name, values.len()) {
+        return Err(fault);
+    }
+    let answer = unseen(|other| {
+        let mut all = values.clone();
+        all.resize(count, other);
+        (operator.function)(operator.name, &mut all)
+    });
+    match answer {
+        // What is searched for is looked at, though none of the other values may be found.
+        Some(Ok(value)) if value.truthy() => Err(fault),
+        Some(answer) => answer,
+        None => Err(fault),
+    }
+}
+
+/// The value of an operator with named arguments, which stand in the order in which they are looked at. What stands in
+/// for an input that cannot be used (`onNull`, `onError`) is at fault only where it is taken.
 fn named<'a>(
     operator: &Named,
     arguments: &'a [Option<Node>],
     context: &mut Context<'a>,
 ) -> Result<Value<'a>> {
     let mut values = SmallVec::<[Option<Value<'a>>; 5]>::with_capacity(arguments.len());
-    let mut fault = None;
+    let (mut fault, mut unknown) = (None, SmallVec::<[usize; 4]>::new());
+    let mut is_stopped = false;
     for (argument, parameter) in arguments.iter().zip(operator.parameters) {
-        let value = argument.as_ref().map(|node| node.evaluate(context));
-        values.push(match value {
-            Some(Err(error)) if matches!(parameter.name, "onNull" | "onError") => {
-                fault = Some(error);
-                Some(Value::Raw(RawBsonRef::Undefined))
-            }
-            value => value.transpose()?,
-        });
+        let Some(node) = argument else {
+            values.push(None);
+            continue;
+        };
+        let is_fallback = matches!(parameter.name, "onNull" | "onError");
+        let value = match is_stopped && !is_fallback {
+            true => None,
+            false => match node.evaluate(context) {
+                Ok(value) => Some(value),
+                Err(error) if is_fallback || looks_in_turn(operator.name, values.len()) => {
+                    is_stopped |= !is_fallback;
+                    fault.get_or_insert(date_math::fault_of(operator.name, parameter.name, error));
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        if value.is_none() {
+            unknown.push(values.len());
+        }
+        values.push(Some(value.unwrap_or(Value::Missing)));
     }
     context.count_work(values.iter().flatten().map(Value::work).sum())?;
     memory::check_values()?;
-    let value = (operator.function)(operator.name, &mut values)?;
-    match fault {
-        Some(error) if matches!(value, Value::Raw(RawBsonRef::Undefined)) => Err(error),
-        _ => Ok(value),
-    }
+    let Some(fault) = fault else {
+        return (operator.function)(operator.name, &mut values);
+    };
+    let answer = unseen(|other| {
+        let mut all = values.clone();
+        for place in &unknown {
+            all[*place] = Some(other.clone());
+        }
+        (operator.function)(operator.name, &mut all)
+    });
+    answer.unwrap_or(Err(fault))
 }
 
 fn compared<'a>(comparison: Comparison, order: Ordering) -> Value<'a> {

@@ -4,7 +4,7 @@ use super::table::{Named, Operator};
 use super::{Value, Variables, corrupt, date_math, regex};
 use crate::aggregate::dependencies::FieldSet;
 use crate::aggregate::metadata::MetadataPart;
-use crate::aggregate::value::{raw_value, within_levels};
+use crate::aggregate::value::{check_work, raw_value, within_levels};
 use crate::error::Result;
 use crate::operation;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -46,7 +46,8 @@ impl<'a> Context<'a> {
     /// for hours.
     ///
     /// # Errors
-    /// `Interrupted` and `MaxTimeMSExpired`, each now and then, when the statement has to end.
+    /// `Interrupted` and `MaxTimeMSExpired`, each now and then, when the statement has to end;
+    /// `ExceededMemoryLimit` for more work than an operator may have at once.
     #[inline]
     pub fn count_work(&mut self, work: usize) -> Result<()> {
         self.work += work;
@@ -54,15 +55,16 @@ impl<'a> Context<'a> {
             return Ok(());
         }
         self.work = 0;
+        check_work(work)?;
         operation::check()
     }
 
     /// Sets the variable of a slot.
     ///
     /// # Errors
-    /// `Overflow` for a value of too many levels.
+    /// `Overflow` for a value of too many levels, `ExceededMemoryLimit` for one of too many bytes.
     pub fn set(&mut self, slot: usize, value: Value<'a>) -> Result<()> {
-        value.check_levels()?;
+        value.check_extent()?;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, Value::Missing);
         }

@@ -207,7 +207,10 @@ pub fn bson_size<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<
     let size = match &arguments[0] {
         value if value.is_nullish() => return Ok(Value::NULL),
         Value::Raw(RawBsonRef::Document(document)) => document.as_bytes().len(),
-        Value::Document(fields) => build_document(fields)?.as_bytes().len(),
+        Value::Document(fields) => {
+            arguments[0].check_for_document()?;
+            build_document(fields)?.as_bytes().len()
+        }
         other => {
             return Err(Error::location(
                 31393,

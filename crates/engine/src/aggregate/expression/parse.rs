@@ -1,8 +1,8 @@
 //! From BSON to [`Node`]s.
 
 use super::node::{Constant, Context, Node};
-use super::table::{self, Arity, Entry, Named, Operator};
-use super::{Value, Variables, date_math, folding_error, regex};
+use super::table::{self, Arity, Arrangement, Entry, Named, Operator};
+use super::{Value, Variables, date_math, folding_error, regex, set};
 use crate::aggregate::metadata::MetadataScope;
 use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
@@ -184,12 +184,72 @@ impl<'s> Parser<'s> {
     }
 
     fn call(&mut self, operator: &'static Operator, raw: RawBsonRef<'_>) -> Result<Node> {
-        let arguments = self.arguments(raw)?;
+        let mut arguments = self.arguments(raw)?;
         operator.arity.check(operator.name, arguments.len())?;
+        if operator.name == "$indexOfArray" {
+            // What is searched for is evaluated last.
+            arguments[1..].rotate_left(1);
+        }
+        let arguments = match table::arrangement(operator.name) {
+            Some(arrangement) if !self.defers_faults => {
+                self.arranged(operator, arrangement, arguments)?
+            }
+            _ => arguments,
+        };
+        set::check_known(operator.name, &arguments).or_else(|error| self.unless_needed(error))?;
         self.fold(Node::Call {
             operator,
             arguments: arguments.into(),
         })
+    }
+
+    /// The arguments as MongoDB's optimizer arranges them, which shows in rounding and in which fault comes first: those
+    /// of an argument that is the same operation take its place, and known ones become one.
+    fn arranged(
+        &self,
+        operator: &'static Operator,
+        arrangement: Arrangement,
+        arguments: Vec<Node>,
+    ) -> Result<Vec<Node>> {
+        // A lone argument may be an array that stands for its items.
+        if arguments.len() == 1 || arguments.iter().all(Node::is_known_part) {
+            return Ok(arguments);
+        }
+        let (mut arranged, mut known) = (Vec::new(), Vec::new());
+        for argument in arguments
+            .into_iter()
+            .flat_map(|node| spliced(operator, node))
+        {
+            if argument.is_known_part() {
+                known.push(argument);
+                continue;
+            }
+            if arrangement == Arrangement::Neighbours {
+                self.join(operator, &mut known, &mut arranged)?;
+            }
+            arranged.push(argument);
+        }
+        self.join(operator, &mut known, &mut arranged)?;
+        Ok(arranged)
+    }
+
+    fn join(
+        &self,
+        operator: &'static Operator,
+        known: &mut Vec<Node>,
+        arranged: &mut Vec<Node>,
+    ) -> Result<()> {
+        match known.len() {
+            0 | 1 => arranged.append(known),
+            _ => {
+                let arguments = std::mem::take(known).into();
+                arranged.push(self.fold(Node::Call {
+                    operator,
+                    arguments,
+                })?);
+            }
+        }
+        Ok(())
     }
 
     fn named(&mut self, operator: &'static Named, raw: RawBsonRef<'_>) -> Result<Node> {
@@ -236,6 +296,14 @@ impl<'s> Parser<'s> {
     fn fold(&self, node: Node) -> Result<Node> {
         let known = self.unless_deferred(folded(&node))?;
         Ok(known.unwrap_or(node))
+    }
+
+    /// A fault that was found ahead, unless it is deferred.
+    fn unless_needed(&self, error: Error) -> Result<()> {
+        match self.defers_faults {
+            true => Ok(()),
+            false => Err(folding_error(error)),
+        }
     }
 
     /// What was computed ahead; nothing where that failed and the fault is deferred.
@@ -378,6 +446,17 @@ impl Arity {
             _ => return Ok(()),
         };
         Err(Error::location(code, text))
+    }
+}
+
+/// The arguments of a node that is the same operation, or the node.
+fn spliced(operator: &'static Operator, node: Node) -> Vec<Node> {
+    match node {
+        Node::Call {
+            operator: inner,
+            arguments,
+        } if inner.name == operator.name && arguments.len() != 1 => arguments.into_vec(),
+        node => vec![node],
     }
 }
 

@@ -56,6 +56,13 @@ pub fn compile(name: &str, arguments: &[Option<Value<'_>>]) -> Result<Option<Com
 }
 
 fn compiled(name: &str, pattern: &Value<'_>, options: Option<&Value<'_>>) -> Result<Compiled> {
+    let is_pattern = matches!(pattern, Value::Raw(RawBsonRef::RegularExpression(_)));
+    if !is_pattern && !pattern.is_nullish() && pattern.as_str().is_none() {
+        return Err(Error::location(
+            51105,
+            format!("{name} needs 'regex' to be of type string or regex"),
+        ));
+    }
     let options = match options {
         None => None,
         Some(options) if options.is_nullish() => None,
@@ -67,21 +74,14 @@ fn compiled(name: &str, pattern: &Value<'_>, options: Option<&Value<'_>>) -> Res
         })?),
     };
     if pattern.is_nullish() {
+        Pattern::new("", options.unwrap_or_default()).map_err(|error| rephrase(name, error))?;
         return Ok(None);
     }
     let (source, inner) = match pattern {
         Value::Raw(RawBsonRef::RegularExpression(regex)) => {
             (regex.pattern.as_str(), regex.options.as_str())
         }
-        other => match other.as_str() {
-            Some(text) => (text, ""),
-            None => {
-                return Err(Error::location(
-                    51105,
-                    format!("{name} needs 'regex' to be of type string or regex"),
-                ));
-            }
-        },
+        other => (other.as_str().unwrap_or_default(), ""),
     };
     if !inner.is_empty() && options.is_some() {
         return Err(Error::location(

@@ -1,6 +1,7 @@
 //! Sets: arrays without order or duplicates.
 
 use super::Value;
+use super::node::Node;
 use crate::aggregate::value::{Items, compare};
 use crate::error::{Error, Result};
 use std::cmp::Ordering;
@@ -55,20 +56,20 @@ type Pair<'a> = (Items<'a>, Items<'a>);
 
 fn pair<'a>(name: &str, codes: (i32, i32), arguments: &[Value<'a>]) -> Result<Pair<'a>> {
     let items = |value: &Value<'a>, code, which| {
-        value.items()?.ok_or_else(|| {
-            Error::location(
-                code,
-                format!(
-                    "both operands of {name} must be arrays. {which} argument is of type: {}",
-                    value.type_name()
-                ),
-            )
-        })
+        let items = value.items()?;
+        items.ok_or_else(|| not_of_two(name, code, which, value.type_name()))
     };
     Ok((
         items(&arguments[0], codes.0, "First")?,
         items(&arguments[1], codes.1, "Second")?,
     ))
+}
+
+fn not_of_two(name: &str, code: i32, which: &str, found: &str) -> Error {
+    Error::location(
+        code,
+        format!("both operands of {name} must be arrays. {which} argument is of type: {found}"),
+    )
 }
 
 /// `$setUnion`.
@@ -115,25 +116,53 @@ pub fn difference<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result
     Ok(Value::array(kept.cloned().collect()))
 }
 
-/// `$setEquals`.
-pub fn equals<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut sets = Vec::with_capacity(arguments.len());
-    for (index, argument) in arguments.iter().enumerate() {
-        let items = argument.items()?.ok_or_else(|| {
-            Error::location(
-                17044,
-                format!(
-                    "All operands of {name} must be arrays. {}-th argument is of type: {}",
-                    index + 1,
-                    argument.type_name()
-                ),
-            )
-        })?;
-        sets.push(set(&items));
+/// Refuses known operands that are no arrays, which MongoDB's optimizer finds.
+pub fn check_known(name: &str, arguments: &[Node]) -> Result<()> {
+    let not_array = |node: &Node| match node.constant() {
+        Some(value) if !value.is_array() => Some(value.type_name()),
+        _ => None,
+    };
+    match name {
+        "$setEquals" => {
+            let mut found = arguments.iter().map(not_array).enumerate();
+            match found.find_map(|(index, found)| Some((index, found?))) {
+                None => Ok(()),
+                Some((index, found)) => Err(not_equal(5_887_502, index, found)),
+            }
+        }
+        // Where both are known they are computed.
+        "$setIsSubset" if !arguments[0].is_known_part() => match not_array(&arguments[1]) {
+            None => Ok(()),
+            Some(found) => Err(not_of_two(name, 17311, "Second", found)),
+        },
+        _ => Ok(()),
     }
-    Ok(Value::boolean(
-        sets.windows(2).all(|pair| pair[0] == pair[1]),
-    ))
+}
+
+fn not_equal(code: i32, index: usize, found: &str) -> Error {
+    Error::location(
+        code,
+        format!(
+            "All operands of $setEquals must be arrays. {}-th argument is of type: {found}",
+            index + 1,
+        ),
+    )
+}
+
+/// `$setEquals`.
+pub fn equals<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+    let mut first: Option<Set<'a>> = None;
+    for (index, argument) in arguments.iter().enumerate() {
+        let items = argument.items()?;
+        let items = items.ok_or_else(|| not_equal(17044, index, argument.type_name()))?;
+        let next = set(&items);
+        match &first {
+            None => first = Some(next),
+            Some(first) if *first != next => return Ok(Value::boolean(false)),
+            Some(_) => {}
+        }
+    }
+    Ok(Value::boolean(true))
 }
 
 /// `$setIsSubset`.

@@ -67,12 +67,30 @@ pub fn comparison(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> R
 
 /// `$and`.
 pub fn and(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
-    Ok(Node::And(parser.arguments(raw)?.into()))
+    connective(parser, raw, false, Node::And)
 }
 
 /// `$or`.
 pub fn or(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
-    Ok(Node::Or(parser.arguments(raw)?.into()))
+    connective(parser, raw, true, Node::Or)
+}
+
+/// The parts of `$and` or `$or`. One that is known to decide is the answer, wherever it stands, as MongoDB's optimizer has it.
+fn connective(
+    parser: &mut Parser<'_>,
+    raw: RawBsonRef<'_>,
+    deciding: bool,
+    node: fn(Box<[Node]>) -> Node,
+) -> Result<Node> {
+    let parts = parser.arguments(raw)?;
+    let decides = |part: &Node| {
+        part.constant()
+            .is_some_and(|value| value.truthy() == deciding)
+    };
+    if !parser.defers_faults() && parts.iter().any(decides) {
+        return Node::known(&Value::boolean(deciding));
+    }
+    Ok(node(parts.into()))
 }
 
 /// `$cond`, in both forms.

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
+use meridian_value::text::is_utf8;
 use std::borrow::Cow;
 
 /// `$concat` makes no string of so many bytes: MongoDB's limit.
@@ -184,6 +185,9 @@ pub fn substring_points<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Res
             "$substrCP: the starting index must be nonnegative integer.",
         ));
     };
+    if !is_utf8(&text) {
+        return Err(Error::location(34459, "$substrCP: invalid UTF-8 string"));
+    }
     Ok(Value::string(
         text.chars().skip(start).take(length).collect::<String>(),
     ))

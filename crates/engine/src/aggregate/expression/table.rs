@@ -268,6 +268,84 @@ pub static CALLS: &[Operator] = calls![
     ("$tsIncrement", Exactly(1), date::timestamp_part),
 ];
 
+/// MongoDB looks at an argument of these before it evaluates the next: what it answers to one that is null or of no use
+/// to the operator, it answers though a later one would fail.
+const IN_TURN: &[&str] = &[
+    "$add",
+    "$multiply",
+    "$round",
+    "$trunc",
+    "$atan2",
+    "$concat",
+    "$indexOfBytes",
+    "$indexOfCP",
+    "$indexOfArray",
+    "$concatArrays",
+    "$mergeObjects",
+    "$setUnion",
+    "$setIntersection",
+    "$setEquals",
+    "$setField",
+    "$year",
+    "$month",
+    "$dayOfMonth",
+    "$dayOfWeek",
+    "$dayOfYear",
+    "$hour",
+    "$minute",
+    "$second",
+    "$millisecond",
+    "$week",
+    "$isoWeek",
+    "$isoWeekYear",
+    "$isoDayOfWeek",
+    "$trim",
+    "$ltrim",
+    "$rtrim",
+    "$firstN",
+    "$lastN",
+    "$minN",
+    "$maxN",
+    "$convert",
+    "$dateAdd",
+    "$dateSubtract",
+    "$dateDiff",
+    "$dateFromParts",
+    "$dateFromString",
+    "$dateToParts",
+    "$dateToString",
+    "$dateTrunc",
+];
+
+/// Whether MongoDB looks at the arguments before this place before it evaluates the one there.
+pub fn looks_in_turn(name: &str, place: usize) -> bool {
+    match name {
+        // The first two are evaluated together.
+        "$slice" | "$range" => place > 1,
+        _ => IN_TURN.contains(&name),
+    }
+}
+
+/// How MongoDB's optimizer rearranges the arguments of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrangement {
+    /// Known ones side by side become one.
+    Neighbours,
+    /// All known ones become one, at the end.
+    AtTheEnd,
+}
+
+/// How the arguments of this operator are rearranged; none where they stay as they are.
+pub fn arrangement(name: &str) -> Option<Arrangement> {
+    match name {
+        "$add" | "$multiply" | "$setUnion" | "$setIntersection" | "$sum" | "$min" | "$max" => {
+            Some(Arrangement::AtTheEnd)
+        }
+        "$concat" | "$concatArrays" => Some(Arrangement::Neighbours),
+        _ => None,
+    }
+}
+
 const fn optional(name: &'static str) -> Parameter {
     Parameter {
         name,

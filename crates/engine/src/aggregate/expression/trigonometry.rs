@@ -114,7 +114,7 @@ fn decimal_trigonometry<'a>(name: &str, value: Decimal) -> Result<Value<'a>> {
 
 /// `$atan2`.
 pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    if arguments.iter().any(Value::is_nullish) {
+    if arguments[0].is_nullish() {
         return Ok(Value::NULL);
     }
     let numeric = |value: &Value<'_>, code| {
@@ -129,6 +129,9 @@ pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
         })
     };
     let y = numeric(&arguments[0], 51044)?;
+    if arguments[1].is_nullish() {
+        return Ok(Value::NULL);
+    }
     let x = numeric(&arguments[1], 51045)?;
     if matches!((y, x), (Number::Decimal(_), _) | (_, Number::Decimal(_))) {
         return Err(Error::not_implemented(format!("{name} of a decimal")));
