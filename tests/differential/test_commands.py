@@ -226,14 +226,22 @@ def test_reply_types(pair, name):
 # (it flattens the whole reply): p, by Datadog's agent: d.
 MONITORED = {
     "asserts": ("mpd", ["regular", "warning", "msg", "user", "tripwire", "rollovers"]),
-    "connections": ("mpd", ["current", "available", "totalCreated", "active", "threaded"]),
+    "connections": ("mpd", ["current", "available", "totalCreated", "active", "threaded", "exhaustIsMaster", "exhaustHello", "awaitingTopologyChanges"]),
     "extra_info": ("mpd", ["note", "page_faults", "page_reclaims"]),
     "globalLock": ("mpd", ["totalTime", *(f"{group}.{who}" for group in ("currentQueue", "activeClients") for who in ("total", "readers", "writers"))]),
-    "network": ("mpd", ["bytesIn", "bytesOut", "numRequests"]),
+    "network": ("mpd", ["bytesIn", "bytesOut", "physicalBytesIn", "physicalBytesOut", "numRequests", *(f"compression.{name}.{way}.{side}" for name in ("snappy", "zstd", "zlib") for way in ("compressor", "decompressor") for side in ("bytesIn", "bytesOut"))]),
+    "opLatencies": ("pd", [f"{what}.{field}" for what in ("reads", "writes", "commands", "transactions") for field in ("latency", "ops")]),
     "opcounters": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
     "opcountersRepl": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
     "mem": ("mpd", ["bits", "resident", "virtual", "supported"]),
-    "metrics": ("pd", ["cursor.timedOut", "cursor.open.total", "document.inserted", "document.returned", "ttl.deletedDocuments", "ttl.passes"]),
+    "metrics": ("pd", [
+        *(f"commands.{name}.{field}" for name in ("count", "createIndexes", "delete", "findAndModify", "insert", "update", "find", "isMaster") for field in ("failed", "total")),
+        *(f"cursor.{field}" for field in ("moreThanOneBatch", "timedOut", "totalOpened", "open.noTimeout", "open.pinned", "open.total")),
+        *(f"document.{field}" for field in ("deleted", "inserted", "returned", "updated")),
+        *(f"operation.{field}" for field in ("scanAndOrder", "writeConflicts")),
+        *(f"queryExecutor.{field}" for field in ("scanned", "scannedObjects", "collectionScans.nonTailable", "collectionScans.total")),
+        "commands.<UNKNOWN>", "ttl.deletedDocuments", "ttl.passes",
+    ]),
     "storageEngine": ("mp", ["name", "persistent", "supportsCommittedReads"]),
 }  # fmt: skip
 

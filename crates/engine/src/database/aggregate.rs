@@ -103,9 +103,13 @@ impl Engine {
         sample: Option<SampleSize>,
         limits: &Limits,
     ) -> Result<Query> {
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec)? else {
             return over_rows(crate::exec::nothing(), stages, limits);
         };
+        let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
+        if prepared.plan.sort.is_none() && stages.iter().any(sorts) {
+            self.work.add_sort();
+        }
         match prepared.sample(sample)? {
             Some(sample) => over_rows(sample.rows, &stages[1..], limits),
             None => over_rows(prepared.rows()?, stages, limits),

@@ -82,7 +82,7 @@ impl Engine {
         let Some(counting) = self.counting(namespace, spec, stages)? else {
             return Ok(None);
         };
-        let Some(found) = self.count_parts(&counting, limits, &Context::default())? else {
+        let Some(found) = self.count_parts(&counting, limits, &self.work.context())? else {
             return Ok(None);
         };
         let rest = &stages[1..];

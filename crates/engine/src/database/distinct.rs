@@ -6,7 +6,7 @@ use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
 use crate::aggregate::{FieldSet, check_path_length};
 use crate::error::{Code, Error, Result};
-use crate::exec::{Context, distinct_values};
+use crate::exec::distinct_values;
 use crate::namespace::Namespace;
 use crate::plan::{QuerySpec, grouped};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
@@ -64,7 +64,7 @@ impl Engine {
             key,
             &collection,
             &snapshot,
-            &Context::default(),
+            &self.work.context(),
             &mut add,
         )
     }
@@ -76,7 +76,7 @@ impl Engine {
         key: &str,
         values: &mut Values,
     ) -> Result<()> {
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec)? else {
             return Ok(());
         };
         let mut rows = prepared.rows()?;

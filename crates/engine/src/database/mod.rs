@@ -16,6 +16,7 @@ mod repair;
 mod requests;
 mod statistics;
 mod verify;
+mod work;
 
 pub use definition::{
     CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
@@ -24,6 +25,7 @@ pub use repair::truncate_log;
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
+pub use work::WorkFigures;
 
 use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
@@ -85,6 +87,7 @@ pub struct Engine {
     writer: Writer,
     cursors: CursorRegistry,
     ttl: ttl::Counters,
+    work: work::Work,
     ttl_sweep_seconds: AtomicU64,
     /// Once so many bytes were written, the summaries are saved.
     save_at_bytes: AtomicU64,
@@ -138,6 +141,7 @@ impl Engine {
             writer,
             cursors: CursorRegistry::default(),
             ttl: ttl::Counters::default(),
+            work: work::Work::default(),
             save_at_bytes: AtomicU64::new(SAVE_SUMMARIES_BYTES),
             stopped: AtomicBool::new(false),
         };

@@ -100,6 +100,7 @@ impl Engine {
             })?;
             let documents: Vec<&RawDocument> = batch.iter().map(AsRef::as_ref).collect();
             let outcome = self.writer.insert(target, &documents, &options)?;
+            self.work.add_output(outcome.inserted);
             if let Some(failure) = outcome.errors.into_iter().next() {
                 return Err(failure.error);
             }
@@ -199,11 +200,12 @@ impl Engine {
         // A document that appears between the look-up and the insert is merged in the second round.
         for _ in 0..2 {
             let has_key = !filter.is_empty();
-            if has_key
-                && self
-                    .modify_first(target, &find, bypass_validation, &decide)?
-                    .is_some()
-            {
+            let found = match has_key {
+                true => self.modify_first(target, &find, bypass_validation, &decide)?,
+                false => None,
+            };
+            self.work.add_merge(found.is_some());
+            if found.is_some() {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -246,6 +248,7 @@ impl Engine {
             ..InsertOptions::default()
         };
         let outcome = self.writer.insert(target, &[document], &options)?;
+        self.work.add_output(outcome.inserted);
         match outcome.errors.into_iter().next() {
             None => Ok(()),
             Some(failure) if failure.error.code == Code::DuplicateKey => {

@@ -1,7 +1,8 @@
 //! Figures about collections, databases and the engine.
 
-use super::Engine;
+use super::{Engine, WorkFigures};
 use crate::catalog::{Collection, SummaryFigures, Tree};
+use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
 use crate::storage::{Compression, Family};
@@ -55,10 +56,10 @@ pub struct EngineStats {
     pub ttl_passes: i64,
     /// Documents that the sweeps deleted.
     pub ttl_deleted: i64,
-    /// Cursors that wait for their next batch.
-    pub open_cursors: i64,
-    /// Cursors closed because nobody used them.
-    pub cursors_timed_out: i64,
+    /// The cursors.
+    pub cursors: CursorFigures,
+    /// What statements did.
+    pub work: WorkFigures,
     /// Figures of the storage by name.
     pub storage: Vec<(&'static str, u64)>,
     /// Figures of the summaries that count ranges.
@@ -135,8 +136,8 @@ impl Engine {
         EngineStats {
             ttl_passes: self.ttl.passes(),
             ttl_deleted: self.ttl.deleted(),
-            open_cursors: i64::try_from(self.cursors.open_count()).unwrap_or(i64::MAX),
-            cursors_timed_out: self.cursors.timed_out(),
+            cursors: self.cursors.figures(),
+            work: self.work.figures(self.writer.conflicts()),
             storage: self.store.statistics(),
             summaries: self.summary_figures(),
             pages_bytes: self.pages.bytes() as u64,

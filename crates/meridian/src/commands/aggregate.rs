@@ -74,6 +74,16 @@ fn current_op_stage<'a>(request: &AggregateRequest<'a>) -> Option<&'a RawDocumen
     }
 }
 
+/// Whether a command is a pipeline that ends with `$out` or `$merge`.
+pub fn has_output(command: &str, body: &RawDocument) -> bool {
+    let last_stage = || {
+        let (_, pipeline) = elements(body).find(|(name, _)| *name == "pipeline")?;
+        let last = array_values(pipeline.as_array()?).last()?;
+        elements(last.as_document()?).next().map(|(name, _)| name)
+    };
+    command == "aggregate" && matches!(last_stage(), Some("$out" | "$merge"))
+}
+
 /// The fields of an aggregate, which `explain` shares.
 pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
     context.arguments("aggregate", KNOWN)
