@@ -2,9 +2,11 @@
 
 import itertools
 
+import pymongo
 import pytest
 from bson import Int64
 from harness.cases import Case
+from harness.servers import Meridian
 
 DOCS = [{"_id": i, "n": i % 3, "v": i * 10} for i in range(6)]
 MANY = [{"_id": i, "n": i % 7} for i in range(500)]
@@ -279,6 +281,31 @@ def test_sizes_before_the_first_flush(pair):
     listed = pair.subject.run("admin", {"listDatabases": 1, "filter": {"name": "diff_unflushed"}})
     assert number(listed.get("totalSize")) >= 100_000
     pair.subject.run("diff_unflushed", {"dropDatabase": 1})
+
+
+def sizes_of(server):
+    return server.client["diff_sized"].command("collStats", "sized")["indexSizes"]
+
+
+@pytest.mark.parametrize("documents", [0, 1, 999, 1000, 1001, 5000])
+def test_index_sizes_before_the_first_flush(documents):
+    """Indexes that no file holds yet are as large as their entries, and so are the sums."""
+    with Meridian() as server:
+        collection = server.client["diff_sized"]["sized"]
+        collection.create_indexes([pymongo.IndexModel("text"), pymongo.IndexModel("n")])
+        if documents:
+            collection.insert_many([{"_id": i, "text": f"{i:06}" + "x" * 100, "n": i} for i in range(documents)])
+        sizes = sizes_of(server)
+        # A prefix, the value, the identifier.
+        assert documents * 106 <= sizes["text_1"] <= documents * 150, sizes
+        assert documents * 5 <= sizes["n_1"] <= documents * 40, sizes
+        stats = server.client["diff_sized"].command("collStats", "sized")
+        assert stats["totalIndexSize"] == server.client["diff_sized"].command("dbStats")["indexSize"] == sum(sizes.values())
+        total = server.client.admin.command("listDatabases", filter={"name": "diff_sized"})["totalSize"]
+        assert total >= sum(sizes.values()) + documents * 106
+        server.client.admin.command("fsync")
+        flushed = sizes_of(server)
+        assert (flushed["text_1"] > 0) == (documents > 0) and flushed["text_1"] <= sizes["text_1"] + 4096
 
 
 def number(text):

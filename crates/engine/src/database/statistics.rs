@@ -1,12 +1,15 @@
 //! Figures about collections, databases and the engine.
 
 use super::{Engine, WorkFigures};
-use crate::catalog::{Collection, SummaryFigures, Tree};
+use crate::catalog::{Collection, Index, SummaryFigures, Tree};
 use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
-use crate::storage::{Compression, Family};
+use crate::storage::{Compression, Family, Order};
 use crate::write::AuditFigures;
+
+/// Entries of an index of which the size is known only when they are read: so many are.
+const MEASURED_ENTRIES: i64 = 1_000;
 
 /// `collStats`.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +89,7 @@ impl Engine {
         index_sizes.extend(collection.indexes.iter().map(|index| {
             (
                 index.spec.name.clone(),
-                self.tree_bytes(Family::Indexes, index.tree),
+                self.index_tree_bytes(&collection, index),
             )
         }));
         let mut compression = vec![("_id_".to_owned(), collection.documents.compression())];
@@ -169,11 +172,44 @@ impl Engine {
     }
 
     pub(super) fn index_bytes(&self, collection: &Collection) -> i64 {
-        collection
-            .indexes
-            .iter()
-            .map(|index| self.tree_bytes(Family::Indexes, index.tree))
+        let indexes = collection.indexes.iter();
+        indexes
+            .map(|index| self.index_tree_bytes(collection, index))
             .sum()
+    }
+
+    /// As [`Self::storage_bytes`]: before the first flush an index is as large as its entries.
+    fn index_tree_bytes(&self, collection: &Collection, index: &Index) -> i64 {
+        match self.tree_bytes(Family::Indexes, index.tree) {
+            0 => self
+                .unflushed_bytes(collection, index.tree)
+                .unwrap_or_else(|error| {
+                    tracing::warn!(%error, index = index.spec.name, "entries could not be measured");
+                    0
+                }),
+            bytes => bytes,
+        }
+    }
+
+    /// Bytes of an index's entries, of which the first few are measured.
+    fn unflushed_bytes(&self, collection: &Collection, tree: Tree) -> Result<i64> {
+        let (start, end) = tree.range();
+        let snapshot = self.store.snapshot();
+        let mut scan = snapshot.scan(Family::Indexes, &start, &end, Order::Forward);
+        let (mut measured, mut bytes) = (0, 0);
+        while measured < MEASURED_ENTRIES {
+            if !scan.advance()? {
+                return Ok(bytes);
+            }
+            let (key, value) = scan.entry();
+            bytes += i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX);
+            measured += 1;
+        }
+        let counted = collection.state.counted();
+        let entries = counted.peek(tree, |own| own.is_complete().then(|| own.entries()));
+        let entries = entries.and_then(|entries| i64::try_from(entries).ok());
+        let entries = entries.unwrap_or_else(|| collection.state.documents());
+        Ok(bytes / measured * entries.max(measured))
     }
 
     fn tree_bytes(&self, family: Family, tree: Tree) -> i64 {
