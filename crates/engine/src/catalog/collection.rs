@@ -1,6 +1,6 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::{CollectionOptions, Counted, Watchers};
+use super::{Accesses, CollectionOptions, Counted, Watchers};
 use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
@@ -69,6 +69,8 @@ pub struct Index {
     pub tree: Tree,
     /// Whether all documents have their entries; until then only its build writes and reads it.
     pub ready: bool,
+    /// How often statements used it.
+    pub accesses: Arc<Accesses>,
     /// Which fields gave, or once gave, some document more than one entry.
     multikey: Arc<AtomicU64>,
 }
@@ -87,15 +89,17 @@ impl Index {
             layout,
             tree,
             ready: false,
+            accesses: Arc::default(),
             multikey: Arc::default(),
         })
     }
 
-    /// The same index with another visibility or expiry.
+    /// The same index with another visibility or expiry; its uses are counted anew.
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
         Self {
             spec,
+            accesses: Arc::default(),
             ..self.clone()
         }
     }
@@ -214,6 +218,7 @@ pub struct CollectionState {
     bytes: AtomicI64,
     counted: Counted,
     watchers: Watchers,
+    id_accesses: Accesses,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -243,6 +248,11 @@ impl CollectionState {
     /// The summaries of its trees.
     pub fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// How often statements used that documents lie in the order of `_id`, as MongoDB's index on it.
+    pub fn id_accesses(&self) -> &Accesses {
+        &self.id_accesses
     }
 
     /// The builds that must learn which documents change.

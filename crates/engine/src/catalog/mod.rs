@@ -18,6 +18,7 @@
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
+mod accesses;
 mod changed;
 mod collection;
 mod counted;
@@ -26,6 +27,7 @@ mod options;
 mod persist;
 mod saved;
 
+pub use accesses::Accesses;
 pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};

@@ -63,7 +63,7 @@ impl Engine {
             }
         };
         if let Some(source) = pipeline.stages.first().filter(|stage| stage.is_source()) {
-            let documents = self.source_documents(namespace, source)?;
+            let documents = self.source_documents(namespace, source, request.host)?;
             let limits = self.limits(request.allow_disk_use);
             return run(documents, &pipeline.stages[1..], &limits);
         }
@@ -103,16 +103,23 @@ impl Engine {
         sample: Option<SampleSize>,
         limits: &Limits,
     ) -> Result<Query> {
-        let Some(prepared) = self.start(namespace, spec)? else {
+        let Some(prepared) = self.prepare_measured(namespace, spec)? else {
             return over_rows(crate::exec::nothing(), stages, limits);
         };
+        let (plan, collection) = (&prepared.plan, &prepared.collection);
         let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
-        if prepared.plan.sort.is_none() && stages.iter().any(sorts) {
+        if plan.sort.is_none() && stages.iter().any(sorts) {
             self.work.add_sort();
         }
         match prepared.sample(sample)? {
-            Some(sample) => over_rows(sample.rows, &stages[1..], limits),
-            None => over_rows(prepared.rows()?, stages, limits),
+            Some(sample) => {
+                self.work.add_total(&plan.access, collection);
+                over_rows(sample.rows, &stages[1..], limits)
+            }
+            None => {
+                self.work.add_plan(plan, collection);
+                over_rows(prepared.rows()?, stages, limits)
+            }
         }
     }
 
@@ -178,26 +185,10 @@ impl Engine {
         &self,
         namespace: &Namespace,
         source: &Stage,
+        host: &str,
     ) -> Result<Vec<RawDocumentBuf>> {
         match source {
-            Stage::IndexStats => {
-                let stats = |spec: RawDocumentBuf| {
-                    let key = spec
-                        .get_document("key")
-                        .map(ToOwned::to_owned)
-                        .unwrap_or_default();
-                    let name = spec.get_str("name").unwrap_or_default().to_owned();
-                    let mut document = rawdoc! { "name": name };
-                    document.append(cstr!("key"), key);
-                    document.append(cstr!("spec"), spec);
-                    document
-                };
-                Ok(self
-                    .list_indexes(namespace)?
-                    .into_iter()
-                    .map(stats)
-                    .collect())
-            }
+            Stage::IndexStats => Ok(self.index_stats(namespace, host)),
             Stage::CollectionStats(options) => self
                 .collection_stats_document(namespace, options)
                 .map(|one| vec![one]),

@@ -1,7 +1,7 @@
 //! Databases, collections and indexes: creating, listing, changing, dropping.
 
 use super::Engine;
-use crate::catalog::{Collection, CollectionOptions, Index, delete_tree};
+use crate::catalog::{Accesses, Collection, CollectionOptions, Index, delete_tree};
 use crate::error::{Code, Error, Result};
 use crate::index::{Existing, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
@@ -259,6 +259,34 @@ impl Engine {
         Ok(listed)
     }
 
+    /// The rows of `$indexStats`: how often statements used each index, `_id` first, of a server of this name. None
+    /// for a collection that does not exist.
+    pub(super) fn index_stats(&self, namespace: &Namespace, host: &str) -> Vec<RawDocumentBuf> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Vec::new();
+        };
+        let row = |spec: &RawDocument, accesses: &Accesses| {
+            let key = spec.get_document("key").map(ToOwned::to_owned);
+            let mut row = rawdoc! { "name": spec.get_str("name").unwrap_or_default() };
+            row.append(cstr!("key"), key.unwrap_or_default());
+            row.append(cstr!("host"), host);
+            let (operations, since) = (accesses.operations(), accesses.since());
+            row.append(
+                cstr!("accesses"),
+                rawdoc! { "ops": operations, "since": since },
+            );
+            row.append(cstr!("spec"), spec.to_owned());
+            row
+        };
+        let mut rows = Vec::new();
+        if collection.options.clustered_index.is_none() {
+            rows.push(row(&id_index(), collection.state.id_accesses()));
+        }
+        let ready = collection.ready_indexes();
+        rows.extend(ready.map(|index| row(&index.spec.original, &index.accesses)));
+        rows
+    }
+
     /// Drops indexes; returns how many there were before, `_id` included.
     ///
     /// # Errors
@@ -454,7 +482,9 @@ fn modify_index(
         }
     }
     let spec = index.spec.modified(hidden, expiry).map_err(not_modified)?;
-    collection.indexes[position] = Arc::new(index.with_spec(spec));
+    if expiry.is_some() || spec.hidden != index.spec.hidden {
+        collection.indexes[position] = Arc::new(index.with_spec(spec));
+    }
     Ok(())
 }
 

@@ -59,14 +59,18 @@ impl Engine {
         let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
         // The index is asked whether it is multikey after this.
         let snapshot = self.store.snapshot();
-        distinct_values(
+        let found = distinct_values(
             &access,
             key,
             &collection,
             &snapshot,
             &self.work.context(),
             &mut add,
-        )
+        )?;
+        if found {
+            self.work.add_grouped(&access, &collection);
+        }
+        Ok(found)
     }
 
     fn distinct_by_rows(

@@ -142,7 +142,7 @@ impl Engine {
         key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
         let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
         let found = self.store.get_document(&key, read)?;
-        self.work.add_point_read(found.is_some());
+        self.work.add_point_read(&collection, found.is_some());
         match found {
             Some(document) => Ok(Query::from_document(
                 document.map_err(exec::corrupt_document)?,

@@ -5,10 +5,11 @@
 
 use super::Engine;
 use super::read::Prepared;
+use crate::catalog::Collection;
 use crate::error::Result;
 use crate::exec::{Context, Counters, Examined};
 use crate::namespace::Namespace;
-use crate::plan::{Access, Plan, QuerySpec};
+use crate::plan::{Access, Plan, QuerySpec, Used};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -58,7 +59,8 @@ impl Work {
     }
 
     /// Counts a statement that looked a document up by its `_id`.
-    pub(super) fn add_point_read(&self, found: bool) {
+    pub(super) fn add_point_read(&self, collection: &Collection, found: bool) {
+        collection.state.id_accesses().add();
         self.examined.add(u64::from(found), u64::from(found));
     }
 
@@ -81,12 +83,29 @@ impl Work {
             .fetch_add(i64::from(matched), Ordering::Relaxed);
     }
 
-    fn add_plan(&self, plan: &Plan) {
+    /// Counts a statement that goes by this plan.
+    pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
         if plan.sort.is_some() {
             self.add_sort();
         }
-        if matches!(plan.access, Access::Collection(_)) {
+        let used = plan.used();
+        if used.is_empty() && matches!(plan.access, Access::Collection(_)) {
             self.collection_scans.fetch_add(1, Ordering::Relaxed);
+        }
+        add_uses(collection, &used);
+    }
+
+    /// Counts a statement that takes the number of what is there, or draws from it, without a walk.
+    pub(super) fn add_total(&self, access: &Access, collection: &Collection) {
+        add_uses(collection, &access.used());
+    }
+
+    /// Counts a statement that goes by the values of one field, in the order of an access path.
+    pub(super) fn add_grouped(&self, access: &Access, collection: &Collection) {
+        match access {
+            // All documents, from one `_id` to the next.
+            Access::Collection(_) => add_uses(collection, &[Used::Id]),
+            access => add_uses(collection, &access.used()),
         }
     }
 
@@ -106,12 +125,34 @@ impl Work {
     }
 }
 
+/// Each index that a statement uses counts once, however many entries it reads.
+fn add_uses(collection: &Collection, used: &[Used<'_>]) {
+    for one in used {
+        match one {
+            Used::Id => collection.state.id_accesses().add(),
+            Used::Index(index) => index.accesses.add(),
+        }
+    }
+}
+
 impl Engine {
     /// Plans a statement that will run, as [`Self::prepare`] does, and counts it.
     pub(super) fn start(&self, namespace: &Namespace, spec: QuerySpec) -> Result<Option<Prepared>> {
+        let prepared = self.prepare_measured(namespace, spec)?;
+        if let Some(prepared) = &prepared {
+            self.work.add_plan(&prepared.plan, &prepared.collection);
+        }
+        Ok(prepared)
+    }
+
+    /// As [`Self::prepare`]; what the statement examines will be counted.
+    pub(super) fn prepare_measured(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+    ) -> Result<Option<Prepared>> {
         let mut prepared = self.prepare(namespace, spec)?;
         if let Some(prepared) = &mut prepared {
-            self.work.add_plan(&prepared.plan);
             prepared.context.counters = Arc::new(self.work.counters());
         }
         Ok(prepared)

@@ -135,13 +135,9 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
             "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
         )
     };
-    let is_id = |key: &bson::RawDocument| {
-        meridian_value::compare_documents(key, &bson::rawdoc! { "_id": 1 }).is_eq()
-    };
     let index = match hint {
         Hint::Natural(order) => return Ok(collection_scan(query, *order)),
-        Hint::Name(name) if name == "_id_" => None,
-        Hint::Key(key) if is_id(key) => None,
+        hint if hint.is_id() => None,
         Hint::Name(name) => Some(
             collection
                 .index(name)
