@@ -1,11 +1,12 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::{Accesses, CollectionOptions, Counted, Watchers};
+use super::{Accesses, CollectionOptions, Counted, UnbuiltIndex, Watchers};
 use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
 use crate::storage::{Compression, Family, TREE_NUMBER_BITS};
+use bson::raw::RawDocument;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -141,6 +142,8 @@ pub struct Collection {
     pub options: Arc<CollectionOptions>,
     /// Its secondary indexes, in the order of creation.
     pub indexes: Vec<Arc<Index>>,
+    /// Indexes that are listed and not built.
+    pub unbuilt: Vec<UnbuiltIndex>,
     /// Makes the entries of all of them in one pass; set when a version is published.
     pub(super) keys: CollectionKeys,
     /// What all versions share.
@@ -164,6 +167,7 @@ impl Collection {
             documents,
             options: Arc::new(options),
             indexes: Vec::new(),
+            unbuilt: Vec::new(),
             keys: CollectionKeys::default(),
             state: Arc::new(state),
         }
@@ -186,6 +190,14 @@ impl Collection {
     /// The index with this name.
     pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.spec.name == name)
+    }
+
+    /// The definitions of all secondary indexes by name, those that are not built last.
+    pub fn definitions(&self) -> impl Iterator<Item = (&str, &RawDocument)> {
+        let built = self.indexes.iter().map(|index| &index.spec);
+        let built = built.map(|spec| (spec.name.as_str(), spec.listing()));
+        let unbuilt = self.unbuilt.iter();
+        built.chain(unbuilt.map(|index| (index.name.as_str(), &*index.original)))
     }
 
     /// The trees that have a summary: that of the documents and those of ready indexes.

@@ -57,6 +57,8 @@ pub struct EngineOptions {
     /// Bytes of memory in which an index build sorts; what does not fit waits in files. `None`: an
     /// eighth of `cache_bytes`, from 16 to 256 MiB.
     pub sort_bytes: Option<u64>,
+    /// Whether indexes of kinds that are not there are listed, not built, where they would be refused.
+    pub accept_unbuilt_indexes: bool,
 }
 
 impl EngineOptions {
@@ -73,6 +75,7 @@ impl Default for EngineOptions {
             journal: true,
             ttl_sweep_seconds: 60,
             sort_bytes: None,
+            accept_unbuilt_indexes: false,
         }
     }
 }
@@ -147,7 +150,18 @@ impl Engine {
         };
         engine.remove_unfinished_indexes()?;
         engine.remove_unfinished_outputs()?;
+        engine.warn_of_unbuilt_indexes();
         Ok(Arc::new(engine))
+    }
+
+    fn warn_of_unbuilt_indexes(&self) {
+        for collection in self.catalog.all() {
+            let names = collection.unbuilt.iter().map(|index| index.name.as_str());
+            let names: Vec<&str> = names.collect();
+            if !names.is_empty() {
+                tracing::warn!(namespace = %collection.namespace, ?names, "indexes are listed that are not built: no query uses them");
+            }
+        }
     }
 
     /// An index whose build was cut short was never acknowledged: it is taken away.

@@ -69,6 +69,11 @@ impl Engine {
                     .map(|index| index.spec.clone())
                     .collect();
                 self.writer.build_indexes(&temporary, specs, &mut |_| ())?;
+                let listed = old.unbuilt.clone();
+                self.catalog.change(&temporary, |collection, _| {
+                    collection.unbuilt = listed;
+                    Ok(())
+                })?;
             }
             self.insert_all(&temporary, &mut query, request.bypass_validation)?;
             self.catalog.rename(&temporary, &target, true)

@@ -27,6 +27,8 @@ pub struct CollectionStats {
     /// How documents and, by index, entries are compressed; `_id` as the documents. Empty when the
     /// collection does not exist.
     pub compression: Vec<(String, Compression)>,
+    /// Indexes that are listed and not built, of size 0, by name.
+    pub unbuilt: Vec<String>,
     /// Mean bytes of BSON.
     pub average_object_size: i64,
     /// Whether the collection was created as clustered.
@@ -99,8 +101,12 @@ impl Engine {
                 .iter()
                 .map(|index| (index.spec.name.clone(), index.tree.compression())),
         );
+        let unbuilt = collection.unbuilt.iter().map(|index| index.name.clone());
+        let unbuilt: Vec<String> = unbuilt.collect();
+        index_sizes.extend(unbuilt.iter().map(|name| (name.clone(), 0)));
         Ok(CollectionStats {
             compression,
+            unbuilt,
             count,
             size,
             storage_size: self.storage_bytes(&collection),
@@ -123,7 +129,7 @@ impl Engine {
             stats.objects += collection.state.documents();
             stats.data_size += collection.state.bytes();
             stats.storage_size += self.storage_bytes(&collection);
-            stats.indexes += collection.indexes.len() as i64 + 1;
+            stats.indexes += collection.definitions().count() as i64 + 1;
             stats.index_size += self.index_bytes(&collection);
         }
         if stats.objects > 0 {
