@@ -181,6 +181,59 @@ CASES = [
 ]  # fmt: skip
 
 
+OPLOG = "oplog.$main"
+# On the one name with a `$` that is valid: reads find nothing, and nothing can be made of it.
+OPLOG_COMMANDS = {
+    "find": {"find": OPLOG, "filter": {"a": 1}, "sort": {"ts": -1}},
+    "count": {"count": OPLOG},
+    "distinct": {"distinct": OPLOG, "key": "a"},
+    "aggregate": {"aggregate": OPLOG, "pipeline": [], "cursor": {}},
+    "index_stats": {"aggregate": OPLOG, "pipeline": [{"$indexStats": {}}], "cursor": {}},
+    "insert": {"insert": OPLOG, "documents": [{"_id": 1}]},
+    "upsert": {"update": OPLOG, "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": True}]},
+    "delete": {"delete": OPLOG, "deletes": [{"q": {}, "limit": 0}]},
+    "find_and_modify": {"findAndModify": OPLOG, "query": {}, "update": {"$set": {"a": 1}}, "upsert": True},
+    "create": {"create": OPLOG},
+    "create_indexes": {"createIndexes": OPLOG, "indexes": [{"key": {"a": 1}, "name": "a"}]},
+    "list_indexes": {"listIndexes": OPLOG},
+    "drop_indexes": {"dropIndexes": OPLOG, "index": "*"},
+    "drop": {"drop": OPLOG},
+    "validate": {"validate": OPLOG},
+    "out": {"aggregate": "x", "pipeline": [{"$out": OPLOG}], "cursor": {}},
+    "merge": {"aggregate": "x", "pipeline": [{"$merge": OPLOG}], "cursor": {}},
+}
+RENAMES = [
+    ("local.oplog.$main", "diff.y"), ("diff.x", "local.oplog.$main"), ("local.oplog.$main", "local.oplog.y"), ("diff.x", "local.oplog.rs"),
+    ("diff.x", "diff.system.foo"), ("diff.x", "diff.system.views"), ("diff.x", "diff.system.profile"), ("diff.x", "diff.a.system.b"), ("diff.x", "diff.a$b"),
+    ("diff.system.foo", "diff.y"), ("diff.a$b", "diff.y"), ("diff.nope", "diff.system.foo"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPLOG_COMMANDS)
+def test_oplog_name(pair, name):
+    pair.run_case(Case(f"oplog_{name}", [("local", OPLOG_COMMANDS[name]), ("local", {"listCollections": 1, "filter": {"name": OPLOG}})]))
+
+
+@pytest.mark.parametrize("source,target", RENAMES)
+def test_renames_of_the_servers_names(pair, source, target):
+    pair.run_case(Case("servers_rename", [("diff", {"insert": "x", "documents": [{"_id": 1}]}), ("admin", {"renameCollection": source, "to": target}), ("diff", {"drop": "x"})]))
+
+
+@pytest.mark.parametrize("verb", ["find", "count", "insert", "create", "createIndexes"])
+@pytest.mark.parametrize("database,name", [("local", "oplog.$mai"), ("local", "oplog.$main.x"), ("local", "x.oplog.$main"), ("local", "$main"), ("diff", "oplog.$main"), ("diff", "a$b")])
+def test_other_names_with_a_dollar(pair, verb, database, name):
+    more = {"insert": {"documents": [{"_id": 1}]}, "createIndexes": {"indexes": [{"key": {"a": 1}, "name": "a"}]}}.get(verb, {})
+    pair.run_case(Case("dollar", [(database, {verb: name, **more})]))
+
+
+@pytest.mark.parametrize("stage", ["$out", "$merge"])
+@pytest.mark.parametrize("target", [*({"db": database, "coll": "y"} for database in ("local", "admin", "config")), "system.foo", "system.views", {"db": "diff", "coll": "system.js"}], ids=str)
+def test_pipelines_do_not_write_where_only_the_server_does(pair, stage, target):
+    pipeline = [{"$match": {}}, {stage: {"into": target} if stage == "$merge" else target}]
+    commands = [{"aggregate": "COLL", "pipeline": pipeline, "cursor": {}}, {"aggregate": "COLL", "pipeline": pipeline, "explain": True}]
+    pair.run_case(Case("output", commands, docs=DOCS))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_command(pair, case):
     pair.run_case(case)

@@ -2,6 +2,7 @@
 //! are run, and what `$out` and `$merge` are to write is written (see `output`).
 
 use super::Engine;
+use super::output::check_output;
 use super::read::everything;
 use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
 use crate::aggregate::{
@@ -130,6 +131,9 @@ impl Engine {
         mut pipeline: Pipeline,
         request: &AggregateRequest<'_>,
     ) -> Result<Split> {
+        if let Some(last) = pipeline.stages.last() {
+            check_output(namespace, last)?;
+        }
         let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() else {
             return split(pipeline, request);
         };

@@ -14,6 +14,8 @@ use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr};
 
+/// Databases that MongoDB keeps for itself.
+const INTERNAL_DATABASES: [&str; 3] = ["admin", "config", "local"];
 /// Documents that `$out` writes in one commit.
 const OUT_BATCH: usize = 1_000;
 /// Collections that `$out` fills before they take their name begin so, as in mongod. Users' collections may
@@ -262,6 +264,33 @@ impl Engine {
             Some(failure) => Err(failure.error),
         }
     }
+}
+
+/// Checks that `$out` and `$merge` may write where a pipeline over `source` wants to, before anything runs.
+///
+/// # Errors
+/// MongoDB's, for its own databases and for `system.` collections.
+pub(super) fn check_output(source: &Namespace, stage: &Stage) -> Result<()> {
+    let (database, collection, [to_internal, to_special], refusal) = match stage {
+        Stage::Out(out) => (&out.database, &out.collection, [31321, 17385], "Can't $out"),
+        Stage::Merge(merge) => (
+            &merge.database,
+            &merge.collection,
+            [31320, 31319],
+            "Cannot $merge",
+        ),
+        _ => return Ok(()),
+    };
+    let database = database.as_deref().unwrap_or(&source.database);
+    if INTERNAL_DATABASES.contains(&database) {
+        let message = format!("{refusal} to internal database: {database}");
+        return Err(Error::location(to_internal, message));
+    }
+    if collection.starts_with("system.") {
+        let message = format!("{refusal} to special collection: {collection}");
+        return Err(Error::location(to_special, message));
+    }
+    Ok(())
 }
 
 /// The words MongoDB puts before what `$out` and `$merge` meet while they write.
