@@ -2,9 +2,11 @@
 
 import itertools
 
+import pymongo
 import pytest
 from bson import Int64
 from harness.cases import Case
+from harness.servers import Meridian
 
 DOCS = [{"_id": i, "n": i % 3, "v": i * 10} for i in range(6)]
 MANY = [{"_id": i, "n": i % 7} for i in range(500)]
@@ -179,6 +181,59 @@ CASES = [
 ]  # fmt: skip
 
 
+OPLOG = "oplog.$main"
+# On the one name with a `$` that is valid: reads find nothing, and nothing can be made of it.
+OPLOG_COMMANDS = {
+    "find": {"find": OPLOG, "filter": {"a": 1}, "sort": {"ts": -1}},
+    "count": {"count": OPLOG},
+    "distinct": {"distinct": OPLOG, "key": "a"},
+    "aggregate": {"aggregate": OPLOG, "pipeline": [], "cursor": {}},
+    "index_stats": {"aggregate": OPLOG, "pipeline": [{"$indexStats": {}}], "cursor": {}},
+    "insert": {"insert": OPLOG, "documents": [{"_id": 1}]},
+    "upsert": {"update": OPLOG, "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "upsert": True}]},
+    "delete": {"delete": OPLOG, "deletes": [{"q": {}, "limit": 0}]},
+    "find_and_modify": {"findAndModify": OPLOG, "query": {}, "update": {"$set": {"a": 1}}, "upsert": True},
+    "create": {"create": OPLOG},
+    "create_indexes": {"createIndexes": OPLOG, "indexes": [{"key": {"a": 1}, "name": "a"}]},
+    "list_indexes": {"listIndexes": OPLOG},
+    "drop_indexes": {"dropIndexes": OPLOG, "index": "*"},
+    "drop": {"drop": OPLOG},
+    "validate": {"validate": OPLOG},
+    "out": {"aggregate": "x", "pipeline": [{"$out": OPLOG}], "cursor": {}},
+    "merge": {"aggregate": "x", "pipeline": [{"$merge": OPLOG}], "cursor": {}},
+}
+RENAMES = [
+    ("local.oplog.$main", "diff.y"), ("diff.x", "local.oplog.$main"), ("local.oplog.$main", "local.oplog.y"), ("diff.x", "local.oplog.rs"),
+    ("diff.x", "diff.system.foo"), ("diff.x", "diff.system.views"), ("diff.x", "diff.system.profile"), ("diff.x", "diff.a.system.b"), ("diff.x", "diff.a$b"),
+    ("diff.system.foo", "diff.y"), ("diff.a$b", "diff.y"), ("diff.nope", "diff.system.foo"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPLOG_COMMANDS)
+def test_oplog_name(pair, name):
+    pair.run_case(Case(f"oplog_{name}", [("local", OPLOG_COMMANDS[name]), ("local", {"listCollections": 1, "filter": {"name": OPLOG}})]))
+
+
+@pytest.mark.parametrize("source,target", RENAMES)
+def test_renames_of_the_servers_names(pair, source, target):
+    pair.run_case(Case("servers_rename", [("diff", {"insert": "x", "documents": [{"_id": 1}]}), ("admin", {"renameCollection": source, "to": target}), ("diff", {"drop": "x"})]))
+
+
+@pytest.mark.parametrize("verb", ["find", "count", "insert", "create", "createIndexes"])
+@pytest.mark.parametrize("database,name", [("local", "oplog.$mai"), ("local", "oplog.$main.x"), ("local", "x.oplog.$main"), ("local", "$main"), ("diff", "oplog.$main"), ("diff", "a$b")])
+def test_other_names_with_a_dollar(pair, verb, database, name):
+    more = {"insert": {"documents": [{"_id": 1}]}, "createIndexes": {"indexes": [{"key": {"a": 1}, "name": "a"}]}}.get(verb, {})
+    pair.run_case(Case("dollar", [(database, {verb: name, **more})]))
+
+
+@pytest.mark.parametrize("stage", ["$out", "$merge"])
+@pytest.mark.parametrize("target", [*({"db": database, "coll": "y"} for database in ("local", "admin", "config")), "system.foo", "system.views", {"db": "diff", "coll": "system.js"}], ids=str)
+def test_pipelines_do_not_write_where_only_the_server_does(pair, stage, target):
+    pipeline = [{"$match": {}}, {stage: {"into": target} if stage == "$merge" else target}]
+    commands = [{"aggregate": "COLL", "pipeline": pipeline, "cursor": {}}, {"aggregate": "COLL", "pipeline": pipeline, "explain": True}]
+    pair.run_case(Case("output", commands, docs=DOCS))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_command(pair, case):
     pair.run_case(case)
@@ -226,14 +281,22 @@ def test_reply_types(pair, name):
 # (it flattens the whole reply): p, by Datadog's agent: d.
 MONITORED = {
     "asserts": ("mpd", ["regular", "warning", "msg", "user", "tripwire", "rollovers"]),
-    "connections": ("mpd", ["current", "available", "totalCreated", "active", "threaded"]),
+    "connections": ("mpd", ["current", "available", "totalCreated", "active", "threaded", "exhaustIsMaster", "exhaustHello", "awaitingTopologyChanges"]),
     "extra_info": ("mpd", ["note", "page_faults", "page_reclaims"]),
     "globalLock": ("mpd", ["totalTime", *(f"{group}.{who}" for group in ("currentQueue", "activeClients") for who in ("total", "readers", "writers"))]),
-    "network": ("mpd", ["bytesIn", "bytesOut", "numRequests"]),
+    "network": ("mpd", ["bytesIn", "bytesOut", "physicalBytesIn", "physicalBytesOut", "numRequests", *(f"compression.{name}.{way}.{side}" for name in ("snappy", "zstd", "zlib") for way in ("compressor", "decompressor") for side in ("bytesIn", "bytesOut"))]),
+    "opLatencies": ("pd", [f"{what}.{field}" for what in ("reads", "writes", "commands", "transactions") for field in ("latency", "ops")]),
     "opcounters": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
     "opcountersRepl": ("mpd", ["insert", "query", "update", "delete", "getmore", "command"]),
     "mem": ("mpd", ["bits", "resident", "virtual", "supported"]),
-    "metrics": ("pd", ["cursor.timedOut", "cursor.open.total", "document.inserted", "document.returned", "ttl.deletedDocuments", "ttl.passes"]),
+    "metrics": ("pd", [
+        *(f"commands.{name}.{field}" for name in ("count", "createIndexes", "delete", "findAndModify", "insert", "update", "find", "isMaster") for field in ("failed", "total")),
+        *(f"cursor.{field}" for field in ("moreThanOneBatch", "timedOut", "totalOpened", "open.noTimeout", "open.pinned", "open.total")),
+        *(f"document.{field}" for field in ("deleted", "inserted", "returned", "updated")),
+        *(f"operation.{field}" for field in ("scanAndOrder", "writeConflicts")),
+        *(f"queryExecutor.{field}" for field in ("scanned", "scannedObjects", "collectionScans.nonTailable", "collectionScans.total")),
+        "commands.<UNKNOWN>", "ttl.deletedDocuments", "ttl.passes",
+    ]),
     "storageEngine": ("mp", ["name", "persistent", "supportsCommittedReads"]),
 }  # fmt: skip
 
@@ -271,6 +334,31 @@ def test_sizes_before_the_first_flush(pair):
     listed = pair.subject.run("admin", {"listDatabases": 1, "filter": {"name": "diff_unflushed"}})
     assert number(listed.get("totalSize")) >= 100_000
     pair.subject.run("diff_unflushed", {"dropDatabase": 1})
+
+
+def sizes_of(server):
+    return server.client["diff_sized"].command("collStats", "sized")["indexSizes"]
+
+
+@pytest.mark.parametrize("documents", [0, 1, 999, 1000, 1001, 5000])
+def test_index_sizes_before_the_first_flush(documents):
+    """Indexes that no file holds yet are as large as their entries, and so are the sums."""
+    with Meridian() as server:
+        collection = server.client["diff_sized"]["sized"]
+        collection.create_indexes([pymongo.IndexModel("text"), pymongo.IndexModel("n")])
+        if documents:
+            collection.insert_many([{"_id": i, "text": f"{i:06}" + "x" * 100, "n": i} for i in range(documents)])
+        sizes = sizes_of(server)
+        # A prefix, the value, the identifier.
+        assert documents * 106 <= sizes["text_1"] <= documents * 150, sizes
+        assert documents * 5 <= sizes["n_1"] <= documents * 40, sizes
+        stats = server.client["diff_sized"].command("collStats", "sized")
+        assert stats["totalIndexSize"] == server.client["diff_sized"].command("dbStats")["indexSize"] == sum(sizes.values())
+        total = server.client.admin.command("listDatabases", filter={"name": "diff_sized"})["totalSize"]
+        assert total >= sum(sizes.values()) + documents * 106
+        server.client.admin.command("fsync")
+        flushed = sizes_of(server)
+        assert (flushed["text_1"] > 0) == (documents > 0) and flushed["text_1"] <= sizes["text_1"] + 4096
 
 
 def number(text):

@@ -45,6 +45,37 @@ def certificate(directory, name, signer):
     (directory / f"{name}.pem").write_bytes((directory / f"{name}.crt").read_bytes() + (directory / f"{name}.key").read_bytes())
 
 
+AUTHORITY_DATABASE = """
+[ca]
+default_ca = own
+[own]
+database = {name}.index
+new_certs_dir = .
+serial = {name}.serial
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+{extensions}
+"""
+
+
+def certificate_of_version(directory, name, signer, version, key=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), dates=("20200101000000Z", "20990101000000Z"), issues=False):
+    """A client's certificate of X.509 version 1 or 3, valid from and until these dates: NAME.pem."""
+    extensions = {1: "", 3: f"[extensions]\nbasicConstraints = critical,CA:{'TRUE' if issues else 'FALSE'}"}[version]
+    (directory / f"{name}.cnf").write_text(AUTHORITY_DATABASE.format(name=name, extensions=extensions))
+    (directory / f"{name}.index").write_text("")
+    (directory / f"{name}.serial").write_text("01\n")
+    openssl(directory, "req", "-newkey", *key, "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+    openssl(
+        directory, "ca", "-batch", "-config", f"{name}.cnf", "-in", f"{name}.csr", "-cert", f"{signer}.pem", "-keyfile", f"{signer}.key",
+        "-startdate", dates[0], "-enddate", dates[1], "-notext", "-out", f"{name}.crt", *(["-extensions", "extensions"] if version == 3 else []),
+    )  # fmt: skip
+    shown = subprocess.run(["openssl", "x509", "-in", f"{name}.crt", "-noout", "-text"], cwd=directory, check=True, capture_output=True, text=True).stdout
+    assert f"Version: {version} " in shown
+    (directory / f"{name}.pem").write_bytes((directory / f"{name}.crt").read_bytes() + (directory / f"{name}.key").read_bytes())
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     directory = tmp_path_factory.mktemp("certificates")
@@ -134,6 +165,68 @@ def test_clients_may_need_a_certificate(tmp_path, files):
         assert answers(server, tlsCertificateKeyFile=str(files / "client.pem"), **known)
         assert not answers(server, **known)
         assert not answers(server, tlsCertificateKeyFile=str(files / "stranger.pem"), **known)
+
+
+RSA = ("rsa:2048",)
+P384 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-384")
+ED25519 = ("ed25519",)
+PAST, FUTURE = ("20200101000000Z", "20210101000000Z"), ("20970101000000Z", "20990101000000Z")
+LONG = ("19600101000000Z", "21500101000000Z")  # beyond what two digits of a year say
+
+
+@pytest.fixture(scope="module")
+def versions(files):
+    """Clients' certificates of both versions beside those of `files`."""
+    certificate_of_version(files, "v1", "ours", 1)
+    certificate_of_version(files, "v1_rsa", "ours", 1, key=RSA)
+    certificate_of_version(files, "v1_p384", "ours", 1, key=P384)
+    certificate_of_version(files, "v1_ed25519", "ours", 1, key=ED25519)
+    certificate_of_version(files, "v1_long", "ours", 1, dates=LONG)
+    certificate_of_version(files, "v3", "ours", 3)
+    certificate_of_version(files, "v1_stranger", "others", 1)
+    certificate_of_version(files, "v1_expired", "ours", 1, dates=PAST)
+    certificate_of_version(files, "v1_early", "ours", 1, dates=FUTURE)
+    certificate_of_version(files, "v3_expired", "ours", 3, dates=PAST)
+    # An authority of another key that calls itself the same.
+    impostor = files / "impostor"
+    impostor.mkdir()
+    authority(impostor, "ours")
+    certificate_of_version(impostor, "v1_impostor", "ours", 1)
+    # What a client's certificate of version 1 signed, and what an intermediate authority signed.
+    certificate_of_version(files, "v3_below_v1", "v1", 3)
+    certificate_of_version(files, "v1_below_v1", "v1", 1)
+    certificate_of_version(files, "intermediate", "ours", 3, issues=True)
+    certificate_of_version(files, "v1_below_intermediate", "intermediate", 1)
+    for name, above in (("v3_below_v1", "v1"), ("v1_below_v1", "v1"), ("v1_below_intermediate", "intermediate")):
+        (files / f"{name}.pem").write_bytes((files / f"{name}.pem").read_bytes() + (files / f"{above}.crt").read_bytes())
+    return files
+
+
+def pings(server, files, certificate, version):
+    """Whether a client with this certificate and no other version of TLS is answered."""
+    context = ssl.create_default_context(cafile=files / "ours.pem")
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(certificate)
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain, context.wrap_socket(plain, server_hostname="localhost") as client:
+            client.sendall(wire.message(1, "db", {"ping": 1}))
+            reader = client.makefile("rb")
+            (length,) = struct.unpack("<i", reader.read(4))
+            return bson.decode(reader.read(length - 4)[17:])["ok"] == 1.0
+    except (ssl.SSLError, ConnectionError, struct.error):
+        return False
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["tls1.2", "tls1.3"])
+def test_clients_certificates_of_version_1(tmp_path, versions, version):
+    """They are taken, as by mongod, when one of the authorities signed them itself and they are valid now."""
+    with serve(tmp_path, versions, "--tls-ca-file", str(versions / "ours.pem")) as server:
+        for name in ("v1", "v1_rsa", "v1_p384", "v1_ed25519", "v1_long", "v3", "client"):
+            assert pings(server, versions, versions / f"{name}.pem", version), name
+        refused = ("v1_stranger", "v1_expired", "v1_early", "v3_expired", "impostor/v1_impostor", "v3_below_v1", "v1_below_v1", "v1_below_intermediate", "stranger")
+        for name in refused:
+            assert not pings(server, versions, versions / f"{name}.pem", version), name
+        assert answers(server, tls=True, tlsCAFile=str(versions / "ours.pem"), tlsCertificateKeyFile=str(versions / "v1.pem"))
 
 
 def test_stops_while_an_encrypted_client_is_connected(tmp_path, files):

@@ -191,6 +191,8 @@ struct OpenCursor {
     namespace: Namespace,
     session: Option<Vec<u8>>,
     no_timeout: bool,
+    /// Whether its second batch was handed out.
+    went_on: bool,
     last_used: Instant,
     /// What is left of the time limit of the statement that opened it: waiting for the client is free.
     time_left: Option<Duration>,
@@ -209,7 +211,26 @@ pub enum KillOutcome {
 #[derive(Default)]
 pub struct CursorRegistry {
     cursors: Mutex<HashMap<i64, OpenCursor>>,
+    opened: AtomicI64,
+    continued: AtomicI64,
     timed_out: AtomicI64,
+}
+
+/// The cursors in numbers.
+#[derive(Debug, Clone, Default)]
+pub struct CursorFigures {
+    /// Open now.
+    pub open: i64,
+    /// Of these, cursors that never time out.
+    pub no_timeout: i64,
+    /// Of these, cursors whose next batch is being made.
+    pub pinned: i64,
+    /// Opened since the start: results that did not fit into a first batch.
+    pub opened: i64,
+    /// Of these, cursors that were asked for another batch.
+    pub continued: i64,
+    /// Closed because nobody used them.
+    pub timed_out: i64,
 }
 
 impl CursorRegistry {
@@ -249,10 +270,12 @@ impl CursorRegistry {
             namespace,
             session,
             no_timeout,
+            went_on: false,
             last_used: Instant::now(),
             time_left: operation::current().and_then(|operation| operation.time_left()),
         };
         cursors.insert(id, cursor);
+        self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(id)
     }
 
@@ -287,6 +310,10 @@ impl CursorRegistry {
         });
         drop(running);
         let mut cursors = self.cursors.lock();
+        let went_on = |cursor: &mut OpenCursor| std::mem::replace(&mut cursor.went_on, true);
+        if filled.is_ok() && cursors.get_mut(&id).map(went_on) == Some(false) {
+            self.continued.fetch_add(1, Ordering::Relaxed);
+        }
         if matches!(filled, Ok(false)) {
             if let Some(cursor) = cursors.get_mut(&id) {
                 cursor.last_used = Instant::now();
@@ -364,6 +391,21 @@ impl CursorRegistry {
         });
         let expired = i64::try_from(before - cursors.len()).unwrap_or(i64::MAX);
         self.timed_out.fetch_add(expired, Ordering::Relaxed);
+    }
+
+    /// How many there are and were.
+    pub fn figures(&self) -> CursorFigures {
+        let cursors = self.cursors.lock();
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let those = |is: fn(&&OpenCursor) -> bool| number(cursors.values().filter(is).count());
+        CursorFigures {
+            open: number(cursors.len()),
+            no_timeout: those(|cursor| cursor.no_timeout),
+            pinned: those(|cursor| cursor.query.is_locked()),
+            opened: self.opened.load(Ordering::Relaxed),
+            continued: self.continued.load(Ordering::Relaxed),
+            timed_out: self.timed_out(),
+        }
     }
 
     /// Number of open cursors.

@@ -9,6 +9,10 @@ pub const DATABASE_NAME_BYTES_MAX: usize = 63;
 /// Longest `database.collection` in bytes.
 pub const NAMESPACE_BYTES_MAX: usize = 255;
 
+/// The change log of the master/slave replication that MongoDB 4.0 has given up: the one name with a `$` that is
+/// valid. Tools look for it, and for `local.oplog.rs`, to see whether there is one. Nobody can create it.
+const MASTER_OPLOG: (&str, &str) = ("local", "oplog.$main");
+
 /// `database.collection`, both valid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace {
@@ -46,7 +50,7 @@ impl Namespace {
                 format!("Invalid namespace specified '{}'", whole()),
             ));
         }
-        if collection.contains('$') {
+        if collection.contains('$') && (database, collection) != MASTER_OPLOG {
             return Err(Error::new(
                 Code::InvalidNamespace,
                 format!("Invalid collection name: {collection}"),
@@ -81,9 +85,15 @@ impl Namespace {
     /// Checks that users may create this collection.
     ///
     /// # Errors
-    /// `InvalidNamespace` for a collection under `system.` that is not theirs.
+    /// `InvalidNamespace` for a collection under `system.` that is not theirs, and for one with a `$`.
     pub fn check_creatable(&self) -> Result<()> {
         let name = self.collection.as_str();
+        if name.contains('$') {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("Invalid collection name: {name}"),
+            ));
+        }
         if name.contains(".system.") {
             return Err(Error::bad_value(format!("Invalid namespace: {self}")));
         }
@@ -110,6 +120,11 @@ impl Namespace {
             ));
         }
         Ok(())
+    }
+
+    /// Whether it is a name that MongoDB gives change logs.
+    pub fn is_oplog(&self) -> bool {
+        self.database == "local" && self.collection.starts_with("oplog.")
     }
 
     /// Whether the collection's name begins with `system.`.
@@ -157,6 +172,11 @@ mod tests {
             ("d", "$c"),
             ("d", "c\u{10ffff}\u{ff}"),
             ("d\u{10ffff}\u{ff}", "c"),
+            ("d", "oplog.$main"),
+            ("local", "oplog.$mai"),
+            ("local", "oplog.$main.x"),
+            ("local", "x.oplog.$main"),
+            ("local", "$main"),
         ] {
             let error = Namespace::new(database, collection).unwrap_err();
             assert_eq!(
@@ -186,5 +206,7 @@ mod tests {
         assert_eq!(check("d", "system.js"), (true, true));
         assert_eq!(check("admin", "system.version"), (true, true));
         assert_eq!(check("d", "systems"), (true, true));
+        assert_eq!(check("local", "oplog.$main"), (false, false));
+        assert_eq!(check("local", "oplog.rs"), (true, true));
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ thread_local! {
 #[derive(Debug, Default)]
 pub struct Operation {
     killed: AtomicBool,
+    /// Threads of the statement that wait for their turn.
+    waiting: AtomicUsize,
     deadline: Mutex<Option<Instant>>,
 }
 
@@ -39,8 +41,8 @@ impl Operation {
     /// A statement that must have ended at `deadline`.
     pub fn new(deadline: Option<Instant>) -> Arc<Self> {
         Arc::new(Self {
-            killed: AtomicBool::new(false),
             deadline: Mutex::new(deadline),
+            ..Self::default()
         })
     }
 
@@ -59,6 +61,11 @@ impl Operation {
     /// Whether it was asked to end.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
+    }
+
+    /// Whether it waits for its turn among long statements.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// What is left of the time limit.
@@ -136,6 +143,27 @@ pub(crate) fn pace() -> Result<()> {
     let deadline =
         CURRENT.with_borrow(|current| current.as_ref().and_then(|of| *of.deadline.lock()));
     turns::pace(deadline, check)
+}
+
+/// While it lives the statement of this thread is one that waits for its turn.
+struct Queued(Option<Arc<Operation>>);
+
+impl Queued {
+    fn begin() -> Self {
+        let operation = current();
+        if let Some(operation) = &operation {
+            operation.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(operation)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        if let Some(operation) = &self.0 {
+            operation.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Lets other long statements go on while this one waits for something else than a processor.

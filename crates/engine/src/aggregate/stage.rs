@@ -138,7 +138,15 @@ pub(super) fn parse(
         "$facet" => Stage::Facet(parse_facet(raw, scope)?),
         "$out" => Stage::Out(Out::parse(raw)?),
         "$merge" => Stage::Merge(Box::new(Merge::parse(raw)?)),
-        "$indexStats" => Stage::IndexStats,
+        "$indexStats" => match raw {
+            RawBsonRef::Document(options) if options.is_empty() => Stage::IndexStats,
+            _ => {
+                return Err(Error::location(
+                    28_803,
+                    "The $indexStats stage specification must be an empty object",
+                ));
+            }
+        },
         "$collStats" => match raw {
             RawBsonRef::Document(options) => Stage::CollectionStats(options.to_owned()),
             other => {

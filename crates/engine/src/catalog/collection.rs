@@ -1,11 +1,12 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::{CollectionOptions, Counted, Watchers};
+use super::{Accesses, CollectionOptions, Counted, UnbuiltIndex, Watchers};
 use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
 use crate::storage::{Compression, Family, TREE_NUMBER_BITS};
+use bson::raw::RawDocument;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -69,6 +70,8 @@ pub struct Index {
     pub tree: Tree,
     /// Whether all documents have their entries; until then only its build writes and reads it.
     pub ready: bool,
+    /// How often statements used it.
+    pub accesses: Arc<Accesses>,
     /// Which fields gave, or once gave, some document more than one entry.
     multikey: Arc<AtomicU64>,
 }
@@ -87,15 +90,17 @@ impl Index {
             layout,
             tree,
             ready: false,
+            accesses: Arc::default(),
             multikey: Arc::default(),
         })
     }
 
-    /// The same index with another visibility or expiry.
+    /// The same index with another visibility or expiry; its uses are counted anew.
     #[must_use]
     pub fn with_spec(&self, spec: IndexSpec) -> Self {
         Self {
             spec,
+            accesses: Arc::default(),
             ..self.clone()
         }
     }
@@ -137,6 +142,8 @@ pub struct Collection {
     pub options: Arc<CollectionOptions>,
     /// Its secondary indexes, in the order of creation.
     pub indexes: Vec<Arc<Index>>,
+    /// Indexes that are listed and not built.
+    pub unbuilt: Vec<UnbuiltIndex>,
     /// Makes the entries of all of them in one pass; set when a version is published.
     pub(super) keys: CollectionKeys,
     /// What all versions share.
@@ -160,6 +167,7 @@ impl Collection {
             documents,
             options: Arc::new(options),
             indexes: Vec::new(),
+            unbuilt: Vec::new(),
             keys: CollectionKeys::default(),
             state: Arc::new(state),
         }
@@ -182,6 +190,14 @@ impl Collection {
     /// The index with this name.
     pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| index.spec.name == name)
+    }
+
+    /// The definitions of all secondary indexes by name, those that are not built last.
+    pub fn definitions(&self) -> impl Iterator<Item = (&str, &RawDocument)> {
+        let built = self.indexes.iter().map(|index| &index.spec);
+        let built = built.map(|spec| (spec.name.as_str(), spec.listing()));
+        let unbuilt = self.unbuilt.iter();
+        built.chain(unbuilt.map(|index| (index.name.as_str(), &*index.original)))
     }
 
     /// The trees that have a summary: that of the documents and those of ready indexes.
@@ -214,6 +230,7 @@ pub struct CollectionState {
     bytes: AtomicI64,
     counted: Counted,
     watchers: Watchers,
+    id_accesses: Accesses,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -243,6 +260,11 @@ impl CollectionState {
     /// The summaries of its trees.
     pub fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// How often statements used that documents lie in the order of `_id`, as MongoDB's index on it.
+    pub fn id_accesses(&self) -> &Accesses {
+        &self.id_accesses
     }
 
     /// The builds that must learn which documents change.

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}],
-//!                                     temporary (absent: false)}
+//!                                     temporary (absent: false), unbuilt: [spec] (absent: none)}
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
 //! 'N', 'M'                         -> summaries, see `saved`
@@ -18,6 +18,7 @@
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
+mod accesses;
 mod changed;
 mod collection;
 mod counted;
@@ -25,13 +26,16 @@ mod deferred;
 mod options;
 mod persist;
 mod saved;
+mod unbuilt;
 
+pub use accesses::Accesses;
 pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::statistics_entry;
 pub use saved::{SummariesAtStart, forget as forget_saved_counts};
+pub use unbuilt::{UnbuiltIndex, same_name};
 
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;

@@ -1,6 +1,8 @@
 //! The catalogue's entries on disk; their layout is drawn in the parent module.
 
-use super::{Collection, CollectionOptions, CollectionState, Index, Tree, delete_tree};
+use super::{
+    Collection, CollectionOptions, CollectionState, Index, Tree, UnbuiltIndex, delete_tree,
+};
 use crate::error::{Code, Error, Result};
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
@@ -118,6 +120,13 @@ fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     if collection.temporary {
         document.append(cstr!("temporary"), true);
     }
+    if !collection.unbuilt.is_empty() {
+        let mut unbuilt = RawArrayBuf::new();
+        for index in &collection.unbuilt {
+            unbuilt.push(index.original.clone());
+        }
+        document.append(cstr!("unbuilt"), unbuilt);
+    }
     document
 }
 
@@ -154,6 +163,14 @@ fn decode_collection(
         index.note_multikey(Multikey::from_bits(multikey));
         indexes.push(Arc::new(index));
     }
+    let unbuilt = match document.get("unbuilt") {
+        Ok(Some(RawBsonRef::Array(listed))) => listed
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.as_document().map(UnbuiltIndex::of))
+            .collect(),
+        _ => Vec::new(),
+    };
     let totals = store.get(Family::Catalog, &statistics_key(documents), decode_totals)?;
     let (count, bytes) = totals
         .unwrap_or(Some((0, 0)))
@@ -168,6 +185,7 @@ fn decode_collection(
         documents,
         options,
         indexes,
+        unbuilt,
         keys,
         state,
     };

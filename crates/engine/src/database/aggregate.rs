@@ -2,6 +2,7 @@
 //! are run, and what `$out` and `$merge` are to write is written (see `output`).
 
 use super::Engine;
+use super::output::check_output;
 use super::read::everything;
 use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
 use crate::aggregate::{
@@ -63,7 +64,7 @@ impl Engine {
             }
         };
         if let Some(source) = pipeline.stages.first().filter(|stage| stage.is_source()) {
-            let documents = self.source_documents(namespace, source)?;
+            let documents = self.source_documents(namespace, source, request.host)?;
             let limits = self.limits(request.allow_disk_use);
             return run(documents, &pipeline.stages[1..], &limits);
         }
@@ -103,12 +104,23 @@ impl Engine {
         sample: Option<SampleSize>,
         limits: &Limits,
     ) -> Result<Query> {
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.prepare_measured(namespace, spec)? else {
             return over_rows(crate::exec::nothing(), stages, limits);
         };
+        let (plan, collection) = (&prepared.plan, &prepared.collection);
+        let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
+        if plan.sort.is_none() && stages.iter().any(sorts) {
+            self.work.add_sort();
+        }
         match prepared.sample(sample)? {
-            Some(sample) => over_rows(sample.rows, &stages[1..], limits),
-            None => over_rows(prepared.rows()?, stages, limits),
+            Some(sample) => {
+                self.work.add_total(&plan.access, collection);
+                over_rows(sample.rows, &stages[1..], limits)
+            }
+            None => {
+                self.work.add_plan(plan, collection);
+                over_rows(prepared.rows()?, stages, limits)
+            }
         }
     }
 
@@ -119,6 +131,9 @@ impl Engine {
         mut pipeline: Pipeline,
         request: &AggregateRequest<'_>,
     ) -> Result<Split> {
+        if let Some(last) = pipeline.stages.last() {
+            check_output(namespace, last)?;
+        }
         let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() else {
             return split(pipeline, request);
         };
@@ -174,26 +189,10 @@ impl Engine {
         &self,
         namespace: &Namespace,
         source: &Stage,
+        host: &str,
     ) -> Result<Vec<RawDocumentBuf>> {
         match source {
-            Stage::IndexStats => {
-                let stats = |spec: RawDocumentBuf| {
-                    let key = spec
-                        .get_document("key")
-                        .map(ToOwned::to_owned)
-                        .unwrap_or_default();
-                    let name = spec.get_str("name").unwrap_or_default().to_owned();
-                    let mut document = rawdoc! { "name": name };
-                    document.append(cstr!("key"), key);
-                    document.append(cstr!("spec"), spec);
-                    document
-                };
-                Ok(self
-                    .list_indexes(namespace)?
-                    .into_iter()
-                    .map(stats)
-                    .collect())
-            }
+            Stage::IndexStats => Ok(self.index_stats(namespace, host)),
             Stage::CollectionStats(options) => self
                 .collection_stats_document(namespace, options)
                 .map(|one| vec![one]),

@@ -82,9 +82,15 @@ impl Engine {
         let Some(counting) = self.counting(namespace, spec, stages)? else {
             return Ok(None);
         };
-        let Some(found) = self.count_parts(&counting, limits, &Context::default())? else {
+        let Some(found) = self.count_parts(&counting, limits, &self.work.context())? else {
             return Ok(None);
         };
+        for part in &counting.parts {
+            match part.what {
+                What::Groups(_) => self.work.add_grouped(&part.access, &counting.collection),
+                What::Total(_) => self.work.add_total(&part.access, &counting.collection),
+            }
+        }
         let rest = &stages[1..];
         if !counting.is_facet {
             let documents = found.into_iter().flat_map(|one| one.documents).collect();

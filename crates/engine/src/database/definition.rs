@@ -1,7 +1,9 @@
 //! Databases, collections and indexes: creating, listing, changing, dropping.
 
 use super::Engine;
-use crate::catalog::{Collection, CollectionOptions, Index, delete_tree};
+use crate::catalog::{
+    Accesses, Collection, CollectionOptions, UnbuiltIndex, delete_tree, same_name,
+};
 use crate::error::{Code, Error, Result};
 use crate::index::{Existing, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
@@ -48,7 +50,7 @@ pub struct DropOutcome {
 }
 
 /// What `createIndexes` did.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CreateIndexesOutcome {
     /// Whether the collection did not exist before.
     pub created_collection: bool,
@@ -56,6 +58,14 @@ pub struct CreateIndexesOutcome {
     pub before: i32,
     /// Indexes after.
     pub after: i32,
+    /// Of the new ones, those that are listed and not built, by name.
+    pub unbuilt: Vec<String>,
+}
+
+/// An index that was asked for.
+enum Requested {
+    Built(Box<IndexSpec>),
+    Unbuilt(UnbuiltIndex),
 }
 
 /// Which indexes to drop.
@@ -198,30 +208,27 @@ impl Engine {
     ) -> Result<CreateIndexesOutcome> {
         let specs = specs
             .iter()
-            .map(|spec| IndexSpec::parse(spec))
+            .map(|spec| self.requested(spec))
             .collect::<Result<Vec<_>>>()?;
         let created_collection = self.catalog.get(namespace).is_none();
         let collection = self.catalog.get_or_create(namespace)?;
         let before = index_count(&collection);
-        let mut new: Vec<IndexSpec> = Vec::new();
+        let (mut new, mut unbuilt) = (Vec::new(), Vec::new());
         for spec in specs {
-            let others = collection
-                .indexes
-                .iter()
-                .map(|index| &index.spec)
-                .chain(&new);
-            if !spec.is_id_index() && spec.compare_with(others)? == Existing::New {
-                new.push(spec);
+            match spec {
+                Requested::Built(spec) if is_new(&spec, &collection, &new, &unbuilt)? => {
+                    new.push(*spec);
+                }
+                Requested::Unbuilt(index) if !is_listed(&index, &collection, &new, &unbuilt)? => {
+                    unbuilt.push(index);
+                }
+                _ => {}
             }
         }
-        if let Some(first_too_many) = new.get(INDEXES_MAX.saturating_sub(before as usize)) {
-            let key = document_text(first_too_many.key_pattern());
-            return Err(Error::new(
-                Code::CannotCreateIndex,
-                format!("add index fails, too many indexes for {namespace} key:{key}"),
-            ));
-        }
-        let after = before + i32::try_from(new.len()).unwrap_or(i32::MAX);
+        let keys = new.iter().map(IndexSpec::key_pattern);
+        let keys = keys.chain(unbuilt.iter().filter_map(UnbuiltIndex::key_pattern));
+        check_count(namespace, before, keys)?;
+        let after = before + i32::try_from(new.len() + unbuilt.len()).unwrap_or(i32::MAX);
         if !new.is_empty() {
             self.writer.build_indexes(namespace, new, progress)?;
         }
@@ -229,7 +236,41 @@ impl Engine {
             created_collection,
             before,
             after,
+            unbuilt: self.list_unbuilt(namespace, unbuilt)?,
         })
+    }
+
+    fn requested(&self, definition: &RawDocument) -> Result<Requested> {
+        match IndexSpec::parse(definition) {
+            Ok(spec) => Ok(Requested::Built(Box::new(spec))),
+            Err(error) if self.options.accept_unbuilt_indexes => {
+                UnbuiltIndex::accept(definition, error).map(Requested::Unbuilt)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds indexes to the list without building them; returns their names.
+    fn list_unbuilt(
+        &self,
+        namespace: &Namespace,
+        indexes: Vec<UnbuiltIndex>,
+    ) -> Result<Vec<String>> {
+        if indexes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<String> = indexes.iter().map(|index| index.name.clone()).collect();
+        tracing::warn!(%namespace, ?names, "indexes are accepted that are not built: no query uses them");
+        self.catalog.change(namespace, |collection, _| {
+            for index in indexes {
+                // Another client may have been faster.
+                if collection.definitions().all(|(name, _)| name != index.name) {
+                    collection.unbuilt.push(index);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(names)
     }
 
     /// Whether a collection exists.
@@ -256,7 +297,42 @@ impl Engine {
                 .ready_indexes()
                 .map(|index| index.spec.original.clone()),
         );
+        let unbuilt = collection.unbuilt.iter();
+        listed.extend(unbuilt.map(|index| index.original.clone()));
         Ok(listed)
+    }
+
+    /// The rows of `$indexStats`: how often statements used each index, `_id` first, of a server of this name. None
+    /// for a collection that does not exist.
+    pub(super) fn index_stats(&self, namespace: &Namespace, host: &str) -> Vec<RawDocumentBuf> {
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Vec::new();
+        };
+        let row = |spec: &RawDocument, accesses: &Accesses| {
+            let key = spec.get_document("key").map(ToOwned::to_owned);
+            let mut row = rawdoc! { "name": spec.get_str("name").unwrap_or_default() };
+            row.append(cstr!("key"), key.unwrap_or_default());
+            row.append(cstr!("host"), host);
+            let (operations, since) = (accesses.operations(), accesses.since());
+            row.append(
+                cstr!("accesses"),
+                rawdoc! { "ops": operations, "since": since },
+            );
+            row.append(cstr!("spec"), spec.to_owned());
+            row
+        };
+        let mut rows = Vec::new();
+        if collection.options.clustered_index.is_none() {
+            rows.push(row(&id_index(), collection.state.id_accesses()));
+        }
+        let ready = collection.ready_indexes();
+        rows.extend(ready.map(|index| row(&index.spec.original, &index.accesses)));
+        rows.extend(collection.unbuilt.iter().map(|index| {
+            let mut row = row(&index.original, &index.accesses);
+            row.append(cstr!("unbuilt"), true);
+            row
+        }));
+        rows
     }
 
     /// Drops indexes; returns how many there were before, `_id` included.
@@ -283,6 +359,9 @@ impl Engine {
             collection
                 .indexes
                 .retain(|index| !names.contains(&index.spec.name));
+            collection
+                .unbuilt
+                .retain(|index| !names.contains(&index.name));
             Ok(before)
         })
     }
@@ -313,7 +392,53 @@ fn id_index() -> RawDocumentBuf {
 }
 
 fn index_count(collection: &Collection) -> i32 {
-    i32::try_from(collection.indexes.len()).unwrap_or(i32::MAX - 1) + 1
+    i32::try_from(collection.definitions().count()).unwrap_or(i32::MAX - 1) + 1
+}
+
+/// Whether an index is to be built: none like it is there, and none of its name.
+fn is_new(
+    spec: &IndexSpec,
+    collection: &Collection,
+    new: &[IndexSpec],
+    unbuilt: &[UnbuiltIndex],
+) -> Result<bool> {
+    let mut listed = collection.unbuilt.iter().chain(unbuilt);
+    if let Some(other) = listed.find(|other| other.name == spec.name) {
+        return Err(same_name(spec.listing(), &other.original));
+    }
+    let others = collection.indexes.iter().map(|index| &index.spec);
+    Ok(!spec.is_id_index() && spec.compare_with(others.chain(new))? == Existing::New)
+}
+
+/// Whether an index that will not be built is listed already.
+fn is_listed(
+    index: &UnbuiltIndex,
+    collection: &Collection,
+    new: &[IndexSpec],
+    unbuilt: &[UnbuiltIndex],
+) -> Result<bool> {
+    let built = new.iter().map(|spec| (spec.name.as_str(), spec.listing()));
+    let listed = unbuilt.iter();
+    let listed = listed.map(|other| (other.name.as_str(), &*other.original));
+    index.is_among(collection.definitions().chain(built).chain(listed))
+}
+
+/// Refuses the first key pattern that would be one index too many.
+fn check_count<'a>(
+    namespace: &Namespace,
+    before: i32,
+    mut new: impl Iterator<Item = &'a RawDocument>,
+) -> Result<()> {
+    match new.nth(INDEXES_MAX.saturating_sub(before as usize)) {
+        None => Ok(()),
+        Some(first_too_many) => Err(Error::new(
+            Code::CannotCreateIndex,
+            format!(
+                "add index fails, too many indexes for {namespace} key:{}",
+                document_text(first_too_many)
+            ),
+        )),
+    }
 }
 
 fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<String>> {
@@ -324,16 +449,15 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
     };
     match which {
         DropIndexes::All => Ok(collection
-            .indexes
-            .iter()
-            .map(|index| index.spec.name.clone())
+            .definitions()
+            .map(|(name, _)| name.to_owned())
             .collect()),
         DropIndexes::Names(names) => {
             for name in names {
                 if is_id(name) {
                     return Err(no_id());
                 }
-                if collection.index(name).is_none() {
+                if collection.definitions().all(|(own, _)| own != name) {
                     return Err(Error::new(
                         Code::IndexNotFound,
                         format!("index not found with name [{name}]"),
@@ -347,10 +471,9 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
                 return Err(no_id());
             }
             let found: Vec<String> = collection
-                .indexes
-                .iter()
-                .filter(|index| has_key(index, key))
-                .map(|index| index.spec.name.clone())
+                .definitions()
+                .filter(|(_, definition)| has_key(definition, key))
+                .map(|(name, _)| name.to_owned())
                 .collect();
             match found.as_slice() {
                 [] => Err(Error::new(
@@ -372,10 +495,8 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
 }
 
 /// Whether the index has this key pattern; `1` and `1.0` are the same direction.
-fn has_key(index: &Index, key: &RawDocument) -> bool {
-    index
-        .spec
-        .original
+fn has_key(definition: &RawDocument, key: &RawDocument) -> bool {
+    definition
         .get_document("key")
         .is_ok_and(|own| meridian_value::compare_documents(own, key).is_eq())
 }
@@ -418,6 +539,7 @@ fn modify_index(
     if is_id_index(change) && matches!(change.get("hidden"), Ok(Some(_))) {
         return Err(Error::bad_value("can't hide _id index"));
     }
+    refuse_unbuilt(collection, change)?;
     let position = find_index(collection, change)?;
     let index = collection.indexes[position].clone();
     let (mut hidden, mut expiry) = (None, None);
@@ -454,8 +576,27 @@ fn modify_index(
         }
     }
     let spec = index.spec.modified(hidden, expiry).map_err(not_modified)?;
-    collection.indexes[position] = Arc::new(index.with_spec(spec));
+    if expiry.is_some() || spec.hidden != index.spec.hidden {
+        collection.indexes[position] = Arc::new(index.with_spec(spec));
+    }
     Ok(())
+}
+
+/// Refuses a change of an index that is listed and not built.
+fn refuse_unbuilt(collection: &Collection, change: &RawDocument) -> Result<()> {
+    let (name, key) = (change.get_str("name"), change.get_document("keyPattern"));
+    let is_meant = |index: &&UnbuiltIndex| match (&name, &key) {
+        (Ok(name), _) => index.name == *name,
+        (_, Ok(key)) => index.has_key(key),
+        _ => false,
+    };
+    match collection.unbuilt.iter().find(is_meant) {
+        None => Ok(()),
+        Some(index) => Err(Error::not_implemented(format!(
+            "collMod of the index '{}', which is listed but not built",
+            index.name
+        ))),
+    }
 }
 
 /// Whether a change names the index that every collection has.
@@ -499,7 +640,7 @@ fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
     let found = collection
         .indexes
         .iter()
-        .position(|index| has_key(index, key));
+        .position(|index| has_key(index.spec.listing(), key));
     found.ok_or_else(|| not_found(document_text(key)))
 }
 

@@ -6,7 +6,7 @@ use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
 use crate::aggregate::{FieldSet, check_path_length};
 use crate::error::{Code, Error, Result};
-use crate::exec::{Context, distinct_values};
+use crate::exec::distinct_values;
 use crate::namespace::Namespace;
 use crate::plan::{QuerySpec, grouped};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
@@ -59,14 +59,18 @@ impl Engine {
         let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
         // The index is asked whether it is multikey after this.
         let snapshot = self.store.snapshot();
-        distinct_values(
+        let found = distinct_values(
             &access,
             key,
             &collection,
             &snapshot,
-            &Context::default(),
+            &self.work.context(),
             &mut add,
-        )
+        )?;
+        if found {
+            self.work.add_grouped(&access, &collection);
+        }
+        Ok(found)
     }
 
     fn distinct_by_rows(
@@ -76,7 +80,7 @@ impl Engine {
         key: &str,
         values: &mut Values,
     ) -> Result<()> {
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec)? else {
             return Ok(());
         };
         let mut rows = prepared.rows()?;

@@ -16,6 +16,7 @@ mod repair;
 mod requests;
 mod statistics;
 mod verify;
+mod work;
 
 pub use definition::{
     CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
@@ -24,6 +25,7 @@ pub use repair::truncate_log;
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
+pub use work::WorkFigures;
 
 use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
@@ -55,6 +57,8 @@ pub struct EngineOptions {
     /// Bytes of memory in which an index build sorts; what does not fit waits in files. `None`: an
     /// eighth of `cache_bytes`, from 16 to 256 MiB.
     pub sort_bytes: Option<u64>,
+    /// Whether indexes of kinds that are not there are listed, not built, where they would be refused.
+    pub accept_unbuilt_indexes: bool,
 }
 
 impl EngineOptions {
@@ -71,6 +75,7 @@ impl Default for EngineOptions {
             journal: true,
             ttl_sweep_seconds: 60,
             sort_bytes: None,
+            accept_unbuilt_indexes: false,
         }
     }
 }
@@ -85,6 +90,7 @@ pub struct Engine {
     writer: Writer,
     cursors: CursorRegistry,
     ttl: ttl::Counters,
+    work: work::Work,
     ttl_sweep_seconds: AtomicU64,
     /// Once so many bytes were written, the summaries are saved.
     save_at_bytes: AtomicU64,
@@ -138,12 +144,24 @@ impl Engine {
             writer,
             cursors: CursorRegistry::default(),
             ttl: ttl::Counters::default(),
+            work: work::Work::default(),
             save_at_bytes: AtomicU64::new(SAVE_SUMMARIES_BYTES),
             stopped: AtomicBool::new(false),
         };
         engine.remove_unfinished_indexes()?;
         engine.remove_unfinished_outputs()?;
+        engine.warn_of_unbuilt_indexes();
         Ok(Arc::new(engine))
+    }
+
+    fn warn_of_unbuilt_indexes(&self) {
+        for collection in self.catalog.all() {
+            let names = collection.unbuilt.iter().map(|index| index.name.as_str());
+            let names: Vec<&str> = names.collect();
+            if !names.is_empty() {
+                tracing::warn!(namespace = %collection.namespace, ?names, "indexes are listed that are not built: no query uses them");
+            }
+        }
     }
 
     /// An index whose build was cut short was never acknowledged: it is taken away.

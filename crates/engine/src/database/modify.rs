@@ -1,5 +1,6 @@
 //! `update`, `delete` and `findAndModify`: which documents, and what becomes of them.
 
+use super::read::query_spec;
 use super::requests::parse_context;
 use super::{
     Action, DeleteStatement, Engine, FindAndModifyOutcome, FindAndModifyRequest, FindRequest,
@@ -245,8 +246,10 @@ impl Engine {
             limit: Some(count_max as u64),
             ..FindRequest::new(filter)
         };
-        let mut rows = self.rows_for_write(namespace, &find)?;
-        next_targets(rows.as_mut(), count_max)
+        match self.prepare(namespace, query_spec(&find)?)? {
+            Some(prepared) => next_targets(prepared.rows()?.as_mut(), count_max),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Changes the first document that matches. Looks again when it vanished or changed in between.

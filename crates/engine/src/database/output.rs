@@ -14,6 +14,8 @@ use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr};
 
+/// Databases that MongoDB keeps for itself.
+const INTERNAL_DATABASES: [&str; 3] = ["admin", "config", "local"];
 /// Documents that `$out` writes in one commit.
 const OUT_BATCH: usize = 1_000;
 /// Collections that `$out` fills before they take their name begin so, as in mongod. Users' collections may
@@ -69,6 +71,11 @@ impl Engine {
                     .map(|index| index.spec.clone())
                     .collect();
                 self.writer.build_indexes(&temporary, specs, &mut |_| ())?;
+                let listed = old.unbuilt.clone();
+                self.catalog.change(&temporary, |collection, _| {
+                    collection.unbuilt = listed;
+                    Ok(())
+                })?;
             }
             self.insert_all(&temporary, &mut query, request.bypass_validation)?;
             self.catalog.rename(&temporary, &target, true)
@@ -100,6 +107,7 @@ impl Engine {
             })?;
             let documents: Vec<&RawDocument> = batch.iter().map(AsRef::as_ref).collect();
             let outcome = self.writer.insert(target, &documents, &options)?;
+            self.work.add_output(outcome.inserted);
             if let Some(failure) = outcome.errors.into_iter().next() {
                 return Err(failure.error);
             }
@@ -199,11 +207,12 @@ impl Engine {
         // A document that appears between the look-up and the insert is merged in the second round.
         for _ in 0..2 {
             let has_key = !filter.is_empty();
-            if has_key
-                && self
-                    .modify_first(target, &find, bypass_validation, &decide)?
-                    .is_some()
-            {
+            let found = match has_key {
+                true => self.modify_first(target, &find, bypass_validation, &decide)?,
+                false => None,
+            };
+            self.work.add_merge(found.is_some());
+            if found.is_some() {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -246,6 +255,7 @@ impl Engine {
             ..InsertOptions::default()
         };
         let outcome = self.writer.insert(target, &[document], &options)?;
+        self.work.add_output(outcome.inserted);
         match outcome.errors.into_iter().next() {
             None => Ok(()),
             Some(failure) if failure.error.code == Code::DuplicateKey => {
@@ -254,6 +264,33 @@ impl Engine {
             Some(failure) => Err(failure.error),
         }
     }
+}
+
+/// Checks that `$out` and `$merge` may write where a pipeline over `source` wants to, before anything runs.
+///
+/// # Errors
+/// MongoDB's, for its own databases and for `system.` collections.
+pub(super) fn check_output(source: &Namespace, stage: &Stage) -> Result<()> {
+    let (database, collection, [to_internal, to_special], refusal) = match stage {
+        Stage::Out(out) => (&out.database, &out.collection, [31321, 17385], "Can't $out"),
+        Stage::Merge(merge) => (
+            &merge.database,
+            &merge.collection,
+            [31320, 31319],
+            "Cannot $merge",
+        ),
+        _ => return Ok(()),
+    };
+    let database = database.as_deref().unwrap_or(&source.database);
+    if INTERNAL_DATABASES.contains(&database) {
+        let message = format!("{refusal} to internal database: {database}");
+        return Err(Error::location(to_internal, message));
+    }
+    if collection.starts_with("system.") {
+        let message = format!("{refusal} to special collection: {collection}");
+        return Err(Error::location(to_special, message));
+    }
+    Ok(())
 }
 
 /// The words MongoDB puts before what `$out` and `$merge` meet while they write.

@@ -126,7 +126,7 @@ impl Engine {
             return self.find_by_id(namespace, id);
         }
         let spec = query_spec(request)?;
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec)? else {
             return Ok(Query::empty());
         };
         let rows = prepared.rows()?;
@@ -141,7 +141,9 @@ impl Engine {
         let mut key = collection.documents.prefix().to_vec();
         key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
         let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
-        match self.store.get_document(&key, read)? {
+        let found = self.store.get_document(&key, read)?;
+        self.work.add_point_read(&collection, found.is_some());
+        match found {
             Some(document) => Ok(Query::from_document(
                 document.map_err(exec::corrupt_document)?,
             )),
@@ -163,7 +165,7 @@ impl Engine {
                 .map_or(0, |collection| collection.state.documents());
             return Ok(window(total, request));
         }
-        let Some(prepared) = self.prepare(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec)? else {
             return Ok(0);
         };
         let total = i64::try_from(prepared.count()?).unwrap_or(i64::MAX);
@@ -238,7 +240,7 @@ impl Engine {
         request: &FindRequest<'_>,
     ) -> Result<Box<dyn Rows>> {
         let spec = query_spec(request)?;
-        match self.prepare(namespace, spec)? {
+        match self.start(namespace, spec)? {
             Some(prepared) => prepared.rows(),
             None => Ok(exec::nothing()),
         }

@@ -91,6 +91,8 @@ pub struct AggregateRequest<'a> {
     pub bypass_validation: bool,
     /// When what `$out` and `$merge` write counts as done.
     pub durability: Durability,
+    /// What `$indexStats` calls this server.
+    pub host: &'a str,
 }
 
 impl<'a> AggregateRequest<'a> {
@@ -103,6 +105,7 @@ impl<'a> AggregateRequest<'a> {
             allow_disk_use: true,
             bypass_validation: false,
             durability: Durability::Buffered,
+            host: "",
         }
     }
 }

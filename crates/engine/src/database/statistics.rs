@@ -1,11 +1,15 @@
 //! Figures about collections, databases and the engine.
 
-use super::Engine;
-use crate::catalog::{Collection, SummaryFigures, Tree};
+use super::{Engine, WorkFigures};
+use crate::catalog::{Collection, Index, SummaryFigures, Tree};
+use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
-use crate::storage::{Compression, Family};
+use crate::storage::{Compression, Family, Order};
 use crate::write::AuditFigures;
+
+/// Entries of an index of which the size is known only when they are read: so many are.
+const MEASURED_ENTRIES: i64 = 1_000;
 
 /// `collStats`.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +27,8 @@ pub struct CollectionStats {
     /// How documents and, by index, entries are compressed; `_id` as the documents. Empty when the
     /// collection does not exist.
     pub compression: Vec<(String, Compression)>,
+    /// Indexes that are listed and not built, of size 0, by name.
+    pub unbuilt: Vec<String>,
     /// Mean bytes of BSON.
     pub average_object_size: i64,
     /// Whether the collection was created as clustered.
@@ -55,10 +61,10 @@ pub struct EngineStats {
     pub ttl_passes: i64,
     /// Documents that the sweeps deleted.
     pub ttl_deleted: i64,
-    /// Cursors that wait for their next batch.
-    pub open_cursors: i64,
-    /// Cursors closed because nobody used them.
-    pub cursors_timed_out: i64,
+    /// The cursors.
+    pub cursors: CursorFigures,
+    /// What statements did.
+    pub work: WorkFigures,
     /// Figures of the storage by name.
     pub storage: Vec<(&'static str, u64)>,
     /// Figures of the summaries that count ranges.
@@ -85,7 +91,7 @@ impl Engine {
         index_sizes.extend(collection.indexes.iter().map(|index| {
             (
                 index.spec.name.clone(),
-                self.tree_bytes(Family::Indexes, index.tree),
+                self.index_tree_bytes(&collection, index),
             )
         }));
         let mut compression = vec![("_id_".to_owned(), collection.documents.compression())];
@@ -95,8 +101,12 @@ impl Engine {
                 .iter()
                 .map(|index| (index.spec.name.clone(), index.tree.compression())),
         );
+        let unbuilt = collection.unbuilt.iter().map(|index| index.name.clone());
+        let unbuilt: Vec<String> = unbuilt.collect();
+        index_sizes.extend(unbuilt.iter().map(|name| (name.clone(), 0)));
         Ok(CollectionStats {
             compression,
+            unbuilt,
             count,
             size,
             storage_size: self.storage_bytes(&collection),
@@ -119,7 +129,7 @@ impl Engine {
             stats.objects += collection.state.documents();
             stats.data_size += collection.state.bytes();
             stats.storage_size += self.storage_bytes(&collection);
-            stats.indexes += collection.indexes.len() as i64 + 1;
+            stats.indexes += collection.definitions().count() as i64 + 1;
             stats.index_size += self.index_bytes(&collection);
         }
         if stats.objects > 0 {
@@ -135,8 +145,8 @@ impl Engine {
         EngineStats {
             ttl_passes: self.ttl.passes(),
             ttl_deleted: self.ttl.deleted(),
-            open_cursors: i64::try_from(self.cursors.open_count()).unwrap_or(i64::MAX),
-            cursors_timed_out: self.cursors.timed_out(),
+            cursors: self.cursors.figures(),
+            work: self.work.figures(self.writer.conflicts()),
             storage: self.store.statistics(),
             summaries: self.summary_figures(),
             pages_bytes: self.pages.bytes() as u64,
@@ -168,11 +178,44 @@ impl Engine {
     }
 
     pub(super) fn index_bytes(&self, collection: &Collection) -> i64 {
-        collection
-            .indexes
-            .iter()
-            .map(|index| self.tree_bytes(Family::Indexes, index.tree))
+        let indexes = collection.indexes.iter();
+        indexes
+            .map(|index| self.index_tree_bytes(collection, index))
             .sum()
+    }
+
+    /// As [`Self::storage_bytes`]: before the first flush an index is as large as its entries.
+    fn index_tree_bytes(&self, collection: &Collection, index: &Index) -> i64 {
+        match self.tree_bytes(Family::Indexes, index.tree) {
+            0 => self
+                .unflushed_bytes(collection, index.tree)
+                .unwrap_or_else(|error| {
+                    tracing::warn!(%error, index = index.spec.name, "entries could not be measured");
+                    0
+                }),
+            bytes => bytes,
+        }
+    }
+
+    /// Bytes of an index's entries, of which the first few are measured.
+    fn unflushed_bytes(&self, collection: &Collection, tree: Tree) -> Result<i64> {
+        let (start, end) = tree.range();
+        let snapshot = self.store.snapshot();
+        let mut scan = snapshot.scan(Family::Indexes, &start, &end, Order::Forward);
+        let (mut measured, mut bytes) = (0, 0);
+        while measured < MEASURED_ENTRIES {
+            if !scan.advance()? {
+                return Ok(bytes);
+            }
+            let (key, value) = scan.entry();
+            bytes += i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX);
+            measured += 1;
+        }
+        let counted = collection.state.counted();
+        let entries = counted.peek(tree, |own| own.is_complete().then(|| own.entries()));
+        let entries = entries.and_then(|entries| i64::try_from(entries).ok());
+        let entries = entries.unwrap_or_else(|| collection.state.documents());
+        Ok(bytes / measured * entries.max(measured))
     }
 
     fn tree_bytes(&self, family: Family, tree: Tree) -> i64 {

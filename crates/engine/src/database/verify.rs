@@ -26,6 +26,8 @@ pub struct ValidationReport {
     pub bytes: i64,
     /// The indexes, `_id` first.
     pub indexes: Vec<IndexReport>,
+    /// Indexes that are listed and not built, by name; they are among the indexes, without entries.
+    pub unbuilt: Vec<String>,
     /// What is wrong, the first few in words.
     pub errors: Vec<String>,
     /// How many things are wrong.
@@ -140,6 +142,13 @@ impl Engine {
             report.indexes.push(IndexReport {
                 name: index.spec.name.clone(),
                 keys,
+            });
+        }
+        for index in &collection.unbuilt {
+            report.unbuilt.push(index.name.clone());
+            report.indexes.push(IndexReport {
+                name: index.name.clone(),
+                keys: 0,
             });
         }
         for (family, tree) in collection.counted_trees() {

@@ -159,14 +159,51 @@ pub trait Entries: Send {
     }
 }
 
+/// What all statements examined, for `serverStatus`. A statement adds to it when its last node is gone: an atomic
+/// addition to what all cores share would cost as much as a step of a scan.
+#[derive(Debug, Default)]
+pub struct Examined {
+    keys: AtomicU64,
+    documents: AtomicU64,
+}
+
+impl Examined {
+    /// Adds what one statement examined.
+    pub fn add(&self, keys: u64, documents: u64) {
+        self.keys.fetch_add(keys, Ordering::Relaxed);
+        self.documents.fetch_add(documents, Ordering::Relaxed);
+    }
+
+    /// Index entries examined.
+    pub fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Documents read.
+    pub fn documents(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
+    }
+}
+
 /// What a statement examined; shared by the nodes of one plan and shown by `explain`.
 #[derive(Debug, Default)]
 pub struct Counters {
     keys: AtomicU64,
     documents: AtomicU64,
+    /// Added to at the end of the statement.
+    all: Option<Arc<Examined>>,
 }
 
 impl Counters {
+    /// Those of a statement that counts among all others.
+    pub fn of_statement(all: Arc<Examined>) -> Self {
+        Self {
+            keys: AtomicU64::default(),
+            documents: AtomicU64::default(),
+            all: Some(all),
+        }
+    }
+
     /// Index entries examined.
     pub fn keys_examined(&self) -> u64 {
         self.keys.load(Ordering::Relaxed)
@@ -183,6 +220,14 @@ impl Counters {
 
     fn add_documents(&self, documents: u64) {
         self.documents.fetch_add(documents, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        if let Some(all) = &self.all {
+            all.add(self.keys_examined(), self.documents_examined());
+        }
     }
 }
 

@@ -190,6 +190,7 @@ impl Line {
             state.running += 1;
             return Ok(Turn);
         }
+        let _queued = super::Queued::begin();
         let own = Arc::new(Waiting::default());
         state.waiting.push_back(Arc::clone(&own));
         loop {

@@ -8,6 +8,7 @@ use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::{Filter, Nearest, Sort};
 use crate::storage::Order;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Where the documents of a plan come from.
@@ -149,7 +150,54 @@ impl GeoAccess {
     }
 }
 
+/// What a plan uses to find documents.
+#[derive(Clone, Copy)]
+pub enum Used<'a> {
+    /// Their order by `_id`.
+    Id,
+    /// An index.
+    Index(&'a Arc<Index>),
+}
+
+impl Used<'_> {
+    /// Whether both are the same.
+    fn is(self, other: Used<'_>) -> bool {
+        match (self, other) {
+            (Used::Id, Used::Id) => true,
+            (Used::Index(one), Used::Index(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 impl Access {
+    /// What is used, each index once however many branches use it. Nothing where all documents are read.
+    pub fn used(&self) -> SmallVec<[Used<'_>; 1]> {
+        let mut used = SmallVec::new();
+        self.add_used(&mut used);
+        used
+    }
+
+    fn add_used<'a>(&'a self, used: &mut SmallVec<[Used<'a>; 1]>) {
+        let own = match self {
+            Access::Nothing | Access::Collection(_) => return,
+            Access::Ranked(access) => return access.branch.access.add_used(used),
+            Access::Union(union) => {
+                return union
+                    .branches
+                    .iter()
+                    .for_each(|branch| branch.access.add_used(used));
+            }
+            Access::Primary(_) => Used::Id,
+            Access::Index(IndexAccess { index, .. })
+            | Access::Geo(GeoAccess { index, .. })
+            | Access::Near(NearAccess { index, .. }) => Used::Index(index),
+        };
+        if !used.iter().any(|other| own.is(*other)) {
+            used.push(own);
+        }
+    }
+
     /// The index used, if one is.
     pub fn index(&self) -> Option<&Arc<Index>> {
         match self {

@@ -8,7 +8,7 @@ use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
 use super::{Hint, Plan, QuerySpec, Reading, near};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, UnbuiltIndex};
 use crate::error::{Error, Result};
 use crate::query::{Filter, Sort};
 use crate::storage::Order;
@@ -55,6 +55,7 @@ pub(super) const SORT_COST: f64 = 4.0;
 /// # Errors
 /// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
 pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
+    check_hint(collection, query.hint.as_ref())?;
     if matches!(*query.filter, Filter::Never) {
         return Ok(finish(
             Candidate {
@@ -88,6 +89,24 @@ pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Res
         .map(|candidate| candidate.access)
         .collect();
     Ok(finish(chosen, query, rejected))
+}
+
+/// Refuses a hint that names an index that is listed and not built.
+fn check_hint(collection: &Collection, hint: Option<&Hint>) -> Result<()> {
+    let is_hinted = |index: &&UnbuiltIndex| match hint {
+        Some(Hint::Name(name)) => index.name == *name,
+        Some(Hint::Key(key)) => index.has_key(key),
+        Some(Hint::Natural(_)) | None => false,
+    };
+    let built = |key: &Hint| matches!(key, Hint::Key(key) if collection.ready_indexes().any(|index| meridian_value::compare_documents(index.spec.key_pattern(), key).is_eq()));
+    match collection.unbuilt.iter().find(is_hinted) {
+        Some(index) if !hint.is_some_and(built) => Err(Error::bad_value(format!(
+            "error processing query: planner returned error :: caused by :: the index '{}' of the hint is \
+             listed but not built",
+            index.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn natural_order(direction: Direction) -> Order {
@@ -135,13 +154,9 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
             "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
         )
     };
-    let is_id = |key: &bson::RawDocument| {
-        meridian_value::compare_documents(key, &bson::rawdoc! { "_id": 1 }).is_eq()
-    };
     let index = match hint {
         Hint::Natural(order) => return Ok(collection_scan(query, *order)),
-        Hint::Name(name) if name == "_id_" => None,
-        Hint::Key(key) if is_id(key) => None,
+        hint if hint.is_id() => None,
         Hint::Name(name) => Some(
             collection
                 .index(name)

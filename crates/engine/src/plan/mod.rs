@@ -17,6 +17,7 @@ mod union;
 
 pub use access::{
     Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, UnionAccess,
+    Used,
 };
 pub use choose::{Sizes, plan};
 pub use entry_use::{EntryFilter, EntryUse, Reading};
@@ -30,6 +31,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::{Filter, Nearest, Projection, Sort};
 use crate::storage::Order;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// Bytes a sort may hold: MongoDB's limit.
@@ -92,6 +94,17 @@ impl Hint {
         }
     }
 
+    /// Whether it asks for the order of `_id`.
+    pub(super) fn is_id(&self) -> bool {
+        match self {
+            Self::Natural(_) => false,
+            Self::Name(name) => name == "_id_",
+            Self::Key(key) => {
+                meridian_value::compare_documents(key, &bson::rawdoc! { "_id": 1 }).is_eq()
+            }
+        }
+    }
+
     fn parse_key(key: &RawDocument) -> Result<Self> {
         let Ok(Some(natural)) = key.get("$natural") else {
             return Ok(Self::Key(key.to_owned()));
@@ -125,6 +138,22 @@ impl Plan {
     /// Whether counting the access path's entries answers a count: nothing is left to test.
     pub fn counts_by_entries(&self) -> bool {
         self.residual.is_none() && !self.access.tests_entries()
+    }
+
+    /// What is used to find documents. A walk over all of them uses the order of `_id` where that was asked for, by a
+    /// sort or a hint.
+    pub fn used(&self) -> SmallVec<[Used<'_>; 1]> {
+        match self.walks_by_id() {
+            true => smallvec![Used::Id],
+            false => self.access.used(),
+        }
+    }
+
+    fn walks_by_id(&self) -> bool {
+        let sort = self.query.sort.as_ref();
+        let is_sorted = sort.is_some_and(|sort| sort.natural().is_none()) && self.sort.is_none();
+        let is_hinted = self.query.hint.as_ref().is_some_and(Hint::is_id);
+        matches!(self.access, Access::Collection(_)) && (is_sorted || is_hinted)
     }
 
     /// What the bounds do not prove, whether it is tested on entries or on documents: for whoever reads

@@ -29,6 +29,7 @@ use crate::operation;
 use crate::storage::{Batch, Family, Store};
 use entries::EntrySet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// When a write counts as done.
@@ -103,6 +104,7 @@ pub struct Writer {
     catalog: Arc<Catalog>,
     queue: Arc<SummaryQueue>,
     audit: Arc<audit::AuditState>,
+    conflicts: Arc<AtomicU64>,
     /// Bytes of memory in which an index build sorts.
     sort_bytes: usize,
 }
@@ -115,8 +117,14 @@ impl Writer {
             catalog,
             queue: Arc::default(),
             audit: Arc::default(),
+            conflicts: Arc::default(),
             sort_bytes,
         }
+    }
+
+    /// Documents that others had changed between being found and being written.
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
     }
 
     /// Waits until what was written is as durable as asked for.

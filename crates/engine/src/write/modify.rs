@@ -16,6 +16,7 @@ use crate::storage::{Batch, Family};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering as Atomic;
 
 /// A document that a query found, as it was in the query's snapshot.
 #[derive(Debug, Clone)]
@@ -137,6 +138,9 @@ impl Writer {
         let newest = self.store.get(Family::Documents, &work.id_key, |bytes| {
             (bytes != work.before.as_bytes()).then(|| bytes.to_vec())
         })?;
+        if !matches!(newest, Some(None)) {
+            self.conflicts.fetch_add(1, Atomic::Relaxed);
+        }
         match newest {
             None => Ok(None),
             Some(None) => Ok(Some(work)),

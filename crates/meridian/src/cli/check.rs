@@ -38,7 +38,11 @@ fn print(collection: &ValidationReport) {
         collection.namespace, collection.documents, collection.bytes, collection.error_count
     );
     for index in &collection.indexes {
-        println!("  index {}: {} entries", index.name, index.keys);
+        let not_built = match collection.unbuilt.contains(&index.name) {
+            true => " (not built)",
+            false => "",
+        };
+        println!("  index {}: {} entries{not_built}", index.name, index.keys);
     }
     if collection.invalid_documents > 0 {
         println!(

@@ -98,6 +98,7 @@ fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
         cache_bytes: settings.cache_bytes,
         journal: settings.journal,
         ttl_sweep_seconds: settings.ttl_sweep_seconds,
+        accept_unbuilt_indexes: settings.accept_unbuilt_indexes,
         ..EngineOptions::default()
     };
     Engine::open(&settings.data, options)

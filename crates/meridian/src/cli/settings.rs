@@ -29,6 +29,8 @@ pub struct Settings {
     pub max_connections: u32,
     /// Seconds between two sweeps of the TTL indexes.
     pub ttl_sweep_seconds: u64,
+    /// Whether indexes of kinds that are not there are listed, not built, where they would be refused.
+    pub accept_unbuilt_indexes: bool,
     /// Which connections are encrypted.
     pub tls_mode: TlsMode,
     /// The server's certificate and key, in one PEM file.
@@ -94,6 +96,10 @@ pub struct SettingArguments {
     /// Seconds between two sweeps of the TTL indexes [default: 60]
     #[arg(long, value_name = "SECONDS")]
     ttl_sweep_seconds: Option<u64>,
+    /// List text and wildcard indexes and those with a collation, without building them, where they would be refused:
+    /// so that a restore of a whole server goes through [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    accept_unbuilt_indexes: Option<bool>,
     /// Encryption: allow serves plain connections too [default: require with a certificate, else disabled]
     #[arg(long, value_name = "disabled|allow|require")]
     tls_mode: Option<TlsMode>,
@@ -130,6 +136,9 @@ impl SettingArguments {
             log_format: self.log_format.or(others.log_format),
             max_connections: self.max_connections.or(others.max_connections),
             ttl_sweep_seconds: self.ttl_sweep_seconds.or(others.ttl_sweep_seconds),
+            accept_unbuilt_indexes: self
+                .accept_unbuilt_indexes
+                .or(others.accept_unbuilt_indexes),
             tls_mode: self.tls_mode.or(others.tls_mode),
             tls_certificate_key_file: self
                 .tls_certificate_key_file
@@ -169,6 +178,7 @@ impl SettingArguments {
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             max_connections: self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS),
             ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
+            accept_unbuilt_indexes: self.accept_unbuilt_indexes.unwrap_or(false),
             tls_mode: self.tls_mode.unwrap_or(default_tls),
             tls_certificate_key_file: self.tls_certificate_key_file,
             tls_ca_file: self.tls_ca_file,

@@ -32,7 +32,7 @@ const KNOWN: &[&str] = &[
 /// Runs the pipeline, and answers with the first batch.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
-    let request = parse(&arguments)?;
+    let request = parse(&arguments, &context.service.host)?;
     let target = target(context, &request.pipeline)?;
     if arguments.boolean_or("explain", false)? {
         explain::refuse_write_concern(context)?;
@@ -74,13 +74,23 @@ fn current_op_stage<'a>(request: &AggregateRequest<'a>) -> Option<&'a RawDocumen
     }
 }
 
+/// Whether a command is a pipeline that ends with `$out` or `$merge`.
+pub fn has_output(command: &str, body: &RawDocument) -> bool {
+    let last_stage = || {
+        let (_, pipeline) = elements(body).find(|(name, _)| *name == "pipeline")?;
+        let last = array_values(pipeline.as_array()?).last()?;
+        elements(last.as_document()?).next().map(|(name, _)| name)
+    };
+    command == "aggregate" && matches!(last_stage(), Some("$out" | "$merge"))
+}
+
 /// The fields of an aggregate, which `explain` shares.
 pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
     context.arguments("aggregate", KNOWN)
 }
 
-/// What to run.
-pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
+/// What to run, on a server of this name.
+pub fn parse<'a>(arguments: &Arguments<'a>, host: &'a str) -> Result<AggregateRequest<'a>> {
     arguments.refuse_collation()?;
     arguments.refuse_flags(&["needsMerge", "fromMongos", "isMapReduceCommand"])?;
     arguments.refuse_fields(&["exchange", "collectionUUID", "requestReshardingResumeToken"])?;
@@ -91,6 +101,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<AggregateRequest<'a>> {
         allow_disk_use: arguments.boolean_or("allowDiskUse", true)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         durability: Durability::Buffered,
+        host,
     })
 }
 

@@ -60,6 +60,8 @@ pub struct Running {
     pub operation_id: i32,
     /// Its row of the command table.
     pub command: usize,
+    /// Whether it is to write documents.
+    pub writes: bool,
     /// When it began.
     pub started: Instant,
     /// What ends it.
@@ -87,8 +89,14 @@ impl Activity {
         }
     }
 
-    /// Notes the command with this index in the table as running from now.
-    pub fn begin(&self, command: usize, body: &RawDocument, operation: Arc<Operation>) {
+    /// Notes the command with this index in the table as running from now; it `writes` documents or reads.
+    pub fn begin(
+        &self,
+        command: usize,
+        writes: bool,
+        body: &RawDocument,
+        operation: Arc<Operation>,
+    ) {
         static NEXT_ID: AtomicI32 = AtomicI32::new(1);
         let mut kept = std::mem::take(&mut *self.spare.lock());
         kept.clear();
@@ -98,6 +106,7 @@ impl Activity {
         *self.running.lock() = Some(Running {
             operation_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             command,
+            writes,
             started: Instant::now(),
             operation,
             progress: None,

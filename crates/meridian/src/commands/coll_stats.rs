@@ -37,6 +37,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         for (name, compression) in &stats.compression {
             describe(*compression, &mut details.document(name));
         }
+        for name in &stats.unbuilt {
+            details.document(name).boolean("unbuilt", true);
+        }
     }
     if exists {
         drop(reply.array("indexBuilds"));

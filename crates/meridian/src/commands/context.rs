@@ -69,13 +69,15 @@ impl<'a> Context<'a> {
     /// [`Self::namespace`] for `find`, `count` and `distinct`, which word a `$` in it differently.
     pub fn read_namespace(&self) -> Result<Namespace> {
         let collection = collection_name(self.value(), Code::BadValue)?;
-        if collection.contains('$') {
-            let database = self.generic.database;
-            // MongoDB's message lacks the closing quote too.
-            let message = format!("Invalid collection name specified '{database}.{collection}");
-            return Err(Error::new(Code::InvalidNamespace, message));
+        let database = self.generic.database;
+        match Namespace::new(database, collection) {
+            Err(_) if collection.contains('$') => {
+                // MongoDB's message lacks the closing quote too.
+                let message = format!("Invalid collection name specified '{database}.{collection}");
+                Err(Error::new(Code::InvalidNamespace, message))
+            }
+            other => other,
         }
-        self.namespace()
     }
 
     /// Whether a collection exists.

@@ -74,6 +74,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     } else {
         reply.boolean("createdCollectionAutomatically", outcome.created_collection);
     }
+    if !outcome.unbuilt.is_empty() {
+        let names = outcome.unbuilt.join(", ");
+        reply.string(
+            "note",
+            &format!("listed but not built, so that no query uses them: {names}"),
+        );
+    }
     Ok(())
 }
 

@@ -24,10 +24,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let namespace = context.write_namespace()?;
     check_batch_count(statements.len())?;
     let (mut deleted, mut errors, mut error_bytes) = (0, Vec::new(), ErrorBytes::default());
+    let counters = &context.service.counters;
     for (index, statement) in statements.iter().enumerate() {
-        context.service.counters.delete.add(1);
+        counters.delete.add(1);
         match context.engine().delete(&namespace, statement) {
-            Ok(count) => deleted += count,
+            Ok(count) => {
+                deleted += count;
+                counters.documents_deleted.add(count);
+            }
             Err(error) if ends_command(&error) => return Err(error),
             Err(error) => errors.push(WriteError {
                 index,

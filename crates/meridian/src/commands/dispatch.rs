@@ -1,12 +1,13 @@
 //! From a message to a reply document: find the command, check what all commands may carry,
 //! run it, and turn whatever went wrong into an error reply.
 
+use super::aggregate::has_output;
 use super::arguments::elements;
 use super::client::Client;
 use super::context::Context;
 use super::generic::Generic;
 use super::service::Service;
-use super::table::{self, Command, Kind};
+use super::table::{self, Class, Command, Kind};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Operation, Result};
 use meridian_wire::{
@@ -32,7 +33,7 @@ pub fn answer_message(
     out: &mut Vec<u8>,
 ) {
     reply(service, out, |out| {
-        let command = find_command(message.body)?;
+        let command = find_command(service, message.body)?;
         let generic = Generic::parse(command, message.body, service.settings.journal)?;
         let (body, sequences) = (message.body, message.sequences.as_slice());
         run(
@@ -69,7 +70,7 @@ pub fn answer_query(
     };
     reply(service, out, |out| {
         let body = unwrap_query(query.document);
-        let command = find_command(body)?;
+        let command = find_command(service, body)?;
         if !command.legacy {
             let message = format!(
                 "Unsupported OP_QUERY command: {}. The client driver may require an upgrade. For \
@@ -111,10 +112,16 @@ fn unwrap_query(document: &RawDocument) -> &RawDocument {
     }
 }
 
-fn find_command(body: &RawDocument) -> Result<&'static Command> {
+fn find_command(service: &Service, body: &RawDocument) -> Result<&'static Command> {
     let name = elements(body).next().map_or("", |(name, _)| name);
-    table::find(name)
-        .ok_or_else(|| Error::new(Code::CommandNotFound, format!("no such command: '{name}'")))
+    table::find(name).ok_or_else(|| {
+        service.counters.unknown_commands.add(1);
+        service
+            .counters
+            .latencies
+            .add(Class::Command, Duration::ZERO);
+        Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
+    })
 }
 
 /// Whatever `write` appended stays if it succeeds; otherwise an error document takes its place.
@@ -181,7 +188,9 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     let started = Instant::now();
     let activity = Arc::clone(&client.activity);
     let operation = Operation::new(generic.deadline);
-    activity.begin(table::index_of(command), body, Arc::clone(&operation));
+    let index = table::index_of(command);
+    let writes = command.class == Class::Write || has_output(command.name, body);
+    activity.begin(index, writes, body, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
     let synced = generic.synced;
@@ -207,6 +216,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         reply.double("ok", 1.0);
     }
     let took = started.elapsed();
+    count_end(service, index, took, outcome.is_ok());
     service
         .usage
         .add(&service.engine, command, database, body, took);
@@ -237,6 +247,16 @@ fn count(service: &Service, kind: Kind) {
         Kind::Write => {}
         Kind::Other => counters.command.add(1),
     }
+}
+
+fn count_end(service: &Service, index: usize, took: Duration, succeeded: bool) {
+    let counters = &service.counters;
+    let own = counters.commands.of(index);
+    own.total.add(1);
+    if !succeeded {
+        own.failed.add(1);
+    }
+    counters.latencies.add(table::COMMANDS[index].class, took);
 }
 
 fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Duration) {

@@ -1,7 +1,7 @@
 //! `drop`: removes a collection with its indexes.
 
 use super::context::Context;
-use meridian_engine::Result;
+use meridian_engine::{Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Drops it, and answers with how many indexes it had.
@@ -9,6 +9,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.arguments("drop", &["collectionUUID"])?;
     arguments.refuse_fields(&["collectionUUID"])?;
     let namespace = context.namespace()?;
+    if namespace.is_oplog() && !context.exists(&namespace) {
+        let message = "can't drop oplog on storage engines that support replSetResizeOplog command";
+        return Err(Error::location(5_255_001, message));
+    }
     let outcome = context.engine().drop_collection(&namespace)?;
     context.service.usage.forget(&namespace);
     reply

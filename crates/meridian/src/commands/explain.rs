@@ -46,7 +46,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
         "distinct" => ExplainRequest::Distinct(distinct::parse(&distinct::arguments(context)?)?),
         "aggregate" => {
             refuse_write_concern(context)?;
-            let request = aggregate::parse(&aggregate::arguments(context)?)?;
+            let request = aggregate::parse(&aggregate::arguments(context)?, &context.service.host)?;
             let target = aggregate::target(context, &request.pipeline)?;
             let namespace = aggregate::cursor_namespace(&target);
             return Ok((namespace, ExplainRequest::Aggregate(request)));

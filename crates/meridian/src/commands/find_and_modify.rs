@@ -15,12 +15,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = arguments(context)?;
     let request = parse(&arguments)?;
     let namespace = context.write_namespace()?;
-    let counters = &context.service.counters;
-    match request.action {
-        Action::Remove => counters.delete.add(1),
-        Action::Update { .. } => counters.update.add(1),
-    }
     let outcome = context.engine().find_and_modify(&namespace, &request)?;
+    let counters = &context.service.counters;
+    match (&request.action, outcome.updated_existing) {
+        (Action::Remove, _) => counters.documents_deleted.add(outcome.n.into()),
+        (Action::Update { .. }, Some(true)) => counters.documents_updated.add(1),
+        // An upsert counts as neither an update nor an insert, as in MongoDB.
+        (Action::Update { .. }, _) => {}
+    }
     write_outcome(outcome, reply)
 }
 

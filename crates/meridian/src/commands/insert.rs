@@ -25,7 +25,12 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let namespace = context.write_namespace()?;
     check_batch_count(documents.len())?;
     let outcome = context.engine().insert(&namespace, &documents, &options)?;
-    context.service.counters.insert.add_size(outcome.inserted);
+    let counters = &context.service.counters;
+    // Operations, as in MongoDB, are the documents that it was tried to insert.
+    counters
+        .insert
+        .add_size(outcome.inserted + outcome.errors.len());
+    counters.documents_inserted.add_size(outcome.inserted);
     reply.count("n", outcome.inserted.try_into().unwrap_or(i64::MAX));
     write_errors(&outcome.errors, reply);
     Ok(())

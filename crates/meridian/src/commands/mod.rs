@@ -12,6 +12,7 @@
 mod arguments;
 mod client;
 mod context;
+mod counters;
 mod cursor_reply;
 mod dispatch;
 mod generic;
@@ -52,6 +53,7 @@ mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod metrics;
 mod ping;
 mod profile;
 mod refused;

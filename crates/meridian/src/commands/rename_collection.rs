@@ -20,6 +20,15 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         .ok_or_else(|| arguments.missing("to"))?;
     let drop_target = arguments.flag("dropTarget")?;
     let (from, to) = (parse("source", from)?, parse("target", to)?);
+    if from.is_oplog() != to.is_oplog() {
+        let message = "If either the source or target of a rename is an oplog name, both must be";
+        return Err(Error::new(Code::IllegalOperation, message));
+    }
+    for (which, namespace) in [("source", &from), ("target", &to)] {
+        namespace
+            .check_writable()
+            .map_err(|error| refused(which, &error))?;
+    }
     context
         .engine()
         .rename_collection(&from, &to, drop_target)?;
@@ -34,5 +43,14 @@ fn parse(which: &str, full_name: &str) -> Result<Namespace> {
         let message = format!("Invalid {which} namespace: {full_name}");
         return Err(Error::new(Code::InvalidNamespace, message));
     };
-    Namespace::new(database, collection)
+    Namespace::new(database, collection).map_err(|error| match collection.contains('$') {
+        true => refused(which, &error),
+        false => error,
+    })
+}
+
+/// A name that only the server may write to.
+fn refused(which: &str, error: &Error) -> Error {
+    let message = format!("error with {which} namespace: {}", error.message);
+    Error::new(Code::IllegalOperation, message)
 }

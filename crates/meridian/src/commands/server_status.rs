@@ -2,24 +2,52 @@
 
 use super::build_info::{COMPATIBLE_VERSION, write_own_version};
 use super::context::Context;
+use super::counters::Compression;
+use super::metrics::write_metrics;
 use super::service::Service;
-use super::table::{COMMANDS, Kind};
+use super::table::Class;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
 /// Answers with all sections. A section's name set to 0 or 1 is accepted; all are sent anyway
 /// unless it is 0.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let service = context.service;
+    let wanted = |name: &str| {
+        let wanted = context.body.get(name).ok().flatten();
+        wanted.and_then(super::arguments::truth).unwrap_or(true)
+    };
+    write_sections(context.service, wanted, reply);
+    Ok(())
+}
+
+/// `getDiagnosticData`: the same as `data.serverStatus`, with the times of its beginning and end. mongod takes it
+/// once a second and answers with the latest; the Prometheus exporter asks for nothing else.
+pub fn run_diagnostic(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let now = bson::DateTime::now;
+    let mut data = reply.document("data");
+    data.date("start", now());
+    {
+        let mut status = data.document("serverStatus");
+        status.date("start", now());
+        write_sections(context.service, |_| true, &mut status);
+        status.double("ok", 1.0).date("end", now());
+    }
+    data.date("end", now());
+    Ok(())
+}
+
+fn write_sections(
+    service: &Service,
+    wanted: impl Fn(&str) -> bool,
+    reply: &mut DocumentWriter<'_>,
+) {
     write_process(service, reply);
     for (name, write) in SECTIONS {
-        let wanted = context.body.get(*name).ok().flatten();
-        if wanted.and_then(super::arguments::truth).unwrap_or(true) {
+        if wanted(name) {
             write(service, &mut reply.document(name));
         }
     }
     write_own_version(reply);
-    Ok(())
 }
 
 type Section = (&'static str, fn(&Service, &mut DocumentWriter<'_>));
@@ -30,6 +58,7 @@ const SECTIONS: &[Section] = &[
     ("extra_info", write_extra_info),
     ("globalLock", write_global_lock),
     ("network", write_network),
+    ("opLatencies", write_latencies),
     ("opcounters", write_operations),
     ("opcountersRepl", write_replicated),
     ("mem", write_memory),
@@ -83,6 +112,11 @@ fn write_connections(service: &Service, section: &mut DocumentWriter<'_>) {
     section
         .count("active", active.try_into().unwrap_or(i64::MAX))
         .count("threaded", current);
+    // Nobody is told of changes of the topology, since there are none, so no hello waits for one.
+    section
+        .int32("exhaustIsMaster", 0)
+        .int32("exhaustHello", 0)
+        .int32("awaitingTopologyChanges", 0);
 }
 
 /// Page faults that had to read from disk, from `/proc/self/stat`; absent where that cannot be read.
@@ -106,29 +140,29 @@ fn page_faults(stat: &str) -> Option<(i64, i64)> {
     Some((minor, major))
 }
 
-/// There is no lock of the whole server, so nobody waits for one; who runs a command is active.
-/// `insert`, `update` and `delete` count as writers, all others as readers.
+/// There is no lock of the whole server. Who runs a command is active, and queued while it waits for its turn among
+/// long statements. `insert`, `update`, `delete`, `findAndModify` and pipelines with `$out` or `$merge` count as writers,
+/// all others as readers.
 fn write_global_lock(service: &Service, section: &mut DocumentWriter<'_>) {
     let micros = i64::try_from(service.started.elapsed().as_micros()).unwrap_or(i64::MAX);
     section.int64("totalTime", micros);
-    section
-        .document("currentQueue")
-        .int32("total", 0)
-        .int32("readers", 0)
-        .int32("writers", 0);
-    let (mut readers, mut writers) = (0, 0);
+    let (mut queued, mut active) = ([0, 0], [0, 0]);
     for each in service.activities() {
-        match each.running().map(|running| COMMANDS[running.command].kind) {
-            None => {}
-            Some(Kind::Write) => writers += 1,
-            Some(_) => readers += 1,
+        if let Some(running) = each.running() {
+            let group = match running.operation.is_waiting() {
+                true => &mut queued,
+                false => &mut active,
+            };
+            group[usize::from(running.writes)] += 1;
         }
     }
-    section
-        .document("activeClients")
-        .count("total", readers + writers)
-        .count("readers", readers)
-        .count("writers", writers);
+    for (name, [readers, writers]) in [("currentQueue", queued), ("activeClients", active)] {
+        section
+            .document(name)
+            .count("total", readers + writers)
+            .count("readers", readers)
+            .count("writers", writers);
+    }
 }
 
 /// What came from other members of a replica set: nothing, since there are none.
@@ -140,18 +174,54 @@ fn write_replicated(_: &Service, section: &mut DocumentWriter<'_>) {
 
 fn write_network(service: &Service, section: &mut DocumentWriter<'_>) {
     let counters = &service.counters;
-    section.int64("bytesIn", counters.bytes_in.get());
-    section.int64("bytesOut", counters.bytes_out.get());
+    section
+        .int64("bytesIn", counters.bytes_in.get())
+        .int64("bytesOut", counters.bytes_out.get());
+    section
+        .int64("physicalBytesIn", counters.physical_bytes_in.get())
+        .int64("physicalBytesOut", counters.physical_bytes_out.get());
     section.int64("numRequests", counters.requests.get());
+    let mut compression = section.document("compression");
+    for compressor in Compression::COMPRESSORS {
+        let Some((replies, requests)) = counters.compression.of(compressor) else {
+            continue;
+        };
+        let mut own = compression.document(compressor.name());
+        for (name, conversion) in [("compressor", replies), ("decompressor", requests)] {
+            own.document(name)
+                .int64("bytesIn", conversion.bytes_in.get())
+                .int64("bytesOut", conversion.bytes_out.get());
+        }
+    }
+}
+
+/// Microseconds and numbers of operations; there are no transactions.
+fn write_latencies(service: &Service, section: &mut DocumentWriter<'_>) {
+    let classes = [
+        ("reads", Some(Class::Read)),
+        ("writes", Some(Class::Write)),
+        ("commands", Some(Class::Command)),
+        ("transactions", None),
+    ];
+    for (name, class) in classes {
+        let latency = class.map(|class| service.counters.latencies.of(class));
+        let (micros, operations) =
+            latency.map_or((0, 0), |own| (own.micros.get(), own.operations.get()));
+        section
+            .document(name)
+            .int64("latency", micros)
+            .int64("ops", operations);
+    }
 }
 
 fn write_operations(service: &Service, section: &mut DocumentWriter<'_>) {
     let counters = &service.counters;
+    let work = service.engine.server_stats().work;
     section
-        .int64("insert", counters.insert.get())
+        .int64("insert", counters.insert.get() + work.inserted_by_output)
         .int64("query", counters.query.get());
     section
-        .int64("update", counters.update.get())
+        .int64("update", counters.update.get() + work.updated_by_output)
         .int64("delete", counters.delete.get());
     section.int64("getmore", counters.get_more.get());
     section.int64("command", counters.command.get());
@@ -175,24 +245,6 @@ fn process_memory() -> (i64, i64) {
         .split_whitespace()
         .map(|pages| pages.parse::<i64>().unwrap_or(0) * 4096);
     (sizes.next().unwrap_or(0), sizes.next().unwrap_or(0))
-}
-
-fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
-    let stats = service.engine.server_stats();
-    let counters = &service.counters;
-    {
-        let mut cursor = section.document("cursor");
-        cursor.int64("timedOut", stats.cursors_timed_out);
-        cursor.document("open").int64("total", stats.open_cursors);
-    }
-    section
-        .document("document")
-        .int64("inserted", counters.insert.get())
-        .int64("returned", counters.documents_returned.get());
-    section
-        .document("ttl")
-        .int64("deletedDocuments", stats.ttl_deleted)
-        .int64("passes", stats.ttl_passes);
 }
 
 /// Meridian's own: the counted ranges of documents and indexes.

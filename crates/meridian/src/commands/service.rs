@@ -1,6 +1,7 @@
 //! What all commands share: the engine, the settings, the counters.
 
 use super::client::Activity;
+use super::counters::{CommandCounts, Compression, Counter, Latencies};
 use super::get_log::StartupWarning;
 use super::reply_memory::ReplyMemory;
 use super::top::Usage;
@@ -10,7 +11,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 /// The server's side of every request.
@@ -87,6 +87,8 @@ pub struct Counters {
     pub connections_refused: Counter,
     pub bytes_in: Counter,
     pub bytes_out: Counter,
+    pub physical_bytes_in: Counter,
+    pub physical_bytes_out: Counter,
     pub requests: Counter,
     pub insert: Counter,
     pub query: Counter,
@@ -96,28 +98,14 @@ pub struct Counters {
     pub command: Counter,
     pub user_errors: Counter,
     pub panics: Counter,
+    pub documents_inserted: Counter,
+    pub documents_updated: Counter,
+    pub documents_deleted: Counter,
     pub documents_returned: Counter,
-}
-
-/// One running total.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicI64);
-
-impl Counter {
-    /// Adds to it.
-    pub fn add(&self, amount: i64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Adds a size or a number of things to it.
-    pub fn add_size(&self, amount: usize) {
-        self.add(i64::try_from(amount).unwrap_or(i64::MAX));
-    }
-
-    /// Reads it.
-    pub fn get(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
-    }
+    pub unknown_commands: Counter,
+    pub commands: CommandCounts,
+    pub latencies: Latencies,
+    pub compression: Compression,
 }
 
 /// The machine's name.

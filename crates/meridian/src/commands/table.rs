@@ -18,6 +18,10 @@ pub struct Command {
     pub run: Run,
     /// Which operation counter it adds to.
     pub kind: Kind,
+    /// Which latencies it adds to.
+    pub class: Class,
+    /// The command that it is another name of.
+    pub alias_of: Option<&'static str>,
     /// It may only run against the `admin` database.
     pub admin_only: bool,
     /// It takes a `writeConcern`.
@@ -41,12 +45,25 @@ pub enum Kind {
     Other,
 }
 
+/// `serverStatus` adds latencies up by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Reads documents.
+    Read,
+    /// Writes documents.
+    Write,
+    /// All others.
+    Command,
+}
+
 const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
     Command {
         name,
         help,
         run,
         kind: Kind::Other,
+        class: Class::Command,
+        alias_of: None,
         admin_only: false,
         writes: false,
         stable_api: false,
@@ -79,50 +96,61 @@ impl Command {
         self.kind = kind;
         self
     }
+
+    const fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    const fn alias_of(mut self, name: &'static str) -> Self {
+        self.alias_of = Some(name);
+        self
+    }
 }
 
 /// All commands, sorted by name so that a look-up is a binary search.
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
     command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
-    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable(),
+    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(Class::Read),
     command("authenticate", users::authenticate, "Refused: there are no users yet.").stable(),
     command("buildInfo", build_info::run, "Version and build.").legacy(),
-    command("buildinfo", build_info::run, "Same as buildInfo.").legacy(),
+    command("buildinfo", build_info::run, "Same as buildInfo.").legacy().alias_of("buildInfo"),
     command("collMod", coll_mod::run, "Changes a collection's validator or an index's options.").writes().stable(),
     command("collStats", coll_stats::run, "Counts and sizes of a collection."),
-    command("collstats", coll_stats::run, "Same as collStats."),
+    command("collstats", coll_stats::run, "Same as collStats.").alias_of("collStats"),
     command("commitTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
     command("connectionStatus", connection_status::run, "Who is logged in on this connection."),
-    command("count", count::run, "Counts the documents that match.").stable(),
+    command("count", count::run, "Counts the documents that match.").stable().class(Class::Read),
     command("create", create::run, "Creates a collection.").writes().stable(),
     command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable(),
     command("currentOp", current_op::run, "What is running now.").admin(),
     command("dataSize", data_size::run, "Size of a collection's documents."),
-    command("datasize", data_size::run, "Same as dataSize."),
+    command("datasize", data_size::run, "Same as dataSize.").alias_of("dataSize"),
     command("dbStats", db_stats::run, "Counts and sizes of a database."),
-    command("dbstats", db_stats::run, "Same as dbStats."),
-    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write),
-    command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes(),
-    command("distinct", distinct::run, "The distinct values of a field."),
+    command("dbstats", db_stats::run, "Same as dbStats.").alias_of("dbStats"),
+    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(Class::Write),
+    command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes().alias_of("dropIndexes"),
+    command("distinct", distinct::run, "The distinct values of a field.").class(Class::Read),
     command("drop", drop::run, "Drops a collection.").writes().stable(),
     command("dropDatabase", drop_database::run, "Drops a database.").writes().stable(),
     command("dropIndexes", drop_indexes::run, "Drops indexes.").writes().stable(),
     command("endSessions", sessions::end, "Ends sessions.").stable(),
     command("explain", explain::run, "How a command would run, and how it did.").stable(),
-    command("find", find::run, "The documents that match.").stable().kind(Kind::Query),
-    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable(),
-    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable(),
+    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(Class::Read),
+    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(Class::Write),
+    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(Class::Write).alias_of("findAndModify"),
     command("fsync", fsync::run, "Makes every acknowledged write durable.").admin(),
     command("getCmdLineOpts", get_cmd_line_opts::run, "How the server was started.").admin(),
+    command("getDiagnosticData", server_status::run_diagnostic, "serverStatus, as diagnostics ask for it.").admin(),
     command("getLog", get_log::run, "Warnings of the start.").admin(),
-    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore),
+    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(Class::Read),
     command("getParameter", get_parameter::run, "Reads server parameters.").admin(),
     command("hello", hello::run, "What this server is and can do.").stable().legacy(),
     command("hostInfo", host_info::run, "What this machine is."),
-    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write),
+    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write).class(Class::Write),
     command("isMaster", hello::run_legacy, "Same as hello, for old drivers.").legacy(),
-    command("ismaster", hello::run_legacy, "Same as hello, for old drivers.").legacy(),
+    command("ismaster", hello::run_legacy, "Same as hello, for old drivers.").legacy().alias_of("isMaster"),
     command("killCursors", kill_cursors::run, "Closes cursors.").stable(),
     command("killOp", kill_op::run, "Asks a running command to end.").admin(),
     command("killSessions", sessions::kill, "Ends sessions."),
@@ -143,7 +171,7 @@ pub static COMMANDS: &[Command] = &[
     command("setParameter", set_parameter::run, "Sets ttlMonitorSleepSecs.").admin(),
     command("startSession", sessions::start, "Starts a session."),
     command("top", top::run, "How often and how long each collection was used.").admin(),
-    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write),
+    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(Class::Write),
     command("usersInfo", users::users_info, "The users: none yet."),
     command("validate", validate::run, "Verifies documents against indexes."),
     command("whatsmyuri", whats_my_uri::run, "The client's address."),

@@ -48,6 +48,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         match updated {
             Ok(outcome) => {
                 totals.matched += outcome.matched;
+                context
+                    .service
+                    .counters
+                    .documents_updated
+                    .add(outcome.matched);
                 totals.modified += outcome.modified;
                 if let Some(id) = outcome.upserted_id {
                     totals.add_upserted(index, id)?;

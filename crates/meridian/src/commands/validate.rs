@@ -71,11 +71,17 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     reply.boolean("valid", valid).boolean("repaired", false);
     let not_compliant = "Detected one or more documents not compliant with the collection's schema";
     let not_repaired = "Repairs are not implemented: drop the index and create it again";
+    let unbuilt = report.unbuilt.iter();
+    let unbuilt: Vec<String> = unbuilt
+        .map(|name| format!("The index '{name}' is listed but not built"))
+        .collect();
     let warnings = [
         (report.invalid_documents > 0).then_some(not_compliant),
         (!valid && is_on(&arguments, "repair")).then_some(not_repaired),
     ];
-    write_texts(reply, "warnings", warnings.into_iter().flatten());
+    let warnings = warnings.into_iter().flatten();
+    let warnings = warnings.chain(unbuilt.iter().map(String::as_str));
+    write_texts(reply, "warnings", warnings);
     write_texts(reply, "errors", report.errors.iter().map(String::as_str));
     write_empty(
         reply,

@@ -8,8 +8,8 @@ use super::registry::Registry;
 use super::tls::{Stream, Tls};
 use crate::commands::{self, Client, Service};
 use meridian_wire::{
-    BrokenFrame, Compressor, DocumentWriter, Frame, Header, OpCode, ReplyFrame, Request,
-    RequestError,
+    BrokenFrame, COMPRESSION_HEADER_BYTES, Compressor, DocumentWriter, Frame, HEADER_BYTES, Header,
+    OpCode, ReplyFrame, Request, RequestError,
 };
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -196,7 +196,10 @@ impl Connection<'_> {
                 Err(ReceiveError::Handshake) => return Err(End::Handshake),
                 Err(ReceiveError::NoMemory(bytes)) => return Err(End::NoMemory(bytes)),
             };
-            self.service.counters.bytes_in.add_size(header.length);
+            self.service
+                .counters
+                .physical_bytes_in
+                .add_size(header.length);
             self.handle(header, receive.frame(header))?;
             receive.consume(header);
             if registry.is_stopping() {
@@ -217,6 +220,12 @@ impl Connection<'_> {
         // Taken out for as long as the request borrows from it.
         let mut plain = std::mem::take(self.decompressed);
         let (compressor, header) = Compressor::decompress(frame, &mut plain)?;
+        if let Some((_, requests)) = self.service.counters.compression.of(compressor) {
+            let compressed = bytes
+                .len()
+                .saturating_sub(HEADER_BYTES + COMPRESSION_HEADER_BYTES);
+            requests.add(compressed, plain.len() - HEADER_BYTES);
+        }
         self.answer(
             Frame {
                 header,
@@ -277,6 +286,7 @@ impl Connection<'_> {
     ) -> Result<(), End> {
         *self.next_request_id = self.next_request_id.wrapping_add(1);
         let request_id = *self.next_request_id;
+        let plain_bytes = self.send.len();
         match (compressor, checksum) {
             (None, true) => reply.finish_with_checksum(self.send, request_id, response_to),
             (compressor, _) => {
@@ -284,11 +294,26 @@ impl Connection<'_> {
             }
         }
         self.client.reply_share.take(self.send.len());
+        // Before it is sent: whoever has the reply finds it counted.
+        self.count_sent(plain_bytes, compressor);
         self.stream.write_all(self.send).map_err(End::Io)?;
         self.stream.flush().map_err(End::Io)?;
-        self.service.counters.bytes_out.add_size(self.send.len());
         self.give_back();
         Ok(())
+    }
+
+    /// Counts the reply in the buffer, which was of this size before it was compressed.
+    fn count_sent(&self, plain_bytes: usize, compressor: Option<Compressor>) {
+        let counters = &self.service.counters;
+        counters.bytes_out.add_size(plain_bytes);
+        counters.physical_bytes_out.add_size(self.send.len());
+        if let Some((replies, _)) = compressor.and_then(|own| counters.compression.of(own)) {
+            let compressed = self
+                .send
+                .len()
+                .saturating_sub(HEADER_BYTES + COMPRESSION_HEADER_BYTES);
+            replies.add(plain_bytes - HEADER_BYTES, compressed);
+        }
     }
 
     /// Gives back what a reply has taken, whether it was sent or nobody wanted it.

@@ -10,6 +10,7 @@
 //! accept -> parked -> (client speaks) -> [thread: (TLS ->) receive buffer -> frame -> commands -> send buffer -> write] -> parked
 //! ```
 
+mod client_certificate;
 mod connection;
 mod listener;
 mod pool;

@@ -4,6 +4,7 @@
 //! on a plain socket. The handshake happens with the first read, on a thread that serves it then.
 //! Deliberately absent: users; a client certificate only says that its owner may connect.
 
+use super::client_certificate::ClientVerifier;
 use crate::cli::{Settings, TlsMode};
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject;
@@ -67,11 +68,17 @@ fn configure(key_file: &Path, ca_file: Option<&Path>) -> anyhow::Result<ServerCo
                     .add(certificate)
                     .with_context(|| path.display().to_string())?;
             }
+            let roots = Arc::new(roots);
+            let algorithms = provider.signature_verification_algorithms;
             let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(
-                verifier.with_context(|| format!("cannot verify clients by {}", path.display()))?,
-            )
+                WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider).build();
+            let webpki =
+                verifier.with_context(|| format!("cannot verify clients by {}", path.display()))?;
+            builder.with_client_cert_verifier(Arc::new(ClientVerifier {
+                webpki,
+                roots,
+                algorithms,
+            }))
         }
     };
     builder

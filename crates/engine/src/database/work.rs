@@ -1,0 +1,160 @@
+//! What the statements of an engine did, as running totals for `serverStatus`.
+//!
+//! A statement is counted when it begins to run; `explain`, which plans and runs one for its own sake, is not, and
+//! neither are the sweeps of TTL indexes.
+
+use super::Engine;
+use super::read::Prepared;
+use crate::catalog::Collection;
+use crate::error::Result;
+use crate::exec::{Context, Counters, Examined};
+use crate::namespace::Namespace;
+use crate::plan::{Access, Plan, QuerySpec, Used};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The totals since the engine was opened.
+#[derive(Default)]
+pub(super) struct Work {
+    examined: Arc<Examined>,
+    collection_scans: AtomicI64,
+    sorts: AtomicI64,
+    inserted_by_output: AtomicI64,
+    updated_by_output: AtomicI64,
+    matched_by_output: AtomicI64,
+}
+
+/// [`Work`] at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct WorkFigures {
+    /// Index entries examined.
+    pub keys_examined: i64,
+    /// Documents examined.
+    pub documents_examined: i64,
+    /// Statements that walked all documents of a collection.
+    pub collection_scans: i64,
+    /// Statements that sorted what no index gave in order.
+    pub sorts: i64,
+    /// Documents that were changed by another writer between being found and being written.
+    pub write_conflicts: i64,
+    /// Documents that `$out` wrote, and `$merge` with `whenMatched: 'fail'`.
+    pub inserted_by_output: i64,
+    /// Documents that `$merge` looked up to change them.
+    pub updated_by_output: i64,
+    /// Of these, documents that were there.
+    pub matched_by_output: i64,
+}
+
+impl Work {
+    /// What the nodes of a statement share.
+    pub(super) fn context(&self) -> Context {
+        Context {
+            counters: Arc::new(self.counters()),
+            ..Context::default()
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::of_statement(self.examined.clone())
+    }
+
+    /// Counts a statement that looked a document up by its `_id`.
+    pub(super) fn add_point_read(&self, collection: &Collection, found: bool) {
+        collection.state.id_accesses().add();
+        self.examined.add(u64::from(found), u64::from(found));
+    }
+
+    /// Counts a statement that sorts.
+    pub(super) fn add_sort(&self) {
+        self.sorts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts documents that `$out` wrote.
+    pub(super) fn add_output(&self, documents: usize) {
+        let documents = i64::try_from(documents).unwrap_or(i64::MAX);
+        self.inserted_by_output
+            .fetch_add(documents, Ordering::Relaxed);
+    }
+
+    /// Counts a document of `$merge`, and whether there was one to merge it into.
+    pub(super) fn add_merge(&self, matched: bool) {
+        self.updated_by_output.fetch_add(1, Ordering::Relaxed);
+        self.matched_by_output
+            .fetch_add(i64::from(matched), Ordering::Relaxed);
+    }
+
+    /// Counts a statement that goes by this plan.
+    pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
+        if plan.sort.is_some() {
+            self.add_sort();
+        }
+        let used = plan.used();
+        if used.is_empty() && matches!(plan.access, Access::Collection(_)) {
+            self.collection_scans.fetch_add(1, Ordering::Relaxed);
+        }
+        add_uses(collection, &used);
+    }
+
+    /// Counts a statement that takes the number of what is there, or draws from it, without a walk.
+    pub(super) fn add_total(&self, access: &Access, collection: &Collection) {
+        add_uses(collection, &access.used());
+    }
+
+    /// Counts a statement that goes by the values of one field, in the order of an access path.
+    pub(super) fn add_grouped(&self, access: &Access, collection: &Collection) {
+        match access {
+            // All documents, from one `_id` to the next.
+            Access::Collection(_) => add_uses(collection, &[Used::Id]),
+            access => add_uses(collection, &access.used()),
+        }
+    }
+
+    pub(super) fn figures(&self, write_conflicts: u64) -> WorkFigures {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let total = |of: &AtomicI64| of.load(Ordering::Relaxed);
+        WorkFigures {
+            keys_examined: number(self.examined.keys()),
+            documents_examined: number(self.examined.documents()),
+            collection_scans: total(&self.collection_scans),
+            sorts: total(&self.sorts),
+            write_conflicts: number(write_conflicts),
+            inserted_by_output: total(&self.inserted_by_output),
+            updated_by_output: total(&self.updated_by_output),
+            matched_by_output: total(&self.matched_by_output),
+        }
+    }
+}
+
+/// Each index that a statement uses counts once, however many entries it reads.
+fn add_uses(collection: &Collection, used: &[Used<'_>]) {
+    for one in used {
+        match one {
+            Used::Id => collection.state.id_accesses().add(),
+            Used::Index(index) => index.accesses.add(),
+        }
+    }
+}
+
+impl Engine {
+    /// Plans a statement that will run, as [`Self::prepare`] does, and counts it.
+    pub(super) fn start(&self, namespace: &Namespace, spec: QuerySpec) -> Result<Option<Prepared>> {
+        let prepared = self.prepare_measured(namespace, spec)?;
+        if let Some(prepared) = &prepared {
+            self.work.add_plan(&prepared.plan, &prepared.collection);
+        }
+        Ok(prepared)
+    }
+
+    /// As [`Self::prepare`]; what the statement examines will be counted.
+    pub(super) fn prepare_measured(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+    ) -> Result<Option<Prepared>> {
+        let mut prepared = self.prepare(namespace, spec)?;
+        if let Some(prepared) = &mut prepared {
+            prepared.context.counters = Arc::new(self.work.counters());
+        }
+        Ok(prepared)
+    }
+}
