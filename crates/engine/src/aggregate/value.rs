@@ -171,7 +171,7 @@ impl<'a> Value<'a> {
     /// Refuses a value that no document can hold.
     ///
     /// # Errors
-    /// `Overflow` past [`LEVELS_MAX`]; as [`check_buffer`].
+    /// `Overflow` past `LEVELS_MAX`; 13548 past `BUFFER_BYTES_MAX`.
     pub fn check_for_document(&self) -> Result<()> {
         if self.levels() as usize > LEVELS_MAX {
             return Err(too_deep());
