@@ -24,7 +24,7 @@ pub(super) struct Work {
     matched_by_output: AtomicI64,
 }
 
-/// [`Work`] at a moment.
+/// What the statements of an engine did since it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct WorkFigures {
     /// Index entries examined.
