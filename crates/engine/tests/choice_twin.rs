@@ -303,6 +303,11 @@ fn an_order_that_all_branches_give_is_merged() {
         // Every document has the tag, so most come up in both.
         (vec![rawdoc! { "c": 5 }, rawdoc! { "tags": 5 }], true),
         (vec![rawdoc! { "_id": 9 }, nested], true),
+        // One index, several values.
+        (
+            vec![rawdoc! { "c": 5 }, rawdoc! { "c": { "$in": [6, 7, 8] } }],
+            true,
+        ),
         (
             vec![rawdoc! { "c": { "$gt": 97 } }, rawdoc! { "d": 6 }],
             false,

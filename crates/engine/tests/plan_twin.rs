@@ -39,13 +39,15 @@ const EXPRESSIONS: [&str; 16] = [
     "^[a|]|^c",
 ];
 
-const ORDERS: [fn() -> RawDocumentBuf; 7] = [
+const ORDERS: [fn() -> RawDocumentBuf; 9] = [
     || rawdoc! { "b": 1 },
     || rawdoc! { "b": -1 },
     || rawdoc! { "b": 1, "a": -1 },
     || rawdoc! { "c.d": 1, "b": 1 },
     || rawdoc! { "a": 1, "b": 1 },
     || rawdoc! { "_id": -1 },
+    || rawdoc! { "d": 1 },
+    || rawdoc! { "d": -1, "b": 1 },
     || rawdoc! { "a": -1 },
 ];
 
@@ -109,6 +111,7 @@ fn document(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
         document.append(bson::cstr!("c"), inner);
     }
     document.append(bson::cstr!("place"), point(random));
+    document.append(bson::cstr!("d"), scalar(random));
     document
 }
 
@@ -237,6 +240,7 @@ fn indexes() -> Vec<RawDocumentBuf> {
         rawdoc! { "key": { "place": "2dsphere" }, "name": "place" },
         rawdoc! { "key": { "b": 1, "place": "2dsphere" }, "name": "bplace" },
         rawdoc! { "key": { "b": "hashed" }, "name": "hash" },
+        rawdoc! { "key": { "b": 1, "d": 1, "a": 1 }, "name": "bda" },
         rawdoc! { "key": { "a": 1, "b": 1 }, "name": "partial", "partialFilterExpression": { "b": { "$gt": 3 } } },
     ]
 }

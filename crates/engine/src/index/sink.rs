@@ -40,6 +40,11 @@ impl Multikey {
         self.0 & !Self::SHAPES != 0
     }
 
+    /// True when a geometry may have several cells, and so several entries.
+    pub fn holds_cells(self) -> bool {
+        self.0 & Self::CELLS != 0
+    }
+
     /// True when some geometry may be no point.
     pub fn holds_shapes(self) -> bool {
         self.0 & Self::SHAPES != 0

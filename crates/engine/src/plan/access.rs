@@ -126,9 +126,12 @@ impl Branch {
 
 impl IndexAccess {
     /// Whether a document may have several entries within the bounds: one with an array in a field that has
-    /// no single value here.
+    /// no single value here, or with a geometry of several cells.
     pub fn repeats(&self) -> bool {
         let multikey = self.index.multikey();
+        if multikey.holds_cells() {
+            return true;
+        }
         let mut bounds = self.bounds.iter().enumerate();
         bounds.any(|(position, own)| multikey.field(position) && !own.is_single_point())
     }

@@ -1,23 +1,29 @@
 //! Plans `$or`: each branch by an access path of its own, chosen as for a query that asks for the branch
 //! alone. Where the branches' indexes all give the order that is asked for, they may be merged instead of
-//! sorted.
+//! sorted. The same goes for one index whose leading fields have several values.
 //!
 //! In: a query. Out: its candidates, and for each `$or` among its conjuncts a union, where every branch has a
 //! candidate. Deliberately absent: the other conjuncts are no bounds of the branches, they are tested on
 //! the rows.
 
 use super::QuerySpec;
-use super::access::{Access, Branch, UnionAccess};
-use super::candidate::{Candidate, candidates, residual};
+use super::access::{Access, Branch, IndexAccess, UnionAccess};
+use super::candidate::{Candidate, candidates, index_order, residual};
 use super::choose::{Sizes, cheapest_roughly, choose};
 use crate::catalog::Collection;
 use crate::error::Result;
+use crate::index::bounds::{FieldBounds, Interval};
 use crate::query::{Filter, Sort};
+use crate::storage::Order;
 use std::sync::Arc;
 
 /// Branches of a query whose candidates are compared by their exact numbers of entries, each of which takes
 /// a search in an index; of those behind them only what is known without reading is compared.
 const EXACT_BRANCHES_MAX: usize = 32;
+/// Scans that one scan becomes at most: MongoDB's `internalQueryMaxScansToExplode`.
+const SCANS_MAX: usize = 200;
+/// Intervals of a scan that becomes several, which all have those of its later fields.
+const INTERVALS_MAX: usize = 1_000;
 
 /// All candidates but the collection scan, unions among them.
 ///
@@ -50,10 +56,16 @@ impl Unions<'_> {
         if found.iter().any(Candidate::is_identifier) {
             return Ok(found);
         }
+        let sort = query.sort.as_ref().filter(|sort| !sort.is_empty());
+        if let Some(sort) = sort {
+            let exploded = found
+                .iter()
+                .filter_map(|candidate| exploded(candidate, sort));
+            found.extend(exploded.collect::<Vec<_>>());
+        }
         for (position, part) in query.filter.conjuncts().iter().enumerate() {
             if let Filter::Or(alternatives) = part {
                 found.extend(self.union(query, position, alternatives, None)?);
-                let sort = query.sort.as_ref().filter(|sort| !sort.is_empty());
                 if sort.is_some() {
                     found.extend(self.union(query, position, alternatives, sort)?);
                 }
@@ -114,6 +126,59 @@ impl Unions<'_> {
             } = found.swap_remove(best);
             Branch { access, residual }
         }))
+    }
+}
+
+/// A scan of an index whose leading fields have several single values, as one scan for each of their combinations,
+/// if these give an order that the whole does not (`explodeForSort` of MongoDB).
+fn exploded(candidate: &Candidate, sort: &Arc<Sort>) -> Option<Candidate> {
+    let Access::Index(access) = &candidate.access else {
+        return None;
+    };
+    let intervals = |bounds: &FieldBounds| bounds.intervals().len();
+    let is_long = access.bounds.iter().map(intervals).sum::<usize>() > INTERVALS_MAX;
+    if is_long || index_order(access, sort).is_some() {
+        return None;
+    }
+    let mut scans = vec![access.clone()];
+    for (position, own) in access.bounds.iter().enumerate() {
+        if !own.is_points() || own.is_empty() || scans.len() * intervals(own) > SCANS_MAX {
+            return None;
+        }
+        let of_value = |scan: &IndexAccess, interval: &Interval| {
+            let mut scan = scan.clone();
+            scan.bounds[position] = FieldBounds::new(vec![interval.clone()], own.tightness());
+            scan
+        };
+        let values = own.intervals();
+        scans = scans
+            .iter()
+            .flat_map(|scan| values.iter().map(|value| of_value(scan, value)))
+            .collect();
+        if let Some(order) = index_order(&scans[0], sort) {
+            return Some(merged(scans, order, candidate, sort));
+        }
+    }
+    None
+}
+
+fn merged(
+    scans: Vec<IndexAccess>,
+    order: Order,
+    candidate: &Candidate,
+    sort: &Arc<Sort>,
+) -> Candidate {
+    let branch = |scan| Branch {
+        access: Access::Index(IndexAccess { order, ..scan }),
+        residual: candidate.residual.clone(),
+    };
+    Candidate {
+        access: Access::Union(UnionAccess {
+            branches: scans.into_iter().map(branch).collect(),
+            merged_by: Some(sort.clone()),
+        }),
+        residual: None,
+        is_selective: true,
     }
 }
 
