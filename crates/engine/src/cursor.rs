@@ -126,22 +126,28 @@ impl Query {
         Ok(true)
     }
 
-    /// Has the query hold little while it waits for the client: the document that did not fit into the last
-    /// batch, for which memory is taken.
+    /// Has the query hold little while it waits for the client. A document that did not fit into the last batch is
+    /// read again later if it is large, or else memory is taken for it.
     ///
     /// # Errors
     /// `ExceededMemoryLimit` when waiting cursors hold so much that there is none left.
     fn rest(&mut self) -> Result<()> {
-        if self.held && self.current.is_none() {
-            self.current = Some(self.document().to_owned());
+        let bytes = match self.held {
+            true => self.document().as_bytes().len(),
+            false => 0,
+        };
+        let is_large = bytes > HELD_BYTES_FREE;
+        if let Source::Rows(rows) = &mut self.source
+            && self.current.is_none()
+        {
+            let copy = self.held.then(|| rows.row().document.to_owned());
+            match rows.rest(self.held && is_large) {
+                true => self.held = false,
+                false => self.current = copy,
+            }
         }
-        if let Source::Rows(rows) = &mut self.source {
-            rows.rest();
-        }
-        let held = self.current.as_ref().filter(|_| self.held);
-        let bytes = held.map_or(0, |document| document.as_bytes().len());
         self.memory.shrink(0);
-        if bytes > HELD_BYTES_FREE {
+        if is_large && self.held {
             self.memory = Reservation::at_rest(bytes)?;
         }
         Ok(())

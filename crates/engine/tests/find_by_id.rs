@@ -58,6 +58,7 @@ fn it_finds_what_a_plan_finds() {
         ordered: true,
         bypass_validation: false,
         durability: Durability::Buffered,
+        ..InsertOptions::default()
     };
     engine.insert(&namespace, &documents, &options).unwrap();
     let mut found_in_all = 0;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Settings of the allocator (jemalloc, which the storage library brings). It would give buffers of 8 MiB
 /// and more back at once: a large reply would then be written to fresh pages every time, a third of its
-/// cost. And it would keep 200 free pieces of every size for each thread: 27 KiB more each.
+/// cost. From 20 MiB on it may, which is only the largest requests. And it would keep 200 free pieces of every size for each thread: 27 KiB more each.
 /// What threads give back it would keep until they allocate again, did no thread of its own look. And it
 /// would add a page to every large piece, so that they begin at different places of the processor's cache:
 /// a quarter more memory for the block cache. It would keep free pages for ten seconds: after one large
@@ -20,8 +20,8 @@ use std::process::ExitCode;
 #[allow(unsafe_code, non_upper_case_globals)]
 // SAFETY: the name is jemalloc's for this setting, a pointer to a string that ends with a zero byte.
 #[unsafe(no_mangle)]
-pub static malloc_conf: &[u8; 112] =
-    b"oversize_threshold:0,tcache_nslots_small_max:32,background_thread:true,cache_oblivious:false,dirty_decay_ms:500\0";
+pub static malloc_conf: &[u8; 119] =
+    b"oversize_threshold:20971520,tcache_nslots_small_max:32,background_thread:true,cache_oblivious:false,dirty_decay_ms:500\0";
 
 fn main() -> ExitCode {
     match cli::Cli::parse().run() {

@@ -322,6 +322,7 @@ impl Engine {
             ordered: true,
             bypass_validation,
             durability: Durability::Buffered,
+            ..InsertOptions::default()
         };
         let outcome = self.writer.insert(namespace, &[&document], &options)?;
         let Some(failure) = outcome.errors.into_iter().next() else {

@@ -18,6 +18,8 @@ use bson::{DateTime, cstr};
 const INTERNAL_DATABASES: [&str; 3] = ["admin", "config", "local"];
 /// Documents that `$out` writes in one commit.
 const OUT_BATCH: usize = 1_000;
+/// ... of so many bytes.
+const OUT_BATCH_BYTES: usize = 8 << 20;
 /// Collections that `$out` fills before they take their name begin so, as in mongod. Users' collections may
 /// too: what is removed at the next start is told by [`Collection::temporary`](crate::catalog::Collection).
 const OUT_PREFIX: &str = "tmp.agg_out.";
@@ -99,10 +101,12 @@ impl Engine {
             ordered: true,
             bypass_validation,
             durability: Durability::Buffered,
+            // It was made before: whoever renames or drops it ends this.
+            creates: false,
         };
         loop {
             let mut batch: Vec<RawDocumentBuf> = Vec::new();
-            let done = query.fill(Some(OUT_BATCH), usize::MAX, &mut |document| {
+            let done = query.fill(Some(OUT_BATCH), OUT_BATCH_BYTES, &mut |document| {
                 batch.push(document.to_owned())
             })?;
             let documents: Vec<&RawDocument> = batch.iter().map(AsRef::as_ref).collect();

@@ -118,17 +118,21 @@ impl Rows for CollectionRows {
         }
     }
 
-    /// A scan keeps blocks and files from being given up; it begins again behind the current document.
-    fn rest(&mut self) {
-        let Some(scan) = self.scan.take() else { return };
+    /// A scan keeps blocks and files from being given up; it begins again at the current document or behind it.
+    fn rest(&mut self, again: bool) -> bool {
+        let Some(scan) = self.scan.take() else {
+            return false;
+        };
         let (mut start, mut end) = std::mem::take(&mut self.scanned);
         let current = scan.key();
+        // No key lies between one and the same with a zero behind it.
+        let (at, behind) = (current.to_vec(), [current, &[0]].concat());
         match self.order {
-            // No key lies between one and the same with a zero behind it.
-            Order::Forward => start = [current, &[0]].concat(),
-            Order::Backward => end = current.to_vec(),
+            Order::Forward => start = if again { at } else { behind },
+            Order::Backward => end = if again { behind } else { at },
         }
         self.ranges.push((start, end));
+        again
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {

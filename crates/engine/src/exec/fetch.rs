@@ -486,9 +486,14 @@ impl Rows for FetchRows {
     }
 
     /// Few documents may stay; where there are more, they are read again later, a few at first.
-    fn rest(&mut self) {
+    fn rest(&mut self, again: bool) -> bool {
+        let again = again && self.position > 0;
+        self.position -= usize::from(again);
+        if let Some(wanted) = self.wanted.as_mut().filter(|_| again) {
+            *wanted += 1;
+        }
         if self.memory.bytes() == 0 {
-            return;
+            return again;
         }
         let left = self.requests.drain(..).skip(self.position);
         let left = left.map(|request| (self.keys[request.key].to_vec(), request.certain));
@@ -498,6 +503,7 @@ impl Rows for FetchRows {
         (self.position, self.batch_size) = (0, FIRST_BATCH);
         self.documents = Stacked::default();
         self.memory.shrink(0);
+        again
     }
 
     fn row(&self) -> Row<'_> {

@@ -28,8 +28,8 @@ impl Rows for FilterRows {
         Ok(false)
     }
 
-    fn rest(&mut self) {
-        self.input.rest();
+    fn rest(&mut self, again: bool) -> bool {
+        self.input.rest(again)
     }
 
     fn row(&self) -> Row<'_> {

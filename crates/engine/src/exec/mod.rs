@@ -87,8 +87,12 @@ pub trait Rows: Send {
     /// The current row; only after [`Self::advance`] returned true.
     fn row(&self) -> Row<'_>;
 
-    /// Nobody will ask for a while: gives up memory that can be had again. There is no current row after it.
-    fn rest(&mut self) {}
+    /// Nobody will ask for a while: gives up memory that can be had again. There is no current row after it;
+    /// where it shall come `again`, true says that it is the next.
+    fn rest(&mut self, again: bool) -> bool {
+        let _ = again;
+        false
+    }
 
     /// Gives away the second half of the rows, before the first of them was asked for, when there are so
     /// many that two cores should share them and it is known where that half begins.

@@ -35,8 +35,8 @@ impl Rows for ProjectRows {
         Ok(true)
     }
 
-    fn rest(&mut self) {
-        self.input.rest();
+    fn rest(&mut self, again: bool) -> bool {
+        self.input.rest(again)
     }
 
     fn row(&self) -> Row<'_> {

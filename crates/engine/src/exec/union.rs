@@ -39,10 +39,12 @@ impl Rows for UnionRows {
         Ok(false)
     }
 
-    fn rest(&mut self) {
+    /// What has been seen does not come again.
+    fn rest(&mut self, _: bool) -> bool {
         if let Some(input) = self.inputs.get_mut(self.current) {
-            input.rest();
+            input.rest(false);
         }
+        false
     }
 
     fn row(&self) -> Row<'_> {

@@ -35,6 +35,8 @@ pub struct InsertOptions {
     pub bypass_validation: bool,
     /// When the insert counts as done.
     pub durability: Durability,
+    /// Make the collection if there is none.
+    pub creates: bool,
 }
 
 impl Default for InsertOptions {
@@ -43,8 +45,15 @@ impl Default for InsertOptions {
             ordered: true,
             bypass_validation: false,
             durability: Durability::Buffered,
+            creates: true,
         }
     }
+}
+
+fn gone(namespace: &Namespace) -> Error {
+    let message =
+        format!("collection {namespace} was renamed or dropped while it was being filled");
+    Error::new(Code::NamespaceNotFound, message)
 }
 
 /// What became of an insert.
@@ -122,7 +131,10 @@ impl Writer {
         outcome: &mut InsertOutcome,
     ) -> Result<usize> {
         loop {
-            let collection = self.catalog.get_or_create(namespace)?;
+            let collection = match options.creates {
+                true => self.catalog.get_or_create(namespace)?,
+                false => self.catalog.get(namespace).ok_or_else(|| gone(namespace))?,
+            };
             self.wait_for_room(&collection)?;
             let mut errors = Vec::new();
             let seen = prepared.fill(&collection, documents, first, options, &mut errors);

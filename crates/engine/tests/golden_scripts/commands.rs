@@ -196,6 +196,7 @@ impl Session {
             ordered: false,
             bypass_validation: false,
             durability: Durability::Buffered,
+            ..InsertOptions::default()
         };
         let outcome = self
             .engine

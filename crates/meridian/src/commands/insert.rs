@@ -21,6 +21,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         // The dispatcher syncs once for the whole command.
         durability: Durability::Buffered,
+        ..InsertOptions::default()
     };
     let namespace = context.write_namespace()?;
     check_batch_count(documents.len())?;

@@ -248,6 +248,7 @@ impl Connection<'_> {
             ..
         } = self;
         let mut checksum = false;
+        service.counters.bytes_in.add_size(frame.header.length);
         let reply = match frame.parse(rewritten) {
             Ok(Request::Message(message)) => {
                 let reply = ReplyFrame::begin_message(send);
