@@ -189,39 +189,45 @@ static RECEIVING: AtomicUsize = AtomicUsize::new(0);
 
 /// Memory for one request, from its first bytes until it has been answered.
 #[derive(Debug, Default)]
-pub struct RequestMemory(Option<Reservation>);
+pub struct RequestMemory {
+    memory: Reservation,
+    /// Whether it is one of [`RECEIVING`].
+    is_large: bool,
+}
 
 impl RequestMemory {
     /// None yet.
     pub const fn none() -> Self {
-        Self(None)
+        Self {
+            memory: Reservation::none(),
+            is_large: false,
+        }
     }
 
     /// Takes memory for a request of so many bytes; false where it must wait for others. A large one may come
-    /// if it leaves a quarter of the budget, or if it is the only one.
+    /// if it leaves a quarter of the budget, or if it is the only one; a small one always.
     pub fn try_take(&mut self, bytes: usize) -> bool {
-        if self.0.is_some() {
+        if bytes <= SMALL_BYTES || self.is_large {
+            self.memory.force(bytes);
             return true;
         }
-        let mut memory = Reservation::none();
-        let left_min = if bytes <= SMALL_BYTES {
-            0
-        } else {
-            BUDGET_BYTES / 4
-        };
         if RECEIVING.fetch_add(1, Ordering::Relaxed) == 0 {
-            memory.force(bytes);
-        } else if !memory.take_if(bytes, |_, left| left >= left_min) {
+            self.memory.force(bytes);
+        } else if !self
+            .memory
+            .take_if(bytes, |_, left| left >= BUDGET_BYTES / 4)
+        {
             RECEIVING.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        self.0 = Some(memory);
+        self.is_large = true;
         true
     }
 
     /// The request has been answered.
     pub fn give_back(&mut self) {
-        if self.0.take().is_some() {
+        self.memory.shrink(0);
+        if std::mem::take(&mut self.is_large) {
             RECEIVING.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -364,7 +370,9 @@ mod tests {
         assert!(first.try_take(bytes) && !second.try_take(bytes));
         first.give_back();
         assert!(second.try_take(bytes) && !first.try_take(bytes));
-        drop((hog, second));
+        let mut small = RequestMemory::none();
+        assert!(small.try_take(SMALL_BYTES), "small ones do not wait");
+        drop((hog, second, small));
         assert!(first.try_take(bytes));
     }
 
