@@ -10,7 +10,9 @@ use hashbrown::HashTable;
 
 /// Room of a chunk; a longer `_id` has one for itself.
 const CHUNK_BYTES: usize = 1 << 16;
-/// Less than this is not worth a reservation: most statements meet few documents.
+/// Room of the first: most statements meet few documents.
+const FIRST_CHUNK_BYTES: usize = 1 << 10;
+/// Less than this is not worth a reservation.
 const FREE_BYTES: usize = CHUNK_BYTES;
 /// What an element of the table takes while the table is copied to one of twice the size.
 const ELEMENT_BYTES: usize = 10;
@@ -66,12 +68,13 @@ impl SeenIds {
         Ok(true)
     }
 
-    /// Forgets all.
+    /// Forgets all. What was large is given back: clearing takes as long as the table has room.
     pub fn clear(&mut self) {
+        if self.chunks.len() > 1 {
+            *self = Self::new();
+        }
         self.places.clear();
-        self.chunks.truncate(1);
         self.chunks.iter_mut().for_each(Vec::clear);
-        self.bytes = self.chunks.iter().map(Vec::capacity).sum();
     }
 
     fn hold(&mut self, id: &[u8]) -> Result<Place> {
@@ -79,7 +82,10 @@ impl SeenIds {
         let has_room =
             |chunk: &Vec<u8>| needed <= chunk.capacity() - chunk.len() && chunk.len() < CHUNK_BYTES;
         if !self.chunks.last().is_some_and(has_room) {
-            let room = needed.max(CHUNK_BYTES);
+            let room = needed.max(match self.chunks.is_empty() {
+                true => FIRST_CHUNK_BYTES,
+                false => CHUNK_BYTES,
+            });
             self.reserve(room)?;
             self.chunks.push(Vec::with_capacity(room));
             self.bytes += room;

@@ -136,6 +136,9 @@ fn exploded(candidate: &Candidate, sort: &Arc<Sort>) -> Option<Candidate> {
         return None;
     };
     let intervals = |bounds: &FieldBounds| bounds.intervals().len();
+    if !access.bounds.first().is_some_and(FieldBounds::is_points) {
+        return None;
+    }
     let is_long = access.bounds.iter().map(intervals).sum::<usize>() > INTERVALS_MAX;
     if is_long || index_order(access, sort).is_some() {
         return None;

@@ -83,9 +83,8 @@ impl ReceiveBuffer {
             if received.len() >= HEADER_BYTES {
                 let header =
                     Header::parse(received).map_err(|broken| not_a_frame(received, broken))?;
-                if received.len() >= header.length {
-                    return Ok(header);
-                }
+                let is_complete = received.len() >= header.length;
+                // A short frame may decompress to a long one: it waits too.
                 missing = match request_bytes(header, received) {
                     Some(bytes) => {
                         self.reserve(bytes, may_wait)?;
@@ -93,6 +92,9 @@ impl ReceiveBuffer {
                     }
                     None => HEADER_BYTES + COMPRESSION_HEADER_BYTES,
                 };
+                if is_complete {
+                    return Ok(header);
+                }
             }
             self.make_room(missing);
             self.read_some(socket)?;
@@ -246,20 +248,41 @@ mod tests {
             let mut buffer = ReceiveBuffer::default();
             let mut socket = Trickle(&stream, step);
             for length in lengths {
-                let header = buffer.receive(&mut socket, &|| false).expect("a frame");
+                let header = buffer.receive(&mut socket, &|| true).expect("a frame");
                 assert_eq!(buffer.frame(header), frame(length));
                 buffer.consume(header);
             }
-            let end = buffer.receive(&mut socket, &|| false);
+            let end = buffer.receive(&mut socket, &|| true);
             assert!(matches!(end, Err(ReceiveError::Closed)));
         }
+    }
+
+    /// Whole at once, and as it comes.
+    #[test]
+    fn a_short_frame_waits_for_what_it_decompresses_to() {
+        let mut bytes = frame(100);
+        bytes[12..16].copy_from_slice(&2012_i32.to_le_bytes());
+        bytes[20..24].copy_from_slice(&40_000_000_i32.to_le_bytes());
+        let mut other = RequestMemory::none();
+        while !other.try_take(100_000_000) {
+            thread::sleep(MEMORY_WAIT_STEP);
+        }
+        for step in [7, 100] {
+            let mut buffer = ReceiveBuffer::default();
+            let outcome = buffer.receive(&mut Trickle(&bytes, step), &|| false);
+            assert!(matches!(outcome, Err(ReceiveError::NoMemory(_))), "{step}");
+        }
+        other.give_back();
+        let mut buffer = ReceiveBuffer::default();
+        let header = buffer.receive(&mut Trickle(&bytes, 100), &|| true);
+        assert_eq!(header.expect("a frame").length, 100);
     }
 
     #[test]
     fn an_end_inside_a_frame_is_an_error() {
         let bytes = frame(100);
         let mut buffer = ReceiveBuffer::default();
-        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60), &|| false);
+        let outcome = buffer.receive(&mut Trickle(&bytes[..60], 60), &|| true);
         assert!(matches!(outcome, Err(ReceiveError::Io(_))));
     }
 
@@ -269,7 +292,7 @@ mod tests {
         let mut socket = Trickle(&stream, stream.len());
         let mut buffer = ReceiveBuffer::default();
         for _ in 0..2 {
-            let header = buffer.receive(&mut socket, &|| false).expect("a frame");
+            let header = buffer.receive(&mut socket, &|| true).expect("a frame");
             buffer.consume(header);
         }
         assert_eq!(buffer.bytes.len(), READ_BYTES);
@@ -284,7 +307,7 @@ mod tests {
             (3_000_000, 12_000_000),
         ] {
             let mut buffer = ReceiveBuffer::default();
-            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20), &|| false);
+            let _ = buffer.receive(&mut Trickle(&bytes[..sent], 1 << 20), &|| true);
             assert!(
                 buffer.bytes.len() <= room_max,
                 "{} for {sent}",
@@ -296,7 +319,7 @@ mod tests {
     #[test]
     fn a_handshake_is_told_from_a_broken_frame() {
         let receive =
-            |bytes: &[u8]| ReceiveBuffer::default().receive(&mut Trickle(bytes, 64), &|| false);
+            |bytes: &[u8]| ReceiveBuffer::default().receive(&mut Trickle(bytes, 64), &|| true);
         let mut hello = vec![0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc];
         hello.extend([0x77; 40]);
         assert!(matches!(receive(&hello), Err(ReceiveError::Handshake)));
@@ -335,15 +358,15 @@ mod tests {
     #[test]
     fn what_a_client_left_is_no_other_clients() {
         let mut buffer = ReceiveBuffer::default();
-        let broken = buffer.receive(&mut Trickle(&frame(100)[..60], 60), &|| false);
+        let broken = buffer.receive(&mut Trickle(&frame(100)[..60], 60), &|| true);
         assert!(matches!(broken, Err(ReceiveError::Io(_))) && !buffer.is_empty());
         buffer.clear();
         let header = buffer
-            .receive(&mut Trickle(&frame(50), 50), &|| false)
+            .receive(&mut Trickle(&frame(50), 50), &|| true)
             .expect("a frame");
         assert_eq!(buffer.frame(header), frame(50));
         buffer.consume(header);
-        let silent = buffer.receive(&mut Silent, &|| false);
+        let silent = buffer.receive(&mut Silent, &|| true);
         assert!(matches!(silent, Err(ReceiveError::Silent)));
     }
 }
