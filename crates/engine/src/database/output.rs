@@ -83,7 +83,10 @@ impl Engine {
             self.catalog.rename(&temporary, &target, true)
         })();
         if let Err(error) = filled {
-            self.catalog.remove(&temporary)?;
+            // Where it is gone, that is the error.
+            if self.catalog.get(&temporary).is_some() {
+                self.catalog.remove(&temporary)?;
+            }
             return Err(error);
         }
         self.cursors.kill_namespace(&target);

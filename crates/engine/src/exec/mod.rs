@@ -89,8 +89,7 @@ pub trait Rows: Send {
 
     /// Nobody will ask for a while: gives up memory that can be had again. There is no current row after it;
     /// where it shall come `again`, true says that it is the next.
-    fn rest(&mut self, again: bool) -> bool {
-        let _ = again;
+    fn rest(&mut self, _again: bool) -> bool {
         false
     }
 
