@@ -1,30 +1,22 @@
 //! Inserts: a batch of documents in one commit, each document's failure its own.
 
-use super::entries::{Entry, EntrySet};
-use super::prepare::{encode_id, normalise};
+use super::changes::{BATCH_BYTES_MAX, Changes};
+use super::commit::Locked;
+use super::prepare::normalise;
 use super::unique::{UniqueChecker, duplicate_id};
-use super::{Durability, ErrorBytes, Totals, WriteError, Writer};
-use crate::catalog::{Collection, Summaries, ValidationAction, ValidationLevel, WriteState};
+use super::{Durability, ErrorBytes, WriteError, Writer};
+use crate::catalog::{Collection, WriteState};
 use crate::error::{Code, Error, Result};
-use crate::index::IndexSet;
 use crate::namespace::Namespace;
 use crate::operation;
-use crate::query::validation_failure;
-use crate::storage::{Batch, Family, Order};
+use crate::storage::{Family, Order};
 use ahash::AHashSet;
-use bson::Bson;
-use bson::raw::{RawBsonRef, RawDocument};
-use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::Arc;
+use bson::raw::RawDocument;
 
-/// A commit holds at most this many bytes of documents, so that memory stays bounded and other
-/// writers get the lock in between.
-pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// ... and no further document once it holds this many bytes of index entries, ...
+/// A commit takes no further document once it holds this many bytes of index entries, ...
 const ENTRY_BYTES_MAX: usize = 2 * BATCH_BYTES_MAX;
 /// ... and at most this many documents.
-pub(super) const BATCH_DOCUMENTS_MAX: usize = 2_000;
+const BATCH_DOCUMENTS_MAX: usize = 2_000;
 
 /// How an insert is carried out.
 #[derive(Debug, Clone, Copy)]
@@ -68,17 +60,9 @@ pub struct InsertOutcome {
 
 /// Documents that are ready for the commit, with everything that needs no lock done.
 struct Prepared<'a> {
-    documents: Vec<PreparedDocument<'a>>,
-    ids: Vec<u8>,
-    entries: EntrySet,
-}
-
-struct PreparedDocument<'a> {
-    /// Position in the request.
-    position: usize,
-    stored: Cow<'a, RawDocument>,
-    /// `tree ++ encoded _id`, in `Prepared::ids`.
-    key: Range<usize>,
+    changes: Changes<'a>,
+    /// Where each document stands in the request.
+    positions: Vec<usize>,
 }
 
 impl Writer {
@@ -94,11 +78,7 @@ impl Writer {
         options: &InsertOptions,
     ) -> Result<InsertOutcome> {
         let mut outcome = InsertOutcome::default();
-        let mut prepared = Prepared {
-            documents: Vec::new(),
-            ids: Vec::new(),
-            entries: EntrySet::default(),
-        };
+        let mut prepared = None;
         let mut next = 0;
         while next < documents.len() {
             operation::check()?;
@@ -120,14 +100,14 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Inserts the first few documents; returns how many were seen to.
+    /// Inserts the first few documents; returns how many were seen to. The memory of `kept` is used again.
     fn insert_batch<'a>(
         &self,
         namespace: &Namespace,
         documents: &[&'a RawDocument],
         first: usize,
         options: &InsertOptions,
-        prepared: &mut Prepared<'a>,
+        kept: &mut Option<Prepared<'a>>,
         outcome: &mut InsertOutcome,
     ) -> Result<usize> {
         loop {
@@ -136,20 +116,20 @@ impl Writer {
                 false => self.catalog.get(namespace).ok_or_else(|| gone(namespace))?,
             };
             self.wait_for_room(&collection)?;
+            let prepared = kept.get_or_insert_with(|| Prepared {
+                changes: Changes::new(&collection),
+                positions: Vec::new(),
+            });
+            prepared.changes.reset(&collection);
             let mut errors = Vec::new();
-            let seen = prepared.fill(&collection, documents, first, options, &mut errors);
+            let seen = prepared.fill(documents, first, options, &mut errors);
             let mut writing = collection.state.lock();
             if !self.is_current(&collection, &writing) {
                 // An index was added or the collection replaced meanwhile: prepare again for it.
                 continue;
             }
-            outcome.inserted += self.commit_inserts(
-                &collection,
-                &mut writing,
-                prepared,
-                options.ordered,
-                &mut errors,
-            )?;
+            outcome.inserted +=
+                self.commit_inserts(&mut writing, prepared, options.ordered, &mut errors)?;
             outcome
                 .errors
                 .extend(errors.into_iter().map(|failed| WriteError {
@@ -162,97 +142,69 @@ impl Writer {
 
     fn commit_inserts(
         &self,
-        collection: &Arc<Collection>,
         writing: &mut WriteState,
         prepared: &mut Prepared<'_>,
         ordered: bool,
         errors: &mut Vec<WriteError>,
     ) -> Result<usize> {
-        let refused = self.find_duplicates(collection, writing, prepared, ordered, errors)?;
-        let mut batch = self.store.batch();
-        let (mut inserted, mut bytes) = (0, 0);
-        for (number, document) in prepared.documents.iter().enumerate() {
-            if !refused.contains(number) {
-                let stored = document.stored.as_bytes();
-                batch.add(
-                    Family::Documents,
-                    &prepared.ids[document.key.clone()],
-                    stored,
-                );
-                inserted += 1;
-                bytes += stored.len();
+        for (number, error) in self.find_duplicates(writing, &prepared.changes, ordered)? {
+            let index = prepared.positions[number];
+            errors.push(WriteError { index, error });
+            prepared.changes.withdraw(number);
+            if ordered {
+                // What failed in preparation comes later than this one.
+                errors.retain(|each| each.index <= index);
+                prepared.changes.withdraw_from(number);
             }
         }
-        if inserted == 0 {
-            return Ok(0);
-        }
-        prepared.entries.sort();
-        put_entries(
-            &prepared.entries,
-            collection.indexes.len(),
-            &refused,
-            &mut batch,
-        );
-        self.note_multikey(collection, &prepared.entries, &mut batch);
-        collection.state.watchers().note(prepared.kept(&refused));
-        let totals = Totals {
-            documents_added: inserted as i64,
-            bytes_added: bytes as i64,
-        };
-        self.commit(collection, batch, &totals, |summaries| {
-            prepared.summarise(collection, &refused, summaries);
-        })?;
-        prepared.remember_largest_id(writing);
-        Ok(inserted)
+        let changes = &mut prepared.changes;
+        changes.sort();
+        self.commit(&mut [Locked { changes, writing }])?;
+        Ok(changes.changed_keys().count())
     }
 
-    /// Which prepared documents must not be written: their `_id` or a unique key exists already.
+    /// Which documents must not be written, and why: their `_id` or a unique key exists already. Of an ordered
+    /// insert only the first.
     fn find_duplicates(
         &self,
-        collection: &Arc<Collection>,
         writing: &mut WriteState,
-        prepared: &Prepared<'_>,
+        changes: &Changes<'_>,
         ordered: bool,
-        errors: &mut Vec<WriteError>,
-    ) -> Result<Refused> {
-        let mut refused = Refused::new(prepared.documents.len());
+    ) -> Result<Vec<(usize, Error)>> {
+        let collection = changes.collection();
         let largest = self.largest_id(collection, writing)?;
-        let ascending = prepared.ids_ascend();
+        let ascending = changes.keys_ascend();
         let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
         let mut unique = has_unique.then(|| UniqueChecker::new(collection, &self.store.snapshot()));
-        let by_document = unique
-            .as_ref()
-            .map(|_| prepared.entries_by_document(collection.indexes.len()));
+        let by_document = has_unique.then(|| changes.new_entries_by_document());
         let mut seen: AHashSet<&[u8]> = AHashSet::new();
-        for (number, document) in prepared.documents.iter().enumerate() {
-            let key = &prepared.ids[document.key.clone()];
+        let mut refused = Vec::new();
+        for number in 0..changes.len() {
+            let key = changes.key(number);
             let repeated = !ascending && seen.contains(key);
             let exists = repeated
                 || (key <= largest && self.store.get(Family::Documents, key, |_| ())?.is_some());
             let verdict = match (&mut unique, &by_document) {
-                _ if exists => Err(duplicate_id(&collection.namespace, &document.stored)),
+                _ if exists => {
+                    let document = changes.document(number).after.as_deref();
+                    let document = document.expect("an insert has a document");
+                    Err(duplicate_id(&collection.namespace, document))
+                }
                 (Some(unique), Some(entries)) => {
-                    unique.check(collection, &prepared.entries, &entries[number])
+                    unique.check(collection, changes.entries(), &entries[number])
                 }
                 _ => Ok(()),
             };
-            if let Err(error) = verdict {
-                if error.code != Code::DuplicateKey {
-                    return Err(error);
+            match verdict {
+                Ok(()) if ascending => {}
+                Ok(()) => _ = seen.insert(key),
+                Err(error) if error.code == Code::DuplicateKey => {
+                    refused.push((number, error));
+                    if ordered {
+                        break;
+                    }
                 }
-                refused.insert(number);
-                errors.push(WriteError {
-                    index: document.position,
-                    error,
-                });
-                if ordered {
-                    // What failed in preparation comes later than this one.
-                    errors.retain(|each| each.index <= document.position);
-                    refused.insert_from(number);
-                    break;
-                }
-            } else if !ascending {
-                seen.insert(key);
+                Err(error) => return Err(error),
             }
         }
         Ok(refused)
@@ -295,226 +247,35 @@ fn batch_length(documents: &[&RawDocument]) -> usize {
         .max(1)
 }
 
-fn put_entries(entries: &EntrySet, indexes: usize, refused: &Refused, batch: &mut Batch) {
-    for position in 0..indexes {
-        for entry in entries.list(position) {
-            if !refused.contains(entry.document as usize) {
-                batch.add(Family::Indexes, entries.key(entry), entries.value(entry));
-            }
-        }
-    }
-}
-
 impl<'a> Prepared<'a> {
     /// Does all that needs no lock. Stops at the first error when the insert is ordered, and when there are many
     /// bytes of index entries; returns how many documents were seen to.
     fn fill(
         &mut self,
-        collection: &Collection,
         documents: &[&'a RawDocument],
         first: usize,
         options: &InsertOptions,
         errors: &mut Vec<WriteError>,
     ) -> usize {
-        self.documents.clear();
-        self.ids.clear();
-        self.entries.clear(collection.indexes.len());
+        self.positions.clear();
         for (offset, document) in documents.iter().enumerate() {
-            if let Err(error) = self.add(
-                collection,
-                document,
-                first + offset,
-                options.bypass_validation,
-            ) {
-                errors.push(WriteError {
-                    index: first + offset,
-                    error,
-                });
-                if options.ordered {
-                    return offset + 1;
+            let changes = &mut self.changes;
+            let added = normalise(document)
+                .and_then(|stored| changes.insert(stored, options.bypass_validation));
+            let index = first + offset;
+            match added {
+                Ok(()) => self.positions.push(index),
+                Err(error) => {
+                    errors.push(WriteError { index, error });
+                    if options.ordered {
+                        return offset + 1;
+                    }
                 }
             }
-            if self.entries.size_bytes() >= ENTRY_BYTES_MAX {
+            if self.changes.entries().size_bytes() >= ENTRY_BYTES_MAX {
                 return offset + 1;
             }
         }
         documents.len()
-    }
-
-    fn add(
-        &mut self,
-        collection: &Collection,
-        document: &'a RawDocument,
-        position: usize,
-        bypass_validation: bool,
-    ) -> Result<()> {
-        let stored = normalise(document)?;
-        let start = self.ids.len();
-        self.ids.extend_from_slice(&collection.documents.prefix());
-        let number = u32::try_from(self.documents.len()).expect("a batch holds few documents");
-        let result = encode_id(&stored, &mut self.ids).and_then(|()| {
-            if !bypass_validation {
-                validate(collection, &stored, None)?;
-            }
-            self.entries.add(
-                collection,
-                number,
-                &stored,
-                &self.ids[start + 4..],
-                IndexSet::ALL,
-            )
-        });
-        if let Err(error) = result {
-            self.ids.truncate(start);
-            return Err(error);
-        }
-        self.documents.push(PreparedDocument {
-            position,
-            stored,
-            key: start..self.ids.len(),
-        });
-        Ok(())
-    }
-
-    /// `tree ++ encoded _id` of the documents that are inserted.
-    fn kept(&self, refused: &Refused) -> impl Iterator<Item = &[u8]> + Clone {
-        let documents = self.documents.iter().enumerate();
-        documents
-            .filter(|(number, _)| !refused.contains(*number))
-            .map(|(_, document)| &self.ids[document.key.clone()])
-    }
-
-    /// Tells the summaries what was inserted.
-    fn summarise(&self, collection: &Collection, refused: &Refused, summaries: &mut Summaries) {
-        let ids = self.kept(refused).map(|key| &key[4..]);
-        summaries.add(collection.documents, ids);
-        for (position, index) in collection.indexes.iter().enumerate() {
-            let entries = self.entries.list(position).iter();
-            let keys = entries
-                .filter(|entry| !refused.contains(entry.document as usize))
-                .map(|entry| &self.entries.key(entry)[4..]);
-            summaries.add(index.tree, keys);
-        }
-    }
-
-    fn ids_ascend(&self) -> bool {
-        let keys = || {
-            self.documents
-                .iter()
-                .map(|document| &self.ids[document.key.clone()])
-        };
-        keys().zip(keys().skip(1)).all(|(a, b)| a < b)
-    }
-
-    fn entries_by_document(&self, indexes: usize) -> Vec<Vec<Vec<Entry>>> {
-        let mut by_document = vec![vec![Vec::new(); indexes]; self.documents.len()];
-        let all = (0..indexes).flat_map(|position| {
-            self.entries
-                .list(position)
-                .iter()
-                .map(move |entry| (position, entry))
-        });
-        for (position, entry) in all {
-            by_document[entry.document as usize][position].push(*entry);
-        }
-        by_document
-    }
-
-    fn remember_largest_id(&self, writing: &mut WriteState) {
-        let largest = self
-            .documents
-            .iter()
-            .map(|document| &self.ids[document.key.clone()])
-            .max();
-        if let (Some(new), Some(known)) = (largest, &mut writing.largest_id)
-            && new > known.as_slice()
-        {
-            known.clear();
-            known.extend_from_slice(new);
-        }
-    }
-}
-
-/// Applies the collection's validator to a document that is about to be stored; `before` is the
-/// document it replaces.
-///
-/// # Errors
-/// `DocumentValidationFailure` (121) with MongoDB's `errInfo`.
-pub(super) fn validate(
-    collection: &Collection,
-    document: &RawDocument,
-    before: Option<&RawDocument>,
-) -> Result<()> {
-    let Some(validator) = &collection.options.validator else {
-        return Ok(());
-    };
-    // A validator that cannot be computed for a document refuses it; the report says why.
-    let is_valid = |document| validator.filter.matches(document).unwrap_or(false);
-    if validator.level == ValidationLevel::Off || is_valid(document) {
-        return Ok(());
-    }
-    if let (ValidationLevel::Moderate, Some(before)) = (validator.level, before)
-        && !is_valid(before)
-    {
-        return Ok(());
-    }
-    let id = document
-        .get("_id")
-        .ok()
-        .flatten()
-        .unwrap_or(RawBsonRef::Null);
-    let details = validation_failure(&validator.source, &validator.filter, document, id);
-    if validator.action == ValidationAction::Warn {
-        tracing::warn!(namespace = %collection.namespace, details = %relaxed_json(&details), "a document fails validation");
-        return Ok(());
-    }
-    let mut fields = bson::RawDocumentBuf::new();
-    fields.append(bson::cstr!("errInfo"), details);
-    Err(Error::new(
-        Code::DocumentValidationFailure,
-        "Document failed validation",
-    )
-    .with_fields(fields))
-}
-
-/// A document as people and log readers know it: relaxed extended JSON, on one line.
-fn relaxed_json(document: &RawDocument) -> String {
-    match bson::Document::try_from(document) {
-        Ok(document) => Bson::Document(document).into_relaxed_extjson().to_string(),
-        // Not readable as text; the debug form shows its bytes.
-        Err(_) => format!("{document:?}"),
-    }
-}
-
-/// A set of document numbers of one batch.
-struct Refused(Vec<bool>);
-
-impl Refused {
-    fn new(documents: usize) -> Self {
-        Self(vec![false; documents])
-    }
-
-    fn insert(&mut self, number: usize) {
-        self.0[number] = true;
-    }
-
-    fn insert_from(&mut self, number: usize) {
-        self.0[number..].fill(true);
-    }
-
-    fn contains(&self, number: usize) -> bool {
-        self.0[number]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_logged_document_is_one_line_of_json() {
-        let document = bson::rawdoc! { "a": 1_i64, "b": { "c": "x\n\u{1b}y" }, "d": [1.5, null] };
-        let expected = r#"{"a":1,"b":{"c":"x\n\u001by"},"d":[1.5,null]}"#;
-        assert_eq!(relaxed_json(&document), expected);
     }
 }

@@ -9,12 +9,15 @@
 
 mod audit;
 mod build;
+mod changes;
+mod commit;
 mod entries;
 mod insert;
 mod modify;
 mod prepare;
 mod summaries;
 mod unique;
+mod validate;
 
 pub use audit::AuditFigures;
 pub use build::{BuildPhase, BuildProgress};
@@ -23,11 +26,10 @@ pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
 pub use summaries::SummaryQueue;
 
-use crate::catalog::{Catalog, Collection, Summaries, WriteState, statistics_entry};
+use crate::catalog::{Catalog, Collection, WriteState};
 use crate::error::{Error, Result};
 use crate::operation;
-use crate::storage::{Batch, Family, Store};
-use entries::EntrySet;
+use crate::storage::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -89,12 +91,6 @@ fn shortened(message: &str) -> String {
         "{}...",
         &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)]
     )
-}
-
-/// What a commit does to the collection's totals.
-struct Totals {
-    documents_added: i64,
-    bytes_added: i64,
 }
 
 /// Commits changes to collections of one store.
@@ -162,47 +158,5 @@ impl Writer {
                 .catalog
                 .get(&collection.namespace)
                 .is_some_and(|now| Arc::ptr_eq(&now, collection))
-    }
-
-    /// Writes the batch with the collection's new totals, and brings its summaries up to date. The
-    /// caller holds the write lock.
-    fn commit(
-        &self,
-        collection: &Collection,
-        mut batch: Batch,
-        change: &Totals,
-        summarise: impl FnOnce(&mut Summaries),
-    ) -> Result<()> {
-        let state = &collection.state;
-        let documents = state.documents() + change.documents_added;
-        let bytes = state.bytes() + change.bytes_added;
-        let (key, value) = statistics_entry(collection.documents, documents, bytes);
-        batch.put(Family::Catalog, &key, &value);
-        state.counted().begin_commit(&self.store);
-        let written = self.store.write(batch);
-        let mut wants_work = false;
-        state.counted().end_commit(|summaries| {
-            if written.is_ok() {
-                summarise(summaries);
-                state.set_totals(documents, bytes);
-                wants_work = summaries.wants_work();
-            }
-        });
-        if wants_work {
-            self.queue.push(&collection.state);
-        }
-        Ok(written?)
-    }
-
-    /// Remembers, in the same commit, which indexes this batch makes multikey.
-    fn note_multikey(&self, collection: &Collection, entries: &EntrySet, batch: &mut Batch) {
-        let mut changed = false;
-        for (position, index) in collection.indexes.iter().enumerate() {
-            // Set before the commit: a query planned in between only gives up a shortcut.
-            changed |= index.note_multikey(entries.multikey(position));
-        }
-        if changed {
-            self.catalog.put_entry(batch, collection);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Duplicate keys: found under the write lock, reported as MongoDB reports them.
 
-use super::entries::{Entry, EntrySet};
+use super::entries::{EntryChange, EntryChanges};
 use crate::catalog::{Collection, Index};
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
@@ -43,8 +43,8 @@ impl UniqueChecker {
     pub fn check(
         &mut self,
         collection: &Collection,
-        entries: &EntrySet,
-        of_document: &[Vec<Entry>],
+        entries: &EntryChanges,
+        of_document: &[Vec<EntryChange>],
     ) -> Result<()> {
         for (position, index) in collection.indexes.iter().enumerate() {
             let Some(scan) = &mut self.scans[position] else {

@@ -6,13 +6,12 @@
 
 use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds};
 use crate::error::{Code, Result};
-use crate::index::entry::corrupt;
-use crate::index::{KeySink, Multikey};
+use crate::index::IndexSet;
 use crate::sorter::{Sorted, Sorter};
-use crate::storage::{Batch, Family, Order, Snapshot};
+use crate::storage::{Family, Order, Snapshot};
+use crate::write::entries::EntryChanges;
 use crate::write::unique::{duplicate_in_index, holds_other};
 use bson::raw::RawDocument;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Changed documents that are indexed under the write lock, together with making the index ready.
@@ -22,10 +21,15 @@ const SHRINK: u64 = 2;
 /// From 2^40 changes on. Each writer may commit one batch more than it should, so that rounds of many
 /// writers stop shrinking earlier; then the last is as long as that.
 const ROUNDS_MAX: usize = 32;
-const PAGE_DOCUMENTS: usize = 500;
+/// Documents whose entries are compared together: all of them are in memory, before and after.
+const PAGE_DOCUMENTS: usize = 64;
 
-/// Entries of one document: position of the index and key, to value.
-type Entries = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+/// Which of a document's two versions entries are made of.
+#[derive(Clone, Copy)]
+enum Version {
+    Before,
+    After,
+}
 
 impl Build<'_> {
     /// Works off what was changed, in rounds, and publishes the indexes as ready.
@@ -96,17 +100,18 @@ impl Build<'_> {
         let changed = changed.finish()?;
         let total = changed.entries;
         let mut done = 0;
-        let mut met = vec![Multikey::NONE; self.indexes.len()];
+        let mut entries = EntryChanges::default();
         each_page(&changed, |ids| {
-            let before = self.entries(&self.snapshot, ids, &mut met)?;
-            let after = self.entries(&present, ids, &mut met)?;
-            let mut batch = self.writer.store.batch();
-            for (before, after) in before.iter().zip(&after) {
-                self.apply_difference(before, after, &mut batch);
+            let before = self.snapshot.clone();
+            entries.reset(self.indexes.iter().map(|index| index.tree));
+            self.make_entries(&before, ids, Version::Before, &mut entries)?;
+            self.make_entries(&present, ids, Version::After, &mut entries)?;
+            entries.compare();
+            entries.sort();
+            for (position, index) in self.indexes.iter().enumerate() {
+                index.note_multikey(entries.multikey(position));
             }
-            if !batch.is_empty() {
-                self.writer.store.write(batch)?;
-            }
+            self.writer.commit_built(&entries, &mut self.summaries)?;
             done += ids.len() as u64;
             report(BuildProgress {
                 phase: BuildPhase::CatchingUp,
@@ -115,7 +120,6 @@ impl Build<'_> {
             });
             crate::operation::check()
         })?;
-        self.note_multikey(&met);
         // All of them first: one document may have taken the key that a later one gave up.
         if self.indexes.iter().any(|index| index.spec.unique) {
             each_page(&changed, |ids| self.check_unique_now(&present, ids))?;
@@ -124,87 +128,64 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn apply_difference(&mut self, before: &Entries, after: &Entries, batch: &mut Batch) {
-        for entry in before.keys() {
-            if !after.contains_key(entry) {
-                let (position, key) = entry;
-                batch.delete(Family::Indexes, key);
-                self.summaries[*position].remove([&key[4..]]);
-            }
-        }
-        for (entry, value) in after {
-            let (position, key) = entry;
-            match before.get(entry) {
-                Some(same) if same == value => {}
-                Some(_) => batch.replace(Family::Indexes, key, value),
-                None => {
-                    batch.add(Family::Indexes, key, value);
-                    self.summaries[*position].add([&key[4..]]);
-                }
-            }
-        }
-    }
-
-    /// The entries that the documents with these keys have in a snapshot; none for one that is not there.
-    fn entries(
+    /// Makes the entries that the documents with these keys have in a snapshot; none for one that is not there.
+    fn make_entries(
         &self,
         snapshot: &Snapshot,
         ids: &[Vec<u8>],
-        met: &mut [Multikey],
-    ) -> Result<Vec<Entries>> {
+        version: Version,
+        entries: &mut EntryChanges,
+    ) -> Result<()> {
         let keys: Vec<&[u8]> = ids.iter().map(Vec::as_slice).collect();
-        let mut all = Vec::with_capacity(ids.len());
-        let mut sink = KeySink::new();
-        let mut failure = Ok(());
+        let mut made = Ok(());
         snapshot.multi_get(Family::Documents, &keys, &mut |number, document| {
-            let made = document.map_or(Ok(Entries::new()), |document| {
-                self.entries_of(&ids[number][4..], document, &mut sink, met)
-            });
-            match made {
-                Ok(entries) => all.push(entries),
-                Err(error) => failure = Err(error),
+            if let (Some(document), Ok(())) = (document, &made) {
+                made = self.add_entries(number, &ids[number][4..], document, version, entries);
             }
         })?;
-        failure.map(|()| all)
+        made
     }
 
-    fn entries_of(
+    fn add_entries(
         &self,
+        number: usize,
         id: &[u8],
         document: &[u8],
-        sink: &mut KeySink,
-        met: &mut [Multikey],
-    ) -> Result<Entries> {
+        version: Version,
+        entries: &mut EntryChanges,
+    ) -> Result<()> {
         let document = RawDocument::from_bytes(document).map_err(crate::exec::corrupt_document)?;
-        sink.clear();
-        self.generate(document, sink, met)?;
-        let entry = |(position, fields, value): (usize, &[u8], &[u8])| {
-            let key = self.indexes[position].tree.key(&[fields, id].concat());
-            ((position, key), value.to_vec())
+        let (keys, number) = (&self.keys, number as u32);
+        let added = match version {
+            Version::Before => entries.add_before(keys, number, document, id, IndexSet::ALL),
+            Version::After => entries.add_after(keys, number, document, id, IndexSet::ALL),
         };
-        Ok(sink.iter_indexed().map(entry).collect())
+        added.map_err(|error| self.refused_now(error))
     }
 
     /// Whether these documents' entries in unique indexes are the only ones with their keys.
     fn check_unique_now(&self, present: &Snapshot, ids: &[Vec<u8>]) -> Result<()> {
         let trees = self.writer.store.snapshot();
-        let entries = self.entries(present, ids, &mut vec![Multikey::NONE; self.indexes.len()])?;
+        let mut entries = EntryChanges::default();
+        entries.reset(self.indexes.iter().map(|index| index.tree));
+        self.make_entries(present, ids, Version::After, &mut entries)?;
+        entries.compare();
         for (position, index) in self.indexes.iter().enumerate() {
             if !index.spec.unique {
                 continue;
             }
             let (start, end) = index.tree.range();
             let mut scan = trees.scan(Family::Indexes, &start, &end, Order::Forward);
-            let own = entries
-                .iter()
-                .flatten()
-                .filter(|((of, _), _)| *of == position);
-            for ((_, key), value) in own {
-                let length = index.layout.fields_length(&key[4..]);
-                let length = length.ok_or_else(corrupt)?;
-                let part = &key[..4 + length];
+            for entry in entries.list(position) {
+                let key = entries.key(entry);
+                let part = entries.unique_part(entry);
                 if holds_other(&mut scan, part, key)? {
-                    let error = duplicate_in_index(&self.namespace, index, &part[4..], value);
+                    let error = duplicate_in_index(
+                        &self.namespace,
+                        index,
+                        &part[4..],
+                        entries.value(entry),
+                    );
                     return Err(self.refused_now(error));
                 }
             }

@@ -64,12 +64,15 @@ impl Build<'_> {
                 self.pause(report, BuildProgress { phase, done, total })?;
             }
         }
-        self.note_multikey(&met);
+        // It is saved when the indexes become ready.
+        for (index, met) in self.indexes.iter().zip(met) {
+            index.note_multikey(met);
+        }
         sorter.finish()
     }
 
     /// Makes the document's entries, and adds to `met` which fields had several.
-    pub(super) fn generate(
+    fn generate(
         &self,
         document: &RawDocument,
         sink: &mut KeySink,
@@ -78,13 +81,6 @@ impl Build<'_> {
         let mut note = |position: usize, own| met[position] = met[position].union(own);
         let generated = self.keys.generate(document, IndexSet::ALL, sink, &mut note);
         generated.map_err(|error| self.refused_now(error))
-    }
-
-    /// Remembers which fields had several entries; it is saved when the indexes become ready.
-    pub(super) fn note_multikey(&self, met: &[Multikey]) {
-        for (index, met) in self.indexes.iter().zip(met) {
-            index.note_multikey(*met);
-        }
     }
 
     /// Hands all entries on in order, counts them, and finds keys that a unique index has twice.

@@ -1,0 +1,288 @@
+//! The one way in which documents change: changes of one or several collections, committed together or not at all.
+//!
+//! In: [`Changes`], with the write lock of each collection. Everything that follows from them is derived here, once,
+//! from the same list, so that no two of them can disagree:
+//!
+//! | derived | used by |
+//! |---|---|
+//! | one storage batch: documents, index entries, totals, indexes that become multikey | the storage |
+//! | which keys came, went or stayed with another value | counts, and what is cached of their ranges |
+//! | which documents changed | index builds that have to catch up |
+//! | the greatest `_id` | later inserts |
+//!
+//! In the log each write says for itself whether its key is new ([`KeyChange`]): a replay does not depend on how
+//! writers were grouped. Entries of an index that is being built are committed by the same derivation, with
+//! counts of the build's own ([`Writer::commit_built`]).
+
+use super::Writer;
+use super::changes::Changes;
+use super::entries::{ChangedKeys, EntryChanges, KeyChange};
+use crate::catalog::{Summaries, WriteState, statistics_entry};
+use crate::error::Result;
+use crate::index::summary::Summary;
+use crate::storage::{Batch, Family};
+
+/// Changes of a collection, and its write lock.
+pub(super) struct Locked<'l, 'd> {
+    pub changes: &'l Changes<'d>,
+    pub writing: &'l mut WriteState,
+}
+
+impl Writer {
+    /// Commits the changes of several collections together. Their versions are the current ones, which their write
+    /// locks keep.
+    ///
+    /// # Errors
+    /// Storage failures; nothing has changed then.
+    pub(super) fn commit(&self, locked: &mut [Locked<'_, '_>]) -> Result<()> {
+        let mut batch = self.store.batch();
+        for Locked { changes, .. } in &*locked {
+            self.derive(changes, &mut batch);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for Locked { changes, .. } in &*locked {
+            let state = &changes.collection().state;
+            state.watchers().note(changes.changed_keys());
+            state.counted().begin_commit(&self.store);
+        }
+        let written = self.store.write(batch);
+        for Locked { changes, writing } in locked {
+            self.end_commit(changes, writing, written.is_ok());
+        }
+        Ok(written?)
+    }
+
+    /// Adds everything that is written for the changes of one collection to the batch.
+    fn derive(&self, changes: &Changes<'_>, batch: &mut Batch) {
+        if changes.is_empty() {
+            return;
+        }
+        changes.write(batch);
+        let collection = changes.collection();
+        let mut is_multikey_changed = false;
+        for (position, index) in collection.indexes.iter().enumerate() {
+            // Set before the commit: a query planned in between only gives up a shortcut.
+            is_multikey_changed |= index.note_multikey(changes.entries().multikey(position));
+        }
+        if is_multikey_changed {
+            self.catalog.put_entry(batch, collection);
+        }
+        let (state, totals) = (&collection.state, changes.totals());
+        let (key, value) = statistics_entry(
+            collection.documents,
+            state.documents() + totals.documents_added,
+            state.bytes() + totals.bytes_added,
+        );
+        batch.put(Family::Catalog, &key, &value);
+    }
+
+    /// Makes counts and totals agree with what was written.
+    fn end_commit(&self, changes: &Changes<'_>, writing: &mut WriteState, is_written: bool) {
+        let state = &changes.collection().state;
+        let mut wants_work = false;
+        state.counted().end_commit(|summaries| {
+            if is_written {
+                changes.each_tree(&mut |changed| count(summaries, changed));
+                let totals = changes.totals();
+                state.set_totals(
+                    state.documents() + totals.documents_added,
+                    state.bytes() + totals.bytes_added,
+                );
+                wants_work = summaries.wants_work();
+            }
+        });
+        if is_written {
+            note_greatest_id(changes, writing);
+        }
+        if wants_work {
+            self.queue.push(state);
+        }
+    }
+
+    /// Commits entries of indexes that are being built: nobody else writes to their trees or counts them. The
+    /// build's own summaries are in the order of its indexes.
+    ///
+    /// # Errors
+    /// Storage failures; the summaries are then to be given up with the build.
+    pub(super) fn commit_built(
+        &self,
+        entries: &EntryChanges,
+        summaries: &mut [Summary],
+    ) -> Result<()> {
+        let mut batch = self.store.batch();
+        entries.write(&mut batch, &|_| true);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.store.write(batch)?;
+        entries.each_tree(&|_| true, &mut |changed| {
+            let summary = &mut summaries[changed.position];
+            match changed.change {
+                KeyChange::Added => summary.add(changed.keys),
+                KeyChange::Removed => _ = summary.remove(changed.keys),
+                KeyChange::Replaced => summary.touch(changed.keys),
+            }
+        });
+        Ok(())
+    }
+}
+
+fn count(summaries: &mut Summaries, changed: ChangedKeys<'_>) {
+    match changed.change {
+        KeyChange::Added => summaries.add(changed.tree, changed.keys),
+        KeyChange::Removed => summaries.remove(changed.tree, changed.keys),
+        KeyChange::Replaced => summaries.touch(changed.tree, changed.keys),
+    }
+}
+
+/// A greater `_id` than all others is not looked for when it is inserted.
+fn note_greatest_id(changes: &Changes<'_>, writing: &mut WriteState) {
+    if let (Some(greatest), Some(known)) = (changes.changed_keys().max(), &mut writing.largest_id)
+        && greatest > known.as_slice()
+    {
+        known.clear();
+        known.extend_from_slice(greatest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Catalog, Collection, SummariesAtStart, Tree};
+    use crate::index::IndexSpec;
+    use crate::namespace::Namespace;
+    use crate::storage::{Order, Store, StoreOptions};
+    use crate::write::{InsertOptions, encode_id};
+    use bson::raw::{RawDocument, RawDocumentBuf};
+    use bson::rawdoc;
+    use std::borrow::Cow;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn open(directory: &Path) -> Writer {
+        let store = Store::open(directory, &StoreOptions::default()).unwrap();
+        let catalog = Arc::new(Catalog::load(store.clone()).unwrap());
+        Writer::new(store, catalog, 1 << 20)
+    }
+
+    fn name(collection: &str) -> Namespace {
+        Namespace::new("db", collection).unwrap()
+    }
+
+    fn document(id: i32, a: i32) -> RawDocumentBuf {
+        rawdoc! { "_id": id, "a": [a, a + 1], "b": a }
+    }
+
+    fn key(document: &RawDocument) -> Vec<u8> {
+        let mut id = Vec::new();
+        encode_id(document, &mut id).unwrap();
+        id
+    }
+
+    /// Makes a collection with two indexes and the documents 0 to 499.
+    fn fill(writer: &Writer, collection: &str) {
+        let documents: Vec<_> = (0..500).map(|id| document(id, id)).collect();
+        let documents: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+        let inserted = writer.insert(&name(collection), &documents, &InsertOptions::default());
+        assert_eq!(inserted.unwrap().inserted, 500);
+        for key in [rawdoc! { "a": 1 }, rawdoc! { "b": 1 }] {
+            let spec = rawdoc! { "name": format!("{key:?}"), "key": key };
+            let specs = vec![IndexSpec::parse(&spec).unwrap()];
+            let built = writer.build_indexes(&name(collection), specs, &mut |_| {});
+            built.unwrap();
+        }
+    }
+
+    fn walked(writer: &Writer, family: Family, tree: Tree) -> u64 {
+        let (start, end) = tree.range();
+        let snapshot = writer.store.snapshot();
+        let mut scan = snapshot.scan(family, &start, &end, Order::Forward);
+        let mut entries = 0;
+        while scan.advance().unwrap() {
+            entries += 1;
+        }
+        entries
+    }
+
+    /// Compares counts and totals with what is stored; the number of documents.
+    fn check(writer: &Writer, collection: &Collection) -> u64 {
+        for (family, tree) in collection.counted_trees() {
+            let counted = collection.state.counted().peek(tree, |summary| {
+                summary.is_complete().then(|| summary.entries())
+            });
+            assert_eq!(counted, Some(walked(writer, family, tree)));
+        }
+        let documents = walked(writer, Family::Documents, collection.documents);
+        assert_eq!(collection.state.documents(), documents as i64);
+        documents
+    }
+
+    /// Inserts, replacements and deletes of two collections in one commit: counts are those of what is stored, at
+    /// once and when the log is replayed.
+    #[test]
+    fn a_mixed_commit_of_two_collections_counts_as_it_is_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = open(directory.path());
+        fill(&writer, "one");
+        fill(&writer, "other");
+        writer.catalog.save_summaries().unwrap();
+        let collections = ["one", "other"].map(|each| writer.catalog.get(&name(each)).unwrap());
+        let [mut one, mut other] = collections.each_ref().map(Changes::new);
+        for id in [-1, 700, 600, 900] {
+            one.insert(Cow::Owned(document(id, id)), false).unwrap();
+        }
+        one.withdraw(3);
+        for id in [3, 499] {
+            let before = document(id, id);
+            let after = document(id, id + 1_000);
+            one.replace(&key(&before), Cow::Owned(before), after, false)
+                .unwrap();
+        }
+        for id in 10..17 {
+            let before = document(id, id);
+            other.delete(&key(&before), Cow::Owned(before)).unwrap();
+        }
+        other.withdraw_from(5);
+        other.insert(Cow::Owned(document(800, 7)), false).unwrap();
+        for changes in [&mut one, &mut other] {
+            changes.sort();
+        }
+        let [mut first, mut second] = collections.each_ref().map(|each| each.state.lock());
+        let locked = |changes, writing| Locked { changes, writing };
+        writer
+            .commit(&mut [locked(&one, &mut first), locked(&other, &mut second)])
+            .unwrap();
+        drop((first, second));
+        let expected = [503, 496];
+        assert_eq!(
+            collections.each_ref().map(|each| check(&writer, each)),
+            expected
+        );
+        drop((one, other, collections, writer));
+
+        let writer = open(directory.path());
+        let start = writer.catalog.summaries_at_start();
+        assert_eq!(start, SummariesAtStart::CaughtUp);
+        let collections = ["one", "other"].map(|each| writer.catalog.get(&name(each)).unwrap());
+        assert_eq!(
+            collections.each_ref().map(|each| check(&writer, each)),
+            expected
+        );
+    }
+
+    /// An `_id` that came with a commit is found when it comes again, wherever it lies.
+    #[test]
+    fn the_greatest_id_is_known_after_a_commit() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = open(directory.path());
+        fill(&writer, "one");
+        let again = |id: i32| {
+            let document = document(id, id);
+            let inserted = writer.insert(&name("one"), &[&document], &InsertOptions::default());
+            inserted.unwrap().inserted
+        };
+        assert_eq!([700, 600, 700, 499, 701].map(again), [1, 1, 0, 0, 1]);
+    }
+}
