@@ -3,7 +3,8 @@
 use crate::source::Source;
 use bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use meridian_engine::STACK_BYTES;
-use meridian_engine::aggregate::{Limits, Pipeline, VariableScope, Variables, run as run_stages};
+use meridian_engine::aggregate::{Limits, Pipeline, run as run_stages};
+use meridian_engine::expression::{VariableScope, Variables};
 use meridian_engine::query::{Filter, Projection, Sort};
 use meridian_engine::update::{ApplyMode, Update};
 use meridian_value::key::{Direction, TypeBits, TypeBitsReader, decode, encode, skip, transcode};

@@ -6,9 +6,9 @@
 
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
-use crate::memory::Reservation;
 use crate::namespace::Namespace;
 use crate::operation;
+use crate::operation::memory::Reservation;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -221,3 +221,8 @@ codes! {
     DatabaseDifferCase = 13297,
     MergeStageNoMatchingDocument = 13113,
 }
+
+/// What a broken document is to a client: `InvalidBSON`.
+pub(crate) fn malformed(error: bson::error::Error) -> Error {
+    Error::new(Code::InvalidBSON, error.to_string())
+}

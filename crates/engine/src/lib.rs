@@ -4,8 +4,8 @@
 //! [`aggregate::Pipeline`]); what goes out are raw BSON documents. The engine knows
 //! nothing of sockets, frames or command documents.
 //!
-//! Import order: `storage <- catalog, index, geo <- plan <- exec <- write, cursor, ttl <- database`;
-//! `query`, `update` and `aggregate` are pure meaning and read no storage.
+//! Import order: `expression <- query <- aggregate <- update` are pure meaning and read no storage;
+//! `storage <- catalog, index, geo <- plan <- exec <- write, cursor, ttl <- database`.
 
 pub mod aggregate;
 pub mod catalog;
@@ -13,16 +13,19 @@ pub mod cursor;
 pub mod database;
 pub mod error;
 pub mod exec;
+pub mod expression;
 pub mod geo;
 pub mod index;
-pub mod memory;
 mod namespace;
 mod operation;
+mod pattern;
 pub mod plan;
 pub mod query;
 mod sorter;
 pub mod storage;
+pub mod text;
 mod ttl;
+pub mod types;
 pub mod update;
 pub mod write;
 
@@ -31,7 +34,7 @@ pub use cursor::{CursorFigures, CursorRegistry, KillOutcome, Query};
 pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
-pub use operation::{Operation, STACK_BYTES};
+pub use operation::{Operation, STACK_BYTES, memory};
 pub use storage::{Algorithm, Compression};
 pub use write::{
     BuildPhase, BuildProgress, Durability, ErrorBytes, InsertOptions, InsertOutcome, WriteError,

@@ -6,6 +6,7 @@
 //! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`pace`], which also makes long
 //! statements take turns.
 
+pub mod memory;
 mod turns;
 
 pub(crate) use turns::{Unpaced, cores, processor_time};
@@ -176,7 +177,7 @@ struct Restore(Option<Arc<Operation>>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        crate::memory::settle_values();
+        memory::settle_values();
         CURRENT.set(self.0.take());
     }
 }

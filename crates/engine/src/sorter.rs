@@ -9,7 +9,7 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::storage::{Scratch, Store, StoreError};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

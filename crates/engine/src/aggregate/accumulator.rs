@@ -2,12 +2,12 @@
 //!
 //! In: values of an expression, one a document. Out: one value a group.
 
-use super::expression::{Expression, Node, VariableScope, descend};
 use super::group_key;
-use super::sum::{Deviation, Sum, averaged};
-use super::value::{Value, build_document, compare, corrupt, raw_size_bytes};
 use crate::error::{Code, Error, Result};
-use crate::memory::BUDGET_BYTES;
+use crate::expression::sum::{Deviation, Sum, averaged};
+use crate::expression::value::{Value, build_document, compare, corrupt, raw_size_bytes};
+use crate::expression::{Expression, Node, VariableScope, descend};
+use crate::operation::memory::BUDGET_BYTES;
 use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -230,7 +230,7 @@ fn several(name: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<(No
             5_787_801,
             format!(
                 "specification must be an object; found {}",
-                crate::query::text::element(name, raw)
+                crate::text::element(name, raw)
             ),
         ));
     };
@@ -264,7 +264,7 @@ fn ranked(
             5_788_001,
             format!(
                 "specification must be an object; found {}",
-                crate::query::text::element(name, raw)
+                crate::text::element(name, raw)
             ),
         ));
     };

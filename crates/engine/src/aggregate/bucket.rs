@@ -1,18 +1,19 @@
 //! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
 
 use super::accumulator::{Accumulator, State};
-use super::dependencies::FieldSet;
 use super::executor::Limits;
-use super::expression::{Context, Expression, VariableScope, Variables, display};
 use super::group::Group;
 use super::keeping::{Kept, sort_too_large};
 use super::stage::Stage;
-use super::value::{Value, compare, corrupt, field_name, within_levels};
 use crate::error::{Error, Result};
-use crate::memory::Reservation;
-use crate::query::type_name;
-use crate::query::{Sort, text};
+use crate::expression::FieldSet;
+use crate::expression::value::{Value, compare, corrupt, field_name, within_levels};
+use crate::expression::{Context, Expression, VariableScope, Variables, display};
+use crate::operation::memory::Reservation;
+use crate::query::Sort;
 use crate::sorter::SpillSort;
+use crate::text;
+use crate::types::type_name;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use meridian_value::key::{self, Direction, TypeBits};
 use std::sync::Arc;
@@ -549,7 +550,7 @@ impl Buckets {
                 Some(count) => {
                     let empty = RawDocumentBuf::new();
                     let value = count.evaluate(&mut Context::new(&empty, &self.variables))?;
-                    Some(super::expression::several_count(&value)?)
+                    Some(crate::expression::several_count(&value)?)
                 }
             };
             states.push(accumulator.begin(count));

@@ -7,12 +7,12 @@
 //! at once instead of every document. Deliberately absent: where the values are (see `exec`).
 
 use super::accumulator::Accumulator;
-use super::expression::{Comparison, Node, TruncatePlan, Variables};
 use super::group::Group;
-use super::time::{Unit, Zone};
-use super::time_bins::LocalBins;
-use super::value::Value;
 use crate::error::Result;
+use crate::expression::time::bins::LocalBins;
+use crate::expression::time::{Unit, Zone};
+use crate::expression::value::Value;
+use crate::expression::{Comparison, Node, TruncatePlan, Variables};
 use bson::raw::{CString, RawBson, RawBsonRef, RawDocumentBuf};
 use bson::{Bson, DateTime, Timestamp, oid::ObjectId};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
@@ -398,7 +398,7 @@ fn text_unit(format: Option<&Node>) -> Option<Unit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::VariableScope;
+    use crate::expression::VariableScope;
     use bson::rawdoc;
 
     fn path(group: &RawDocumentBuf) -> Option<String> {

@@ -9,18 +9,18 @@
 //! engine does those around an [`Executor`].
 
 use super::bucket::Bucketed;
-use super::expression::Variables;
 use super::geo_near::AddDistance;
 use super::group::Groups;
 use super::keeping::{Kept, Reservoir, Sorter};
-use super::metadata::NearMetadata;
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
 use super::unwind::Unwind;
-use super::value::{field_name, within_levels};
 use crate::error::{Code, Error, Result};
-use crate::memory::{BUDGET_BYTES, Reservation};
+use crate::expression::NearMetadata;
+use crate::expression::Variables;
+use crate::expression::value::{field_name, within_levels};
+use crate::operation::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
 use crate::sorter::SpillSpace;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};

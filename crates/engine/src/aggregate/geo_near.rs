@@ -3,12 +3,13 @@
 //! In: the stage's options. Out: a filter with `$near`, which the planner answers, and what is added to
 //! each document ([`AddDistance`]). The order of checks and the words are MongoDB 6.0's.
 
-use super::dependencies::FieldSet;
-use super::expression::{Expression, VariableScope, parse_field_path};
-use super::metadata::NearMetadata;
-use super::value::{corrupt, field_name};
 use crate::error::{Error, Result};
-use crate::query::{Nearest, type_name};
+use crate::expression::FieldSet;
+use crate::expression::NearMetadata;
+use crate::expression::value::{corrupt, field_name};
+use crate::expression::{Expression, VariableScope, parse_field_path};
+use crate::query::Nearest;
+use crate::types::type_name;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{RawBson, cstr};
 use meridian_value::number::Number;

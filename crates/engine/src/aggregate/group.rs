@@ -5,15 +5,17 @@
 //! nothing.
 
 use super::accumulator::{Accumulator, State, key_document};
-use super::dependencies::FieldSet;
 use super::executor::Limits;
-use super::expression::{
+use super::group_key;
+use crate::error::{Code, Error, Result};
+use crate::expression::FieldSet;
+use crate::expression::value::{
+    Value, build_document, corrupt, field_name, raw_size_bytes, within_levels,
+};
+use crate::expression::{
     Context, Expression, Node, VariableScope, Variables, prefetch, several_count,
 };
-use super::group_key;
-use super::value::{Value, build_document, corrupt, field_name, raw_size_bytes, within_levels};
-use crate::error::{Code, Error, Result};
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::sorter::{SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};

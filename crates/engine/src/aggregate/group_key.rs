@@ -2,8 +2,8 @@
 //! MongoDB's comparison finds the values equal (so 1, 1.0 and a decimal 1 share theirs).
 //! Not ordered, never stored.
 
-use super::value::{Value, check_built, corrupt};
 use crate::error::Result;
+use crate::expression::value::{Value, check_built, corrupt};
 use bson::{RawBsonRef, RawDocumentBuf};
 use meridian_value::number::{Decimal, Number};
 use std::cmp::Ordering;

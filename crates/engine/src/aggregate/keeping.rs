@@ -6,11 +6,11 @@
 //! chance, each with what was known of it beside its fields.
 
 use super::executor::{Documents, Limits};
-use super::expression::Variables;
-use super::metadata::NearMetadata;
-use super::value::corrupt;
 use crate::error::Result;
-use crate::memory::Reservation;
+use crate::expression::NearMetadata;
+use crate::expression::Variables;
+use crate::expression::value::corrupt;
+use crate::operation::memory::Reservation;
 use crate::query::Sort;
 use crate::sorter::{SpillSort, SpillSpace};
 use bson::{RawDocument, RawDocumentBuf};

@@ -1,9 +1,9 @@
 //! `$out` and `$merge`: what they ask for. The engine does the writing.
 
-use super::expression::{Expression, VariableScope, Variables, parse_field_path};
-use super::value::{Value, corrupt};
 use crate::error::{Code, Error, Result};
-use crate::query::type_name;
+use crate::expression::value::{Value, corrupt};
+use crate::expression::{Expression, VariableScope, Variables, parse_field_path};
+use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A parsed `$out`: the collection that the result replaces.

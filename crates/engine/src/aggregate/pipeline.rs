@@ -1,10 +1,10 @@
 //! A whole pipeline: parse, order of stages, and the few rewrites worth having.
 
-use super::dependencies::FieldSet;
-use super::expression::VariableScope;
 use super::stage::{self, Stage};
-use super::value::corrupt;
 use crate::error::{Error, Result};
+use crate::expression::FieldSet;
+use crate::expression::VariableScope;
+use crate::expression::value::corrupt;
 use bson::RawDocument;
 
 /// MongoDB's `internalPipelineLengthLimit`.

@@ -1,10 +1,10 @@
 //! `$replaceRoot` and `$replaceWith`: a document that an expression makes.
 
-use super::dependencies::FieldSet;
-use super::expression::{Expression, VariableScope, Variables, display};
-use super::value::{Value, build_document, corrupt, within_levels};
 use crate::error::{Error, Result};
-use crate::query::type_name;
+use crate::expression::FieldSet;
+use crate::expression::value::{Value, build_document, corrupt, within_levels};
+use crate::expression::{Expression, VariableScope, Variables, display};
+use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A `$replaceRoot` or `$replaceWith`.

@@ -1,20 +1,21 @@
 //! The stages of a pipeline, parsed.
 
 use super::bucket::{BucketAuto, parse_bucket};
-use super::dependencies::FieldSet;
-use super::expression::{VariableScope, parse_field_path};
 use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
-use super::metadata::MetadataScope;
 use super::output::{Merge, Out};
 use super::pipeline::Pipeline;
 use super::replace_root::ReplaceRoot;
 use super::transform::Transform;
 use super::unwind::Unwind;
-use super::value::corrupt;
 use crate::error::{Error, Result};
-use crate::query::type_name;
-use crate::query::{Filter, ParseContext, Sort, text};
+use crate::expression::FieldSet;
+use crate::expression::MetadataScope;
+use crate::expression::value::corrupt;
+use crate::expression::{VariableScope, parse_field_path};
+use crate::query::{Filter, ParseContext, Sort};
+use crate::text;
+use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;
 use std::sync::Arc;

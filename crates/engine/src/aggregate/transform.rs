@@ -5,12 +5,12 @@
 //! stands. Order is MongoDB's: kept fields where they stood, new ones at the end, in the
 //! order of the specification.
 
-use super::dependencies::FieldSet;
-use super::expression::{Context, Expression, Node, VariableScope, Variables};
-use super::metadata::UNAVAILABLE;
-use super::value::{Value, corrupt, within_levels};
 use crate::error::{Code, Error, Result};
-use crate::query::type_name;
+use crate::expression::FieldSet;
+use crate::expression::UNAVAILABLE;
+use crate::expression::value::{Value, corrupt, within_levels};
+use crate::expression::{Context, Expression, Node, VariableScope, Variables};
+use crate::types::type_name;
 use bson::raw::CStr;
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::ByName;
@@ -122,11 +122,11 @@ impl Transform {
         let mut tree = Tree::default();
         let mut specification = RawDocumentBuf::new();
         for name in names {
-            let path = super::expression::parse_field_path(name)
+            let path = crate::expression::parse_field_path(name)
                 .map_err(|error| invalid("$unset", error))?;
             tree.insert(&path, Action::Drop)
                 .map_err(|error| invalid("$unset", error))?;
-            specification.append(super::value::field_name(name)?, false);
+            specification.append(crate::expression::value::field_name(name)?, false);
         }
         Ok(Self {
             tree,
@@ -173,7 +173,7 @@ impl Transform {
 /// Puts the stage's name before an error of parsing; those of computing constants have
 /// their own prefix.
 fn invalid(stage: &str, mut error: Error) -> Error {
-    let own = error.message.starts_with(super::expression::FOLDING_PREFIX)
+    let own = error.message.starts_with(crate::expression::FOLDING_PREFIX)
         || matches!(
             error.code,
             Code::NotImplemented | Code::Location(UNAVAILABLE)
@@ -295,7 +295,7 @@ impl Tree {
                 Action::Below(below) if below.has_computed() => {
                     let empty = RawDocumentBuf::new();
                     let built = below.apply(rest, &empty, context)?;
-                    out.append(super::value::field_name(name)?, built);
+                    out.append(crate::expression::value::field_name(name)?, built);
                 }
                 _ => {}
             }
@@ -354,7 +354,7 @@ impl Tree {
 fn parse_set(document: &RawDocument, scope: &VariableScope, tree: &mut Tree) -> Result<()> {
     for entry in document.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
-        let path = super::expression::parse_field_path(key.as_str())?;
+        let path = crate::expression::parse_field_path(key.as_str())?;
         let action = set_action(key.as_str(), raw, scope)?;
         let collision = |error: Error| match error.code {
             Code::Location(31249 | 31250) => conflict(document, key.as_str()),
@@ -387,7 +387,7 @@ fn conflict(document: &RawDocument, path: &str) -> Error {
         format!(
             "specification contains two conflicting paths. Cannot specify both '{path}' and '{}': {}",
             other.unwrap_or(path),
-            crate::query::text::document_text(document)
+            crate::text::document_text(document)
         ),
     )
 }
@@ -413,8 +413,8 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
             format!(
                 "an expression specification must contain exactly one field, the name of the \
                  expression. Found {count} fields in {}, while parsing object {{ {} }}",
-                crate::query::text::document_text(document),
-                crate::query::text::element(path, raw)
+                crate::text::document_text(document),
+                crate::text::element(path, raw)
             ),
         ));
     }
@@ -430,11 +430,11 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
                 40183,
                 format!(
                     "cannot use dotted field name '{key}' in a sub object: {{ {} }}",
-                    crate::query::text::element(path, raw)
+                    crate::text::element(path, raw)
                 ),
             ));
         }
-        let name = super::expression::parse_field_path(key)?;
+        let name = crate::expression::parse_field_path(key)?;
         below.insert(&name, set_action(&format!("{path}.{key}"), value, scope)?)?;
     }
     Ok(Action::Below(below))
@@ -476,7 +476,7 @@ impl<'s> ProjectParser<'s> {
                     "Cannot use positional projection in aggregation projection",
                 ));
             }
-            let path = super::expression::parse_field_path(key.as_str())?;
+            let path = crate::expression::parse_field_path(key.as_str())?;
             self.field(&path, raw)?;
         }
         // `{_id: 0}` alone excludes, `{_id: 1}` and metadata alone include.
@@ -540,8 +540,8 @@ impl<'s> ProjectParser<'s> {
         for entry in document.iter() {
             let (key, raw) = entry.map_err(corrupt)?;
             let mut whole = path.to_vec();
-            whole.extend(super::expression::parse_field_path(key.as_str())?);
-            super::expression::check_path_length(whole.len())?;
+            whole.extend(crate::expression::parse_field_path(key.as_str())?);
+            crate::expression::check_path_length(whole.len())?;
             self.field(&whole, raw)?;
         }
         Ok(())

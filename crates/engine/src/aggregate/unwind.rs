@@ -1,9 +1,9 @@
 //! `$unwind`: one document for each item of an array.
 
-use super::expression::parse_field_path;
-use super::value::{corrupt, field_name};
 use crate::error::{Error, Result};
-use crate::query::type_name;
+use crate::expression::parse_field_path;
+use crate::expression::value::{corrupt, field_name};
+use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A parsed `$unwind`.

@@ -314,7 +314,7 @@ fn validation_action(action: &str) -> Result<ValidationAction> {
 }
 
 fn wrong_type(key: &str, value: RawBsonRef<'_>, expected: &str) -> Error {
-    let found = crate::query::type_name(value.element_type());
+    let found = crate::types::type_name(value.element_type());
     Error::type_mismatch(format!(
         "BSON field 'create.{key}' is the wrong type '{found}', expected type '{expected}'"
     ))

@@ -6,7 +6,7 @@
 
 use super::Accesses;
 use crate::error::{Code, Error, Result};
-use crate::query::text::document_text;
+use crate::text::document_text;
 use bson::cstr;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ fn same_fields(one: &RawDocument, other: &RawDocument) -> bool {
         let mut fields: Vec<String> = document
             .iter()
             .flatten()
-            .map(|(name, value)| crate::query::text::element(name.as_str(), value))
+            .map(|(name, value)| crate::text::element(name.as_str(), value))
             .collect();
         fields.sort();
         fields

@@ -5,14 +5,12 @@ use super::Engine;
 use super::output::check_output;
 use super::read::everything;
 use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
-use crate::aggregate::{
-    Executor, FieldSet, Limits, MetadataScope, Pipeline, Stage, VariableScope, Variables,
-    dependencies, mentions_metadata,
-};
+use crate::aggregate::{Executor, Limits, Pipeline, Stage, dependencies};
 use crate::catalog::Collection;
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, SampleSize, parallel};
+use crate::expression::{FieldSet, MetadataScope, VariableScope, Variables, mentions_metadata};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Hint, QuerySpec};

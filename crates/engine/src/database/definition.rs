@@ -7,8 +7,8 @@ use crate::catalog::{
 use crate::error::{Code, Error, Result};
 use crate::index::{Existing, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
-use crate::query::text::document_text;
 use crate::storage::Family;
+use crate::text::document_text;
 use crate::write::BuildProgress;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
@@ -505,7 +505,7 @@ fn has_key(definition: &RawDocument, key: &RawDocument) -> bool {
 /// takes NaN for 0 here, which would delete everything with a date at once: it is refused.
 fn changed_expiry(value: bson::raw::RawBsonRef<'_>) -> Result<i64> {
     let Some(number) = meridian_value::number::Number::from_raw(value) else {
-        let found = crate::query::type_name(value.element_type());
+        let found = crate::types::type_name(value.element_type());
         return Err(Error::type_mismatch(format!(
             "BSON field 'collMod.index.expireAfterSeconds' is the wrong type '{found}', expected types \
              '[long, int, decimal, double']"

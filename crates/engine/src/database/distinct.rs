@@ -4,9 +4,9 @@
 use super::Engine;
 use super::read::query_spec;
 use super::requests::{DistinctRequest, FindRequest};
-use crate::aggregate::{FieldSet, check_path_length};
 use crate::error::{Code, Error, Result};
 use crate::exec::distinct_values;
+use crate::expression::{FieldSet, check_path_length};
 use crate::namespace::Namespace;
 use crate::plan::{QuerySpec, grouped};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};

@@ -6,12 +6,13 @@ use super::{
     Action, DeleteStatement, Engine, FindAndModifyOutcome, FindAndModifyRequest, FindRequest,
     UpdateOutcome, UpdateStatement,
 };
-use crate::aggregate::{Value, VariableScope};
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
+use crate::expression::{Value, VariableScope};
 use crate::namespace::Namespace;
 use crate::operation;
-use crate::query::{Filter, Projection, Sort, malformed};
+use crate::query::{Filter, Projection, Sort};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
 };

@@ -3,10 +3,11 @@
 use super::Engine;
 use super::requests::{AggregateRequest, FindRequest};
 use crate::aggregate::{
-    Executor, Limits, Merge, Out, Pipeline, Stage, Variables, WhenMatched, WhenNotMatched,
+    Executor, Limits, Merge, Out, Pipeline, Stage, WhenMatched, WhenNotMatched,
 };
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
+use crate::expression::Variables;
 use crate::namespace::Namespace;
 use crate::query::Filter;
 use crate::write::{Change, Durability, InsertOptions};

@@ -2,11 +2,11 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
-use crate::aggregate::{FieldSet, MetadataScope, mentions_metadata};
 use crate::catalog::{Collection, Marks};
 use crate::cursor::Query;
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, KeptPages, Rows, Sample, SampleSize, Total};
+use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
 use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};

@@ -1,6 +1,6 @@
 //! The typed requests that commands make of the engine.
 
-use crate::aggregate::{VariableScope, Variables};
+use crate::expression::{VariableScope, Variables};
 use crate::query::ParseContext;
 use crate::write::Durability;
 use bson::Bson;

@@ -7,9 +7,10 @@
 
 use super::Context;
 use super::stretches::{FieldEntries, Known, Walk};
-use crate::aggregate::{CountingGroup, Groups, Limits, Variables};
+use crate::aggregate::{CountingGroup, Groups, Limits};
 use crate::catalog::{Collection, Moment, Tree};
 use crate::error::Result;
+use crate::expression::Variables;
 use crate::index::summary::Summary;
 use crate::plan::Access;
 use crate::storage::Snapshot;

@@ -11,7 +11,7 @@ use super::stacks::{Stacked, StackedPart, Stacking};
 use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
 use crate::catalog::Tree;
 use crate::error::Result;
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot};
 use bson::raw::RawDocument;

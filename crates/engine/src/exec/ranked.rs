@@ -5,7 +5,7 @@
 use super::top::{SortedRows, TopRows};
 use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::query::Nearest;
 use std::cmp::Ordering;
 

@@ -4,7 +4,7 @@
 //! about fifteen bytes beside its own, where one allocation for each would take three times as many.
 
 use crate::error::Result;
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use ahash::RandomState;
 use hashbrown::HashTable;
 
@@ -92,7 +92,7 @@ impl SeenIds {
         }
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
-        let too_many = |_| crate::memory::exceeded(usize::MAX);
+        let too_many = |_| crate::operation::memory::exceeded(usize::MAX);
         let place = Place {
             chunk: u16::try_from(number).map_err(too_many)?,
             at: u16::try_from(chunk.len()).map_err(too_many)?,

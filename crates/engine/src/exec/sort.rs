@@ -3,7 +3,7 @@
 use super::top::{SortedRows, TopRows};
 use super::{Row, Rows};
 use crate::error::{Code, Error, Result};
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::query::Sort;
 use crate::sorter::{SpillSort, SpillSpace, SpilledRows};
 use bson::raw::RawDocument;

@@ -12,7 +12,7 @@
 use super::entry::{EntryLayout, FieldValue, Located, corrupt};
 use super::{IndexField, IndexSpec, Multikey};
 use crate::Result;
-use crate::aggregate::FieldSet;
+use crate::expression::FieldSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use bson::spec::ElementType;

@@ -257,7 +257,7 @@ fn parallel_arrays(first: Field<'_>, second: Field<'_>) -> Error {
 
 fn ambiguous(array: &RawDocument, element: Field<'_>) -> Error {
     // mongod prints the array as the document that its bytes are.
-    let array = crate::query::text::document_text(array);
+    let array = crate::text::document_text(array);
     let name = String::from_utf8_lossy(element.name()).into_owned();
     Error::location(
         16746,

@@ -2,8 +2,8 @@
 //!
 //! Here that is `{meridian: {compression: "none" | "lz4" | "zstd", compressionLevel: 1 to 22}}`.
 
-use crate::query::type_name;
 use crate::storage::{Algorithm, Compression, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
+use crate::types::type_name;
 use crate::{Code, Error, Result};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_value::number::Number;
@@ -88,7 +88,7 @@ fn parse_level(value: RawBsonRef<'_>) -> Result<u8> {
             "'storageEngine.{ENGINE}.compressionLevel' has to be a whole number from {} to {}, not {}",
             ZSTD_LEVELS.start(),
             ZSTD_LEVELS.end(),
-            crate::query::text::text(value)
+            crate::text::text(value)
         ))
     })
 }

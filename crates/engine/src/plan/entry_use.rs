@@ -5,8 +5,8 @@
 //! that only documents settle.
 
 use super::QuerySpec;
-use crate::aggregate::FieldSet;
 use crate::catalog::Index;
+use crate::expression::FieldSet;
 use crate::index::{Coverage, HeldFields};
 use crate::query::Filter;
 use std::sync::Arc;

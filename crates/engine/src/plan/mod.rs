@@ -26,8 +26,8 @@ pub use explain::{
 };
 pub use grouped::{grouped, grouped_position};
 
-use crate::aggregate::FieldSet;
 use crate::error::{Code, Error, Result};
+use crate::expression::FieldSet;
 use crate::query::{Filter, Nearest, Projection, Sort};
 use crate::storage::Order;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};

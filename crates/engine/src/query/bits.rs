@@ -4,8 +4,8 @@
 //! and for binary data, little-endian bit order, as MongoDB's `BitTestMatchExpression`.
 
 use super::parse::{IntegerError, integer};
-use super::text::element;
 use crate::error::{Error, Result};
+use crate::text::element;
 use bson::raw::RawBsonRef;
 use meridian_value::number::Decimal;
 
@@ -48,7 +48,7 @@ impl BitTest {
             RawBsonRef::Array(array) => {
                 let mut positions = Vec::new();
                 for (index, entry) in array.into_iter().enumerate() {
-                    let entry = entry.map_err(super::malformed)?;
+                    let entry = entry.map_err(crate::error::malformed)?;
                     positions.push(position(index, entry)?);
                 }
                 positions

@@ -4,7 +4,7 @@
 //! `$ne` as `$not: { $eq }`, types as codes, siblings sorted by kind of operator and path.
 
 use super::filter::{Comparison, Filter, Predicate};
-use super::types::{TypeSet, type_code};
+use crate::types::{TypeSet, type_code};
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, Regex};
 use std::borrow::Cow;

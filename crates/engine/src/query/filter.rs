@@ -4,13 +4,13 @@
 //! path reaches. Parsing is in `parse`, evaluation in `matches`.
 
 use super::bits::BitTest;
-use super::pattern::Pattern;
 use super::schema::Schema;
-use super::types::TypeSet;
-use crate::aggregate::{Expression, FieldSet, NearMetadata, Variables};
 use crate::error::{Error, Result};
+use crate::expression::{Expression, FieldSet, NearMetadata, Variables};
 use crate::geo;
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
+use crate::pattern::Pattern;
+use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::{RawBson, RawDocument};
 use meridian_value::path::Path;

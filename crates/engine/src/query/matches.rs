@@ -259,7 +259,7 @@ impl InList {
     }
 }
 
-impl super::pattern::Pattern {
+impl crate::pattern::Pattern {
     /// A string or symbol that matches, or the same regular expression as a value.
     fn holds(&self, value: RawBsonRef<'_>) -> bool {
         match value {

@@ -10,7 +10,6 @@ mod describe;
 mod filter;
 mod matches;
 mod parse;
-mod pattern;
 mod position;
 mod projection;
 pub mod schema;
@@ -18,27 +17,15 @@ mod simplify;
 mod sort;
 #[cfg(test)]
 mod tests;
-pub mod text;
-mod types;
 mod validation;
 
 pub use bits::{BitMask, BitTest};
 pub use filter::{Comparison, Condition, Divisor, Filter, InList, Nearest, Predicate};
 pub use parse::ParseContext;
-pub use pattern::Pattern;
 pub use projection::Projection;
 pub use schema::Schema;
 pub use sort::{Sort, SortField};
-pub use text::{document_text, text as display_value};
-pub use types::{TypeSet, type_code, type_name};
 pub use validation::validation_failure;
-
-use crate::error::{Code, Error};
-
-/// What a broken document is to a client: `InvalidBSON`.
-pub(crate) fn malformed(error: bson::error::Error) -> Error {
-    Error::new(Code::InvalidBSON, error.to_string())
-}
 
 /// Appends a field whose name comes from BSON or from a parsed path: it has no NUL.
 pub(crate) fn append(

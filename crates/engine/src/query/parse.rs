@@ -6,14 +6,14 @@
 
 use super::bits::{BitMask, BitTest};
 use super::filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
-use super::pattern::Pattern;
 use super::schema::Schema;
-use super::text::{document_text, element};
-use super::types::TypeSet;
-use crate::aggregate::{Expression, VariableScope, Variables};
 use crate::error::{Error, Result};
+use crate::expression::{Expression, VariableScope, Variables};
 use crate::geo;
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
+use crate::pattern::Pattern;
+use crate::text::{document_text, element};
+use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawBson, RawDocument};
 use meridian_value::number::Number;
@@ -113,7 +113,7 @@ pub(super) fn elements(document: &RawDocument) -> Result<Vec<(&str, RawBsonRef<'
         .map(|entry| {
             entry
                 .map(|(key, value)| (key.as_str(), value))
-                .map_err(super::malformed)
+                .map_err(crate::error::malformed)
         })
         .collect()
 }
@@ -121,7 +121,7 @@ pub(super) fn elements(document: &RawDocument) -> Result<Vec<(&str, RawBsonRef<'
 fn values(array: &RawArray) -> Result<Vec<RawBsonRef<'_>>> {
     array
         .into_iter()
-        .map(|entry| entry.map_err(super::malformed))
+        .map(|entry| entry.map_err(crate::error::malformed))
         .collect()
 }
 
@@ -569,7 +569,7 @@ fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
     }
     let mut operands = Vec::with_capacity(length);
     for entry in array {
-        match entry.map_err(super::malformed)? {
+        match entry.map_err(crate::error::malformed)? {
             RawBsonRef::RegularExpression(regex) => {
                 patterns.push(Pattern::new(
                     regex.pattern.as_str(),

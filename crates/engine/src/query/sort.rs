@@ -7,9 +7,9 @@
 
 use super::filter::Nearest;
 use super::parse::elements;
-use super::text::{document_text, element};
-use crate::aggregate::MetadataScope;
 use crate::error::{Code, Error, Result};
+use crate::expression::MetadataScope;
+use crate::text::{document_text, element};
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawDocument, RawDocumentBuf, rawdoc};
 use meridian_value::field;

@@ -4,6 +4,7 @@
 //! with what mongod answered. Below them stand the cases that are ours: what is refused by name.
 
 use super::*;
+use crate::error::{Code, Error};
 use bson::raw::RawBsonRef;
 use bson::{Bson, Document, RawBson, RawDocumentBuf};
 use serde_json::Value;

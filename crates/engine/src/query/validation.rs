@@ -8,10 +8,10 @@
 use super::filter::Filter;
 use super::parse::elements;
 use super::schema::Schema;
-use super::text::element;
-use super::types::type_name;
-use crate::aggregate::{Expression, VariableScope, Variables};
 use crate::error::{Error, Result};
+use crate::expression::{Expression, VariableScope, Variables};
+use crate::text::element;
+use crate::types::type_name;
 use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
@@ -146,7 +146,7 @@ fn branches(value: RawBsonRef<'_>) -> Result<Vec<Clause<'_>>> {
     };
     let mut found = Vec::new();
     for entry in array {
-        if let RawBsonRef::Document(query) = entry.map_err(super::malformed)? {
+        if let RawBsonRef::Document(query) = entry.map_err(crate::error::malformed)? {
             found.push(joined(clauses(query)?));
         }
     }

@@ -16,7 +16,7 @@ use super::tree::{
 };
 use super::{ApplyMode, DEPTH_MAX};
 use crate::error::{Code, Error, Result};
-use crate::query::text;
+use crate::text;
 use bson::raw::{RawBsonRef, RawDocument};
 use smallvec::SmallVec;
 use std::borrow::Cow;

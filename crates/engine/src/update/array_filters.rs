@@ -5,8 +5,9 @@
 
 use super::operators::refuse_contextual;
 use super::raw::{Field, as_document, write_document, write_element};
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::{Filter, malformed};
+use crate::query::Filter;
 use bson::raw::{RawBsonRef, RawDocument};
 use std::collections::BTreeSet;
 

@@ -2,8 +2,10 @@
 
 use super::raw::{Field, fields, write_document, write_element};
 use super::{Applied, ApplyMode};
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::{malformed, text, type_name};
+use crate::text;
+use crate::types::type_name;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 

@@ -28,9 +28,9 @@ pub use pipeline::PipelineUpdate;
 pub use replace::Replacement;
 pub use upsert::{check_upsert_filter, upsert_document};
 
-use crate::aggregate::VariableScope;
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::malformed;
+use crate::expression::VariableScope;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// The largest document, in bytes: 16 MiB.

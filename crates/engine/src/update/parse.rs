@@ -8,8 +8,10 @@ use super::operators::{
 use super::path::{Part, UpdatePath};
 use super::raw::Value;
 use super::tree::FieldsNode;
+use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::query::{malformed, text, type_name};
+use crate::text;
+use crate::types::type_name;
 use bson::raw::{RawBsonRef, RawDocument};
 use std::collections::BTreeSet;
 use std::sync::Arc;

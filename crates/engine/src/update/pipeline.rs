@@ -4,9 +4,10 @@
 //! old `_id` where they make none.
 
 use super::{Applied, ApplyMode, id};
-use crate::aggregate::{Pipeline, Stage, VariableScope, Variables};
+use crate::aggregate::{Pipeline, Stage};
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::malformed;
+use crate::expression::{VariableScope, Variables};
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use std::borrow::Cow;
 

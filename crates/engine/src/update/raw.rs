@@ -7,7 +7,7 @@ use bson::spec::ElementType;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::query::malformed;
+use crate::error::malformed;
 
 /// The wrapper's length, the kind and the empty name that stand before a [`Value`]'s payload.
 const HEADER: usize = 6;

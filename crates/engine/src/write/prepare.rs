@@ -1,7 +1,7 @@
 //! Makes a client's document ready to be stored: identifier first, limits checked, timestamps filled in.
 
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::malformed;
 use crate::update::{check_id_names, next_timestamp};
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};

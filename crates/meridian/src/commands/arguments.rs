@@ -275,7 +275,7 @@ pub fn integer(value: RawBsonRef<'_>) -> Option<i64> {
 
 /// MongoDB's name of a value's type.
 pub fn type_name(value: RawBsonRef<'_>) -> &'static str {
-    meridian_engine::query::type_name(value.element_type())
+    meridian_engine::types::type_name(value.element_type())
 }
 
 /// The code that goes with MongoDB's "collection name has invalid type" message; it differs

@@ -4,7 +4,7 @@ use super::arguments::elements;
 use super::context::Context;
 use super::service::Service;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use meridian_engine::query::display_value;
+use meridian_engine::text::element;
 use meridian_engine::{Code, Error, Namespace, Query, Result};
 use meridian_wire::DocumentWriter;
 
@@ -102,9 +102,7 @@ pub fn write_batch<T>(
 fn result_too_large(document: &RawDocument) -> Error {
     let size = document.as_bytes().len();
     let first = elements(document).next();
-    let first = first.map_or(String::new(), |(name, value)| {
-        format!("{name}: {}", display_value(value))
-    });
+    let first = first.map_or(String::new(), |(name, value)| element(name, value));
     let message = format!(
         "PlanExecutor error during aggregation :: caused by :: BSONObj size: {size} (0x{size:X}) is \
          invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB) First element: {first}"

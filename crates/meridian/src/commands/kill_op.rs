@@ -31,7 +31,7 @@ fn operation_id(context: &Context<'_>) -> Result<i32> {
     let Some(whole) = number.to_i64_exact() else {
         return Err(Error::bad_value(format!(
             "Expected field \"op\" to have a value exactly representable as a 64-bit integer, but found op: {}",
-            meridian_engine::query::display_value(value)
+            meridian_engine::text::text(value)
         )));
     };
     i32::try_from(whole).map_err(|_| {

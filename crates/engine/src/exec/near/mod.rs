@@ -32,7 +32,7 @@ use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
 use crate::index::IndexField;
 use crate::index::entry::Located;
 use crate::index::summary::Hint;
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use crate::plan::{NearAccess, SORT_BYTES_MAX};
 use crate::query::Nearest;
 use crate::storage::{Family, Snapshot};

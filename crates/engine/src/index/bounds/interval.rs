@@ -1,7 +1,7 @@
 //! Intervals of values, and of the bytes that encode them.
 
 use super::ByteRange;
-use crate::query::text::text;
+use crate::text::text;
 use bson::{Bson, RawBsonRef};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
 use meridian_value::with_raw;

@@ -5,7 +5,9 @@
 use super::Tightness::{Covered, Exact, Fetch};
 use super::{End, FieldBounds, Interval, Tightness};
 use crate::index::{IndexField, hash_value};
-use crate::query::{Comparison, InList, Pattern, Predicate, TypeSet};
+use crate::pattern::Pattern;
+use crate::query::{Comparison, InList, Predicate};
+use crate::types::TypeSet;
 use bson::raw::{CString, RawBson, RawDocument};
 use bson::spec::{BinarySubtype, ElementType};
 use bson::{

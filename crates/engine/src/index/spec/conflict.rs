@@ -5,7 +5,7 @@
 //! index, and a second index of the same name, with messages that this module repeats.
 
 use super::IndexSpec;
-use crate::query::text::document_text;
+use crate::text::document_text;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! Key patterns: `{a: 1, "b.c": -1, place: "2dsphere"}`.
 
 use super::{IndexField, cannot_create};
-use crate::query::type_name;
+use crate::types::type_name;
 use crate::{Error, Result};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_value::number::Number;

@@ -15,8 +15,8 @@ pub use conflict::Existing;
 
 use crate::geo::PlaneGrid;
 use crate::query::Filter;
-use crate::query::text::document_text;
 use crate::storage::Compression;
+use crate::text::document_text;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawBsonRef, cstr};
@@ -190,7 +190,7 @@ pub fn default_name(key: &RawDocument) -> String {
     let parts = key.iter().flatten().map(|(path, kind)| match kind {
         RawBsonRef::String(plugin) => format!("{}_{plugin}", path.as_str()),
         RawBsonRef::Double(number) => format!("{}_{number}", path.as_str()),
-        other => format!("{}_{}", path.as_str(), crate::query::text::text(other)),
+        other => format!("{}_{}", path.as_str(), crate::text::text(other)),
     });
     parts.collect::<Vec<_>>().join("_")
 }

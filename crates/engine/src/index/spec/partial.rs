@@ -4,8 +4,8 @@
 //! `$and` and `$or`, because only of those it can tell whether a query implies them.
 
 use super::cannot_create;
-use crate::query::text::text;
 use crate::query::{Comparison, Filter, Predicate};
+use crate::text::text;
 use crate::{Code, Error, Result};
 use bson::raw::{RawBsonRef, RawDocument};
 

@@ -1,9 +1,9 @@
 //! Applies a parsed projection to a raw document.
 
 use super::{Action, Projection, Rest, Slice, Tree};
-use crate::aggregate::{Variables, within_levels};
+use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::query::malformed;
+use crate::expression::{Variables, within_levels};
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::{DocumentBuilder, field};

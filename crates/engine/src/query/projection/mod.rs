@@ -9,8 +9,8 @@ mod apply;
 mod parse;
 
 use super::filter::{Filter, Nearest, Predicate};
-use crate::aggregate::{Expression, FieldSet, Variables};
 use crate::error::Result;
+use crate::expression::{Expression, FieldSet, Variables};
 use bson::raw::RawDocument;
 use meridian_value::ByName;
 use meridian_value::path::Path;

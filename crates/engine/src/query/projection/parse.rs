@@ -3,12 +3,12 @@
 //! The order of checks follows `projection_parser.cpp` of MongoDB 6.0.
 
 use super::{Action, Projection, Rest, Slice, Tree};
-use crate::aggregate::{Expression, VariableScope, Variables, check_path_length};
 use crate::error::{Code, Error, Result};
+use crate::expression::{Expression, VariableScope, Variables, check_path_length};
 use crate::query::filter::{Filter, Predicate};
 use crate::query::parse::{elements, truthy};
-use crate::query::text::{document_text, element};
-use crate::query::types::type_name;
+use crate::text::{document_text, element};
+use crate::types::type_name;
 use bson::raw::RawBsonRef;
 use bson::{RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;

@@ -5,7 +5,7 @@
 
 use super::table::{Property, any_at_path};
 use super::{Additional, Allowed, Check, Demand, Label, Rule, Schema, has_property, unordered};
-use crate::query::types::{TypeSet, type_name};
+use crate::types::{TypeSet, type_name};
 use bson::raw::{CString, RawBsonRef};
 use bson::spec::ElementType;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};

@@ -11,8 +11,8 @@ mod table;
 mod unordered;
 
 use super::filter::Comparison;
-use super::pattern::Pattern;
-use super::types::TypeSet;
+use crate::pattern::Pattern;
+use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};

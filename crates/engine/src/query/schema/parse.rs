@@ -8,10 +8,10 @@ use super::{
     TypeRule, unordered,
 };
 use crate::error::{Error, Result};
+use crate::pattern::Pattern;
 use crate::query::filter::Comparison;
 use crate::query::parse::{IntegerError, elements, integer, is_number};
-use crate::query::pattern::Pattern;
-use crate::query::types::{TypeSet, type_name};
+use crate::types::{TypeSet, type_name};
 use bson::raw::{CString, RawBsonRef};
 use bson::spec::ElementType;
 use bson::{RawArray, RawBson, RawDocument, RawDocumentBuf};
@@ -215,7 +215,7 @@ fn types(keywords: &Keywords<'_>) -> Result<Option<TypeRule>> {
 fn type_aliases(keyword: &str, array: &RawArray) -> Result<TypeSet> {
     let mut aliases: Vec<&str> = Vec::new();
     for entry in array {
-        let RawBsonRef::String(alias) = entry.map_err(crate::query::malformed)? else {
+        let RawBsonRef::String(alias) = entry.map_err(crate::error::malformed)? else {
             return Err(mismatch(keyword, "array elements must be strings"));
         };
         if aliases.contains(&alias) {
@@ -380,7 +380,7 @@ fn arrays(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
         Some(operand @ RawBsonRef::Array(array)) => {
             let mut schemas = Vec::new();
             for entry in array {
-                let entry = entry.map_err(crate::query::malformed)?;
+                let entry = entry.map_err(crate::error::malformed)?;
                 schemas.push(nested(entry, || {
                     mismatch(
                         "items",
@@ -485,7 +485,7 @@ fn required_names(operand: RawBsonRef<'_>) -> Result<Vec<String>> {
     };
     let mut names: Vec<String> = Vec::new();
     for entry in array {
-        let entry = entry.map_err(crate::query::malformed)?;
+        let entry = entry.map_err(crate::error::malformed)?;
         let RawBsonRef::String(name) = entry else {
             let rest = format!(
                 "must be an array of strings, but found an element of type: {}",
@@ -587,7 +587,7 @@ fn dependent_names(property: &str, array: &RawArray) -> Result<Vec<String>> {
     let place = format!("array '{property}' in $jsonSchema keyword 'dependencies'");
     let mut names: Vec<String> = Vec::new();
     for entry in array {
-        let entry = entry.map_err(crate::query::malformed)?;
+        let entry = entry.map_err(crate::error::malformed)?;
         let RawBsonRef::String(name) = entry else {
             return Err(Error::type_mismatch(format!(
                 "{place} can only contain strings, but found element of type: {}",
@@ -666,7 +666,7 @@ fn branches(keyword: &str, operand: RawBsonRef<'_>, level: Level) -> Result<Vec<
     }
     let mut schemas = Vec::new();
     for entry in array {
-        let entry = entry.map_err(crate::query::malformed)?;
+        let entry = entry.map_err(crate::error::malformed)?;
         schemas.push(nested_at(level, entry, || {
             let rest = format!(
                 "must be an array of objects, but found an element of type {}",
@@ -694,6 +694,6 @@ fn enumeration(operand: RawBsonRef<'_>) -> Result<Vec<RawBson>> {
     }
     array
         .into_iter()
-        .map(|entry| entry.map(RawBson::from).map_err(crate::query::malformed))
+        .map(|entry| entry.map(RawBson::from).map_err(crate::error::malformed))
         .collect()
 }

@@ -4,7 +4,7 @@
 //! last hit is tried first: one comparison of bytes. Only then are the others searched.
 
 use super::Schema;
-use crate::query::types::TypeSet;
+use crate::types::TypeSet;
 use bson::RawDocument;
 use bson::raw::RawBsonRef;
 use meridian_value::field;

@@ -5,8 +5,8 @@
 //! same counts, the same codes and messages.
 
 use super::{Applied, ApplyMode, Update, check_upsert_filter, upsert_document};
-use crate::aggregate::VariableScope;
 use crate::error::{Error, Result};
+use crate::expression::VariableScope;
 use crate::query::Filter;
 use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};

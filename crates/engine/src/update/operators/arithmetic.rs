@@ -2,7 +2,8 @@
 
 use super::{Outcome, Value};
 use crate::error::{Error, Result};
-use crate::query::{text, type_name};
+use crate::text;
+use crate::types::type_name;
 use crate::update::apply::{Existing, Place};
 use bson::raw::RawBsonRef;
 use meridian_value::number::Number;

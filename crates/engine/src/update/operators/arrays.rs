@@ -1,8 +1,10 @@
 //! `$addToSet` and `$pop`.
 
 use super::{Outcome, Value, array_bytes, whole_number};
+use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::query::{malformed, text, type_name};
+use crate::text;
+use crate::types::type_name;
 use crate::update::apply::{Existing, Place};
 use crate::update::raw::{ARRAY, Edit, fields, splice, write_indexed};
 use bson::raw::RawBsonRef;

@@ -2,7 +2,8 @@
 
 use super::{Outcome, Value};
 use crate::error::{Error, Result};
-use crate::query::{text, type_name};
+use crate::text;
+use crate::types::type_name;
 use crate::update::apply::{Existing, Place};
 use bson::raw::RawBsonRef;
 
@@ -77,7 +78,7 @@ impl Bits {
         };
         let mut operations = Vec::new();
         for element in document.iter() {
-            let (name, value) = element.map_err(crate::query::malformed)?;
+            let (name, value) = element.map_err(crate::error::malformed)?;
             let operation = match name.as_str() {
                 "and" => Operation::And,
                 "or" => Operation::Or,

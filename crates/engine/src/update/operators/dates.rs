@@ -2,7 +2,7 @@
 
 use super::Value;
 use crate::error::{Error, Result};
-use crate::query::type_name;
+use crate::types::type_name;
 use bson::raw::RawBsonRef;
 use bson::{DateTime, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl CurrentDate {
         };
         let mut kind = None;
         for element in document.iter() {
-            let (name, value) = element.map_err(crate::query::malformed)?;
+            let (name, value) = element.map_err(crate::error::malformed)?;
             match (name.as_str(), value) {
                 ("$type", RawBsonRef::String("date")) => kind = Some(Self::Date),
                 ("$type", RawBsonRef::String("timestamp")) => kind = Some(Self::Timestamp),

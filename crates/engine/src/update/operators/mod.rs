@@ -172,6 +172,6 @@ fn array_bytes<'a>(
 ) -> Result<&'a bson::RawDocument> {
     match existing.value {
         RawBsonRef::Array(_) => super::raw::as_document(existing.payload),
-        other => Err(error(crate::query::type_name(other.element_type()))),
+        other => Err(error(crate::types::type_name(other.element_type()))),
     }
 }

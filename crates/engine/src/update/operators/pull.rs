@@ -1,8 +1,10 @@
 //! `$pull` and `$pullAll`: elements taken out by value or by condition.
 
 use super::{Outcome, Value, array_bytes};
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::{Filter, malformed, type_name};
+use crate::query::Filter;
+use crate::types::type_name;
 use crate::update::apply::Existing;
 use crate::update::raw::{Field, as_document, fields, write_document, write_element};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};

@@ -1,8 +1,9 @@
 //! `$push` with `$each`, `$position`, `$sort` and `$slice`.
 
 use super::{Outcome, Value, array_bytes, whole_number};
+use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::query::{malformed, type_name};
+use crate::types::type_name;
 use crate::update::apply::{Existing, Place};
 use crate::update::path::array_index;
 use crate::update::raw::{ARRAY, fields, splice, write_indexed};

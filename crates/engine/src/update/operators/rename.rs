@@ -1,8 +1,9 @@
 //! `$rename`: the value of one path for another, neither of them inside an array.
 
 use super::Value;
+use crate::error::malformed;
 use crate::error::{Code, Error, Result};
-use crate::query::{malformed, text};
+use crate::text;
 use crate::update::apply::Place;
 use crate::update::path::{Part, UpdatePath, array_index};
 use bson::raw::{RawBsonRef, RawDocument};

@@ -4,7 +4,7 @@
 //! back-references and the other constructs that need backtracking are errors that name them.
 
 use crate::error::{Error, Result};
-use crate::memory::Reservation;
+use crate::operation::memory::Reservation;
 use meridian_value::text::is_utf8;
 use regex::{Regex, RegexBuilder};
 use std::iter::Peekable;

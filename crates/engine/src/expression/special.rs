@@ -5,9 +5,9 @@ use super::node::{Comparison, Node};
 use super::parse::{Parser, check_user_name};
 use super::table::Arity;
 use super::{Value, folding_error};
-use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
-use crate::query::type_name;
+use crate::expression::value::corrupt;
+use crate::types::type_name;
 use bson::RawBsonRef;
 
 /// `$literal` and `$const`.

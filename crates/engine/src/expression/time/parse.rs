@@ -3,11 +3,11 @@
 //! Without a format MongoDB hands the text to timelib, which reads almost anything: that is in
 //! `time_scan`. What is stored most (ISO 8601 in full) is read here, without it.
 
-use super::time::{Civil, SECOND_MS, Zone, days_from_iso_week, days_in_month};
-use super::time::{DAY_MS, HOUR_MS, MINUTE_MS, days_from_civil};
-use super::time_abbreviations::{UNKNOWN_ZONE, zone_at};
-use super::time_scan::{self, TEXT_BYTES_MAX};
-use super::time_text::{invalid_specifier, unmatched};
+use super::abbreviations::{UNKNOWN_ZONE, zone_at};
+use super::scan::{self, TEXT_BYTES_MAX};
+use super::text::{invalid_specifier, unmatched};
+use super::{Civil, SECOND_MS, Zone, days_from_iso_week, days_in_month};
+use super::{DAY_MS, HOUR_MS, MINUTE_MS, days_from_civil};
 use crate::error::{Code, Error, Result};
 
 /// What was read out of a text by a format.
@@ -118,7 +118,7 @@ fn free_form(text: &str, zone: Option<&Zone>) -> Result<i64> {
             format!("Error parsing date string; it is longer than {TEXT_BYTES_MAX} bytes"),
         ));
     }
-    let reading = time_scan::scan(text);
+    let reading = scan::scan(text);
     let complaints = reading.complaints();
     if !complaints.is_empty() {
         return Err(Error::new(

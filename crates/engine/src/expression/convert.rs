@@ -4,7 +4,7 @@ use super::arithmetic::from_number;
 use super::control::number;
 use super::{Value, date};
 use crate::error::{Code, Error, Result};
-use crate::query::text::document_text;
+use crate::text::document_text;
 use bson::RawBsonRef;
 use bson::oid::ObjectId;
 use meridian_value::number::{Decimal, Number};

@@ -2,7 +2,7 @@
 
 use super::Value;
 use crate::error::{Code, Error, Result};
-use crate::query::Pattern;
+use crate::pattern::Pattern;
 use bson::RawBsonRef;
 
 /// Which of the three.

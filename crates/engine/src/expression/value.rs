@@ -6,8 +6,8 @@
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
 use crate::error::{Code, Error, Result};
-use crate::memory::{self, Charged};
-use crate::query::type_name;
+use crate::operation::memory::{self, Charged};
+use crate::types::type_name;
 use bson::raw::CStr;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;

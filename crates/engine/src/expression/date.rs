@@ -6,10 +6,10 @@ use super::convert::display;
 use super::node::Node;
 use super::parse::Parser;
 use super::table::{Arity, Complaint, Named, Operator, Parameter};
-use crate::aggregate::time::{self, Civil, DAY_MS, Zone, days_from_iso_week};
-use crate::aggregate::value::corrupt;
-use crate::aggregate::{time_parse, time_text};
 use crate::error::{Code, Error, Result};
+use crate::expression::time::{self, Civil, DAY_MS, Zone, days_from_iso_week};
+use crate::expression::time::{parse as time_parse, text as time_text};
+use crate::expression::value::corrupt;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
 
@@ -127,7 +127,7 @@ pub fn parse_part(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> R
                 }
             }
             let Some(date) = date else {
-                let provided = crate::query::text::element(name, raw);
+                let provided = crate::text::element(name, raw);
                 return Err(Error::location(
                     40539,
                     format!("missing 'date' argument to {name}, provided: {provided}"),

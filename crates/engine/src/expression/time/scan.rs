@@ -8,10 +8,10 @@
 //! which uses the same library), its manners where the documentation is silent were found by
 //! asking mongod 6.0.5.
 
-use super::time::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Zone};
-use super::time::{civil_from_days, days_from_civil, days_from_iso_week, days_in_month};
-use super::time_steps::{Edge, Steps, Weekday, WithinMonth, count_of, weekday_of, workdays};
-use super::time_tokens::{Rule, Token, longest, month_of};
+use super::steps::{Edge, Steps, Weekday, WithinMonth, count_of, weekday_of, workdays};
+use super::tokens::{Rule, Token, longest, month_of};
+use super::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Zone};
+use super::{civil_from_days, days_from_civil, days_from_iso_week, days_in_month};
 use std::fmt::Write;
 
 /// No text longer than this is read: the longest that is stored as a date (a date as JavaScript

@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::aggregate::{Limits, Pipeline, Variables, run};
+use crate::aggregate::{Limits, Pipeline, run};
+use crate::expression::Variables;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 /// What mongod or we answer: a value, nothing, or code and message.
@@ -71,7 +72,7 @@ macro_rules! table {
     ($name:ident, $file:literal, $known:expr) => {
         #[test]
         fn $name() {
-            check(include_str!(concat!("../testdata/", $file)), &$known);
+            check(include_str!(concat!("testdata/", $file)), &$known);
         }
     };
 }

@@ -1,7 +1,8 @@
-//! Expressions: parsed once from BSON, folded, evaluated over raw documents.
+//! Expressions: parsed once from BSON, folded, evaluated over raw documents. They are what `$expr`, `$project`,
+//! `$group` and update pipelines compute: below filters and pipelines, neither of which they know.
 //!
 //! In: the BSON of an expression (`"$a.b"`, `{$add: [..]}`, a literal) and the variables
-//! that are in scope. Out: a tree of [`Node`]s with every constant part already computed,
+//! that are in scope. Out: a tree of nodes with every constant part already computed,
 //! that evaluates a `&RawDocument` to a [`Value`] without decoding the document into a
 //! tree. Operators live beside their like (`arithmetic`, `string`, `array`, ...), each in
 //! a table of name, arity and function; operators that must not evaluate all of their
@@ -16,7 +17,9 @@ mod control;
 mod convert;
 mod date;
 mod date_math;
+mod dependencies;
 mod evaluate;
+mod metadata;
 mod node;
 mod object;
 mod parse;
@@ -24,25 +27,29 @@ mod regex;
 mod set;
 mod special;
 mod string;
+pub(crate) mod sum;
 mod table;
-#[cfg(test)]
-mod tests;
+pub(crate) mod time;
 mod trigonometry;
+pub(crate) mod value;
 
 pub(crate) use array::several_count;
 pub(crate) use convert::display;
 pub(crate) use date_math::TruncatePlan;
+pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
+pub use metadata::{MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata};
 pub(crate) use node::{Comparison, Context, Node, prefetch};
 pub(crate) use parse::check_path_length;
 pub use parse::{VariableScope, parse_field_path};
 
-use super::dependencies::FieldSet;
-use super::metadata::NearMetadata;
-use super::value::{Value, corrupt};
+pub use value::Value;
+pub(crate) use value::within_levels;
+
 use crate::error::{Error, Result};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::sync::Arc;
+use value::corrupt;
 
 /// What expressions see besides the document: the time the command began (`$$NOW`), and
 /// what a nearest-first search knows of the document (`$meta`). Variables of the command's `let` are part of the parsed expression.

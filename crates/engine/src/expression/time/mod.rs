@@ -5,7 +5,15 @@
 //! come from `chrono-tz`; where a local time does not exist or exists twice
 //! [`Zone::to_utc`] answers as timelib does, which MongoDB uses.
 
-use super::time_bins::LocalBins;
+pub(crate) mod abbreviations;
+pub(crate) mod bins;
+pub(crate) mod parse;
+pub(crate) mod scan;
+pub(crate) mod steps;
+pub(crate) mod text;
+pub(crate) mod tokens;
+
+use bins::LocalBins;
 use chrono::{Offset, TimeZone};
 use chrono_tz::{OffsetComponents, Tz, TzOffset};
 
@@ -353,7 +361,7 @@ pub fn parse_day_of_week(text: &str) -> Option<i64> {
 }
 
 /// Where `$dateTrunc` counts bins from: 2000-01-01, a Saturday.
-pub(super) const REFERENCE_DAYS: i64 = 10_957;
+pub(crate) const REFERENCE_DAYS: i64 = 10_957;
 
 /// The start of the bin an instant lies in. `clock` is that of the bins' reference
 /// ([`reference_clock`]): MongoDB moves the reference by whole days or months, as `$dateAdd`

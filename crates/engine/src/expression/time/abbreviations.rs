@@ -1,6 +1,6 @@
 //! Time zones inside a text: offsets from UTC, and abbreviations.
 
-use super::time::Zone;
+use super::Zone;
 
 /// What MongoDB says of a zone that is none, or one of the Olson database.
 pub const UNKNOWN_ZONE: &str =

@@ -171,7 +171,7 @@ impl TypeSet {
         };
         let mut set = Self::default();
         for entry in array {
-            set = set.union(Self::parse_one(entry.map_err(super::malformed)?)?);
+            set = set.union(Self::parse_one(entry.map_err(crate::error::malformed)?)?);
         }
         if set.is_empty() {
             return Err(Error::failed_to_parse(format!(

@@ -3,10 +3,10 @@
 use super::control::number;
 use super::convert::{display, general};
 use super::{Value, date};
-use crate::aggregate::time_text;
-use crate::aggregate::value::{check_buffer, items_bytes};
 use crate::error::{Error, Result};
-use crate::memory;
+use crate::expression::time::text as time_text;
+use crate::expression::value::{check_buffer, items_bytes};
+use crate::operation::memory;
 use bson::RawBsonRef;
 use meridian_value::number::Number;
 use meridian_value::text::is_utf8;

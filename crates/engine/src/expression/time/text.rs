@@ -1,6 +1,6 @@
 //! Dates as text: `$dateToString`'s formats. Reading them back is in `time_parse`.
 
-use super::time::{Civil, Zone};
+use super::{Civil, Zone};
 use crate::error::{Error, Result};
 use std::fmt::Write;
 

@@ -4,9 +4,9 @@ use super::Value;
 use super::control::number;
 use super::convert::display;
 use super::date::{date_millis, zone};
-use crate::aggregate::time::{self, Clock, Unit, Zone, parse_day_of_week};
-use crate::aggregate::time_bins::LocalBins;
 use crate::error::{Error, Result};
+use crate::expression::time::bins::LocalBins;
+use crate::expression::time::{self, Clock, Unit, Zone, parse_day_of_week};
 use meridian_value::number::Number;
 
 /// `$dateTrunc` with its unit, bin, zone and start of week known.

@@ -2,8 +2,8 @@
 
 use super::Value;
 use super::node::Node;
-use crate::aggregate::value::{Items, compare};
 use crate::error::{Error, Result};
+use crate::expression::value::{Items, compare};
 use std::cmp::Ordering;
 
 /// A value in a set.

@@ -2,10 +2,10 @@
 
 use super::table::{Named, Operator};
 use super::{Value, Variables, corrupt, date_math, regex};
-use crate::aggregate::dependencies::FieldSet;
-use crate::aggregate::metadata::MetadataPart;
-use crate::aggregate::value::{check_work, raw_value, within_levels};
 use crate::error::Result;
+use crate::expression::dependencies::FieldSet;
+use crate::expression::metadata::MetadataPart;
+use crate::expression::value::{check_work, raw_value, within_levels};
 use crate::operation;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use smallvec::SmallVec;

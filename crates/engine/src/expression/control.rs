@@ -3,9 +3,9 @@
 use super::Value;
 use super::convert::display;
 use super::node::{Context, Node};
-use crate::aggregate::value::items_bytes;
 use crate::error::{Error, Result};
-use crate::memory;
+use crate::expression::value::items_bytes;
+use crate::operation::memory;
 use meridian_value::number::Number;
 
 /// The value, with null in the place of missing.

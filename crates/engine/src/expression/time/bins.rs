@@ -5,7 +5,7 @@
 //! `$year`, ...) is the same for a whole stretch. Where clocks change a stretch ends, even if the bin goes
 //! on: set back over midnight, a day is left and entered again, and its bin is no one stretch of time.
 
-use super::time::{Civil, DAY_MS, REFERENCE_DAYS, Unit, Zone, days_from_civil};
+use super::{Civil, DAY_MS, REFERENCE_DAYS, Unit, Zone, days_from_civil};
 use std::ops::Range;
 
 /// No zone changes its clocks twice within so long: the shortest time in the Olson database is four days
@@ -146,7 +146,7 @@ impl Zone {
 
 #[cfg(test)]
 mod tests {
-    use super::super::time::{HOUR_MS, reference_clock, truncate};
+    use super::super::{HOUR_MS, reference_clock, truncate};
     use super::*;
     use rand::prelude::*;
     use rand_chacha::ChaCha8Rng;

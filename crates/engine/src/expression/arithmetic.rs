@@ -3,9 +3,9 @@
 use super::Value;
 use super::control::number;
 use super::convert::{display, general};
-use crate::aggregate::sum::{Deviation, OrderedSum, averaged};
-use crate::aggregate::value::compare;
 use crate::error::{Code, Error, Result};
+use crate::expression::sum::{Deviation, OrderedSum, averaged};
+use crate::expression::value::compare;
 use bson::RawBsonRef;
 use meridian_value::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MIN, Number};
 use std::cmp::Ordering;

@@ -3,10 +3,10 @@
 use super::node::{Constant, Context, Node};
 use super::table::{self, Arity, Arrangement, Entry, Named, Operator};
 use super::{Value, Variables, date_math, folding_error, regex, set};
-use crate::aggregate::metadata::MetadataScope;
-use crate::aggregate::value::corrupt;
 use crate::error::{Code, Error, Result};
-use crate::query::type_name;
+use crate::expression::metadata::MetadataScope;
+use crate::expression::value::corrupt;
+use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::ByName;
 
@@ -138,7 +138,7 @@ impl<'s> Parser<'s> {
                         15983,
                         format!(
                             "An object representing an expression must have exactly one field: {}",
-                            crate::query::text::document_text(document)
+                            crate::text::document_text(document)
                         ),
                     ));
                 }
@@ -254,7 +254,7 @@ impl<'s> Parser<'s> {
 
     fn named(&mut self, operator: &'static Named, raw: RawBsonRef<'_>) -> Result<Node> {
         let RawBsonRef::Document(document) = raw else {
-            let shown = crate::query::text::element(operator.name, raw);
+            let shown = crate::text::element(operator.name, raw);
             let found = type_name(raw.element_type());
             return Err(operator.not_object.error(operator.name, &shown, found));
         };

@@ -3,9 +3,9 @@
 //! MongoDB reads dates with timelib (D. Rethans, the formats documented as PHP's "Supported Date and Time
 //! Formats"). Which text is a date, and which rule wins where several fit, was taken from there and asked of mongod.
 
-use super::time::Zone;
-use super::time_abbreviations::{UNKNOWN_ZONE, zone_at};
-use super::time_text::MONTHS;
+use super::Zone;
+use super::abbreviations::{UNKNOWN_ZONE, zone_at};
+use super::text::MONTHS;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 

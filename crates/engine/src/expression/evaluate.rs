@@ -3,9 +3,9 @@
 use super::node::{Comparison, Context, Node};
 use super::table::{Named, Operator, looks_in_turn};
 use super::{Value, control, date_math, regex};
-use crate::aggregate::value::{self, raw_field};
 use crate::error::{Error, Result};
-use crate::memory;
+use crate::expression::value::{self, raw_field};
+use crate::operation::memory;
 use bson::RawBsonRef;
 use smallvec::SmallVec;
 use std::borrow::Cow;
