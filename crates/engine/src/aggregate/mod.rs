@@ -1,7 +1,8 @@
 //! Pipelines and their accumulators: parsed once, run over raw BSON.
 //!
-//! In: the BSON of a pipeline, and raw documents. Out: documents. What stages compute is in [`crate::expression`]. Nothing here reads storage: `$out`, `$merge` and the stages that make their
-//! own documents are parsed here and done by the engine.
+//! In: the BSON of a pipeline, and raw documents. Out: documents. What stages compute is in [`crate::expression`].
+//! Nothing here reads storage: `$out`, `$merge` and the stages that make their own documents are parsed here and
+//! done by the engine.
 //!
 //! - [`Pipeline`] is a list of [`Stage`]s;
 //! - [`Executor`] runs them: the engine *pushes* borrowed documents as its scan meets them
