@@ -222,6 +222,14 @@ codes! {
     MergeStageNoMatchingDocument = 13113,
 }
 
+/// What was read from the store is not BSON: a damaged file, never the client's fault.
+pub(crate) fn corrupt_document(error: bson::error::Error) -> Error {
+    Error::new(
+        Code::InternalError,
+        format!("a stored document cannot be read: {error}"),
+    )
+}
+
 /// What a broken document is to a client: `InvalidBSON`.
 pub(crate) fn malformed(error: bson::error::Error) -> Error {
     Error::new(Code::InvalidBSON, error.to_string())

@@ -36,6 +36,4 @@ pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
 pub use operation::{Operation, STACK_BYTES, memory};
 pub use storage::{Algorithm, Compression};
-pub use write::{
-    BuildPhase, BuildProgress, Durability, ErrorBytes, InsertOptions, InsertOutcome, WriteError,
-};
+pub use write::{BuildPhase, BuildProgress, ErrorBytes, InsertOptions, InsertOutcome, WriteError};

@@ -8,8 +8,8 @@ use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use kill::killed;
 use meridian_engine::{
-    BuildPhase, BuildProgress, Code, CountRequest, DeleteStatement, Durability, Engine,
-    EngineOptions, InsertOptions, Namespace, UpdateStatement,
+    BuildPhase, BuildProgress, Code, CountRequest, DeleteStatement, Engine, EngineOptions,
+    InsertOptions, Namespace, UpdateStatement,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -112,7 +112,6 @@ fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
         variables: None,
         constants: None,
         bypass_validation: false,
-        durability: Durability::Buffered,
     };
     engine.update(&namespace(), &statement).unwrap();
 }
@@ -123,7 +122,6 @@ fn delete(engine: &Engine, filter: &RawDocument) {
         limit_one: false,
         hint: None,
         variables: None,
-        durability: Durability::Buffered,
     };
     engine.delete(&namespace(), &statement).unwrap();
 }

@@ -4,7 +4,7 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use bson::{Bson, DateTime, doc, oid::ObjectId};
-use meridian_engine::{Durability, Engine, FindRequest, InsertOptions, Namespace};
+use meridian_engine::{Engine, FindRequest, InsertOptions, Namespace};
 
 fn find(engine: &Engine, filter: &RawDocument) -> Vec<RawDocumentBuf> {
     let namespace = Namespace::new("test", "ids").unwrap();
@@ -57,7 +57,6 @@ fn it_finds_what_a_plan_finds() {
     let options = InsertOptions {
         ordered: true,
         bypass_validation: false,
-        durability: Durability::Buffered,
         ..InsertOptions::default()
     };
     engine.insert(&namespace, &documents, &options).unwrap();

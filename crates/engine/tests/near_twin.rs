@@ -7,8 +7,8 @@ use bson::{cstr, rawdoc};
 use meridian_engine::geo::Near;
 use meridian_engine::query::Filter;
 use meridian_engine::{
-    CountRequest, DeleteStatement, Durability, Engine, EngineOptions, FindRequest, InsertOptions,
-    Namespace, UpdateStatement,
+    CountRequest, DeleteStatement, Engine, EngineOptions, FindRequest, InsertOptions, Namespace,
+    UpdateStatement,
 };
 use meridian_value::path::Path;
 use rand::prelude::*;
@@ -314,7 +314,6 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
             limit_one: true,
             hint: None,
             variables: None,
-            durability: Durability::Buffered,
         };
         assert_eq!(engine.delete(&namespace(), &statement).unwrap(), 1);
     }

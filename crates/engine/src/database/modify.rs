@@ -16,7 +16,7 @@ use crate::query::{Filter, Projection, Sort};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
 };
-use crate::write::{Applied, Change, Durability, InsertOptions, Target};
+use crate::write::{Applied, Change, InsertOptions, Target};
 use bson::Bson;
 use bson::cstr;
 use bson::oid::ObjectId;
@@ -86,7 +86,6 @@ impl Engine {
                 break;
             }
         }
-        self.writer.settle(statement.durability)?;
         Ok(outcome)
     }
 
@@ -113,7 +112,6 @@ impl Engine {
         } else {
             self.modify_all(namespace, &find, true, &decide, &mut |_| deleted += 1)?;
         }
-        self.writer.settle(statement.durability)?;
         Ok(deleted)
     }
 
@@ -175,7 +173,6 @@ impl Engine {
         };
         let outcome = outcome.and_then(|outcome| project(outcome, projection.as_ref()));
         let outcome = outcome.map_err(while_running)?;
-        self.writer.settle(request.durability)?;
         Ok(outcome)
     }
 
@@ -322,7 +319,6 @@ impl Engine {
         let options = InsertOptions {
             ordered: true,
             bypass_validation,
-            durability: Durability::Buffered,
             ..InsertOptions::default()
         };
         let outcome = self.writer.insert(namespace, &[&document], &options)?;

@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
 use crate::namespace::Namespace;
 use crate::query::Filter;
-use crate::write::{Change, Durability, InsertOptions};
+use crate::write::{Change, InsertOptions};
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr};
@@ -91,7 +91,6 @@ impl Engine {
             return Err(error);
         }
         self.cursors.kill_namespace(&target);
-        self.writer.settle(request.durability)?;
         Ok(Query::empty())
     }
 
@@ -104,7 +103,6 @@ impl Engine {
         let options = InsertOptions {
             ordered: true,
             bypass_validation,
-            durability: Durability::Buffered,
             // It was made before: whoever renames or drops it ends this.
             creates: false,
         };
@@ -161,7 +159,6 @@ impl Engine {
         if let Some(error) = found {
             return Err(error);
         }
-        self.writer.settle(request.durability)?;
         Ok(Query::empty())
     }
 

@@ -145,7 +145,7 @@ impl Engine {
         self.work.add_point_read(&collection, found.is_some());
         match found {
             Some(document) => Ok(Query::from_document(
-                document.map_err(exec::corrupt_document)?,
+                document.map_err(crate::error::corrupt_document)?,
             )),
             None => Ok(Query::empty()),
         }

@@ -2,7 +2,6 @@
 
 use crate::expression::{VariableScope, Variables};
 use crate::query::ParseContext;
-use crate::write::Durability;
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -89,8 +88,6 @@ pub struct AggregateRequest<'a> {
     pub allow_disk_use: bool,
     /// Whether `$out` and `$merge` skip validators.
     pub bypass_validation: bool,
-    /// When what `$out` and `$merge` write counts as done.
-    pub durability: Durability,
     /// What `$indexStats` calls this server.
     pub host: &'a str,
 }
@@ -104,7 +101,6 @@ impl<'a> AggregateRequest<'a> {
             variables: None,
             allow_disk_use: true,
             bypass_validation: false,
-            durability: Durability::Buffered,
             host: "",
         }
     }
@@ -131,8 +127,6 @@ pub struct UpdateStatement<'a> {
     pub constants: Option<&'a RawDocument>,
     /// Skip the collection's validator.
     pub bypass_validation: bool,
-    /// When the update counts as done.
-    pub durability: Durability,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -148,7 +142,6 @@ impl<'a> UpdateStatement<'a> {
             variables: None,
             constants: None,
             bypass_validation: false,
-            durability: Durability::Buffered,
         }
     }
 }
@@ -175,8 +168,6 @@ pub struct DeleteStatement<'a> {
     pub hint: Option<RawBsonRef<'a>>,
     /// Variables of the command (`let`).
     pub variables: Option<&'a RawDocument>,
-    /// When the delete counts as done.
-    pub durability: Durability,
 }
 
 impl<'a> DeleteStatement<'a> {
@@ -187,7 +178,6 @@ impl<'a> DeleteStatement<'a> {
             limit_one: false,
             hint: None,
             variables: None,
-            durability: Durability::Buffered,
         }
     }
 }
@@ -209,8 +199,6 @@ pub struct FindAndModifyRequest<'a> {
     pub variables: Option<&'a RawDocument>,
     /// Skip the collection's validator.
     pub bypass_validation: bool,
-    /// When the change counts as done.
-    pub durability: Durability,
 }
 
 /// What `findAndModify` does with the document it finds.

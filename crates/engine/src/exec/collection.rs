@@ -1,9 +1,9 @@
 //! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
 use super::prefilter::Prefilter;
-use super::{Context, Pacer, Row, Rows, corrupt_document};
+use super::{Context, Pacer, Row, Rows};
 use crate::catalog::{Collection, CollectionState, Tree};
-use crate::error::Result;
+use crate::error::{Result, corrupt_document};
 use crate::query::Filter;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use bson::raw::RawDocument;

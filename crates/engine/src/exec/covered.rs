@@ -3,9 +3,9 @@
 //! The document is read only where the entry cannot tell (see [`Coverage`]) or does not prove that it
 //! matches.
 
-use super::{Context, Entries, Entry, Row, Rows, corrupt_document};
+use super::{Context, Entries, Entry, Row, Rows};
 use crate::catalog::Tree;
-use crate::error::Result;
+use crate::error::{Result, corrupt_document};
 use crate::index::{Coverage, RowBuffer};
 use crate::query::{Filter, Projection};
 use crate::storage::{Family, Snapshot};

@@ -8,9 +8,9 @@
 use super::keeper::Keeper;
 use super::kept_documents::KeptDocuments;
 use super::stacks::{Stacked, StackedPart, Stacking};
-use super::{Context, Entries, Row, Rows, corrupt_document, parallel};
+use super::{Context, Entries, Row, Rows, parallel};
 use crate::catalog::Tree;
-use crate::error::Result;
+use crate::error::{Result, corrupt_document};
 use crate::operation::memory::Reservation;
 use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot};

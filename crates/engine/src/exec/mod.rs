@@ -325,14 +325,6 @@ impl Drop for Pacer {
     }
 }
 
-/// What was read from the store is not BSON: a damaged file, never the client's fault.
-pub(crate) fn corrupt_document(error: bson::error::Error) -> Error {
-    Error::new(
-        Code::InternalError,
-        format!("a stored document cannot be read: {error}"),
-    )
-}
-
 /// An index entry does not have the shape its index gives it.
 fn corrupt_entry() -> Error {
     Error::new(

@@ -153,7 +153,7 @@ impl SpilledSort {
             let (length, rest) = value.split_first_chunk().ok_or_else(broken)?;
             let length = u32::from_le_bytes(*length) as usize;
             let (id, document) = rest.split_at_checked(length).ok_or_else(broken)?;
-            RawDocument::from_bytes(document).map_err(super::corrupt_document)?;
+            RawDocument::from_bytes(document).map_err(crate::error::corrupt_document)?;
             own_id.clear();
             own_id.extend_from_slice(id);
             own_document.clear();

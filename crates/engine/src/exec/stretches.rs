@@ -6,9 +6,9 @@
 //! step, over a long one by the summary, which knows how many entries it has without reading them.
 
 use super::counted::TreeRanges;
-use super::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_document, corrupt_entry};
+use super::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_entry};
 use crate::catalog::{Collection, Index, Moment, Tree};
-use crate::error::Result;
+use crate::error::{Result, corrupt_document};
 use crate::index::bounds::ByteRange;
 use crate::index::summary::{Hint, Piece, Summary};
 use crate::plan::{Access, grouped_position};

@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// writers get the lock in between.
 pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Changes of one version of a collection.
-pub(super) struct Changes<'d> {
+/// CollectionChanges of one version of a collection.
+pub(super) struct CollectionChanges<'d> {
     collection: Arc<Collection>,
     documents: Vec<DocumentChange<'d>>,
     /// `tree ++ encoded _id` of each document.
@@ -59,7 +59,7 @@ impl DocumentChange<'_> {
     }
 }
 
-impl<'d> Changes<'d> {
+impl<'d> CollectionChanges<'d> {
     /// None yet, of a collection.
     pub fn new(collection: &Arc<Collection>) -> Self {
         let mut changes = Self {

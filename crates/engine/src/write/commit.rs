@@ -1,6 +1,6 @@
 //! The one way in which documents change: changes of one or several collections, committed together or not at all.
 //!
-//! In: [`Changes`], with the write lock of each collection. Everything that follows from them is derived here, once,
+//! In: [`CollectionChanges`], with the write lock of each collection. Everything that follows from them is derived here, once,
 //! from the same list, so that no two of them can disagree:
 //!
 //! | derived | used by |
@@ -15,16 +15,16 @@
 //! counts of the build's own ([`Writer::commit_built`]).
 
 use super::Writer;
-use super::changes::Changes;
+use super::changes::CollectionChanges;
 use super::entries::{ChangedKeys, EntryChanges, KeyChange};
 use crate::catalog::{Summaries, WriteState, statistics_entry};
 use crate::error::Result;
 use crate::index::summary::Summary;
 use crate::storage::{Batch, Family};
 
-/// Changes of a collection, and its write lock.
+/// CollectionChanges of a collection, and its write lock.
 pub(super) struct Locked<'l, 'd> {
-    pub changes: &'l Changes<'d>,
+    pub changes: &'l CollectionChanges<'d>,
     pub writing: &'l mut WriteState,
 }
 
@@ -55,7 +55,7 @@ impl Writer {
     }
 
     /// Adds everything that is written for the changes of one collection to the batch.
-    fn derive(&self, changes: &Changes<'_>, batch: &mut Batch) {
+    fn derive(&self, changes: &CollectionChanges<'_>, batch: &mut Batch) {
         if changes.is_empty() {
             return;
         }
@@ -79,7 +79,12 @@ impl Writer {
     }
 
     /// Makes counts and totals agree with what was written.
-    fn end_commit(&self, changes: &Changes<'_>, writing: &mut WriteState, is_written: bool) {
+    fn end_commit(
+        &self,
+        changes: &CollectionChanges<'_>,
+        writing: &mut WriteState,
+        is_written: bool,
+    ) {
         let state = &changes.collection().state;
         let mut wants_work = false;
         state.counted().end_commit(|summaries| {
@@ -138,7 +143,7 @@ fn count(summaries: &mut Summaries, changed: ChangedKeys<'_>) {
 }
 
 /// A greater `_id` than all others is not looked for when it is inserted.
-fn note_greatest_id(changes: &Changes<'_>, writing: &mut WriteState) {
+fn note_greatest_id(changes: &CollectionChanges<'_>, writing: &mut WriteState) {
     if let (Some(greatest), Some(known)) = (changes.changed_keys().max(), &mut writing.largest_id)
         && greatest > known.as_slice()
     {
@@ -229,7 +234,7 @@ mod tests {
         fill(&writer, "other");
         writer.catalog.save_summaries().unwrap();
         let collections = ["one", "other"].map(|each| writer.catalog.get(&name(each)).unwrap());
-        let [mut one, mut other] = collections.each_ref().map(Changes::new);
+        let [mut one, mut other] = collections.each_ref().map(CollectionChanges::new);
         for id in [-1, 700, 600, 900] {
             one.insert(Cow::Owned(document(id, id)), false).unwrap();
         }

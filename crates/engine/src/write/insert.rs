@@ -1,10 +1,10 @@
 //! Inserts: a batch of documents in one commit, each document's failure its own.
 
-use super::changes::{BATCH_BYTES_MAX, Changes};
+use super::changes::{BATCH_BYTES_MAX, CollectionChanges};
 use super::commit::Locked;
 use super::prepare::normalise;
 use super::unique::{UniqueChecker, duplicate_id};
-use super::{Durability, ErrorBytes, WriteError, Writer};
+use super::{ErrorBytes, WriteError, Writer};
 use crate::catalog::{Collection, WriteState};
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
@@ -25,8 +25,6 @@ pub struct InsertOptions {
     pub ordered: bool,
     /// Skip the collection's validator.
     pub bypass_validation: bool,
-    /// When the insert counts as done.
-    pub durability: Durability,
     /// Make the collection if there is none.
     pub creates: bool,
 }
@@ -36,7 +34,6 @@ impl Default for InsertOptions {
         Self {
             ordered: true,
             bypass_validation: false,
-            durability: Durability::Buffered,
             creates: true,
         }
     }
@@ -60,7 +57,7 @@ pub struct InsertOutcome {
 
 /// Documents that are ready for the commit, with everything that needs no lock done.
 struct Prepared<'a> {
-    changes: Changes<'a>,
+    changes: CollectionChanges<'a>,
     /// Where each document stands in the request.
     positions: Vec<usize>,
 }
@@ -95,7 +92,6 @@ impl Writer {
                 break;
             }
         }
-        self.settle(options.durability)?;
         outcome.errors.sort_by_key(|error| error.index);
         Ok(outcome)
     }
@@ -117,7 +113,7 @@ impl Writer {
             };
             self.wait_for_room(&collection)?;
             let prepared = kept.get_or_insert_with(|| Prepared {
-                changes: Changes::new(&collection),
+                changes: CollectionChanges::new(&collection),
                 positions: Vec::new(),
             });
             prepared.changes.reset(&collection);
@@ -168,7 +164,7 @@ impl Writer {
     fn find_duplicates(
         &self,
         writing: &mut WriteState,
-        changes: &Changes<'_>,
+        changes: &CollectionChanges<'_>,
         ordered: bool,
     ) -> Result<Vec<(usize, Error)>> {
         let collection = changes.collection();

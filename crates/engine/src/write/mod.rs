@@ -3,7 +3,7 @@
 //! Work that needs no lock comes first: identifiers, validation, index keys. Then the collection's
 //! write lock is taken for the commit critical section: what was prepared is checked against the
 //! newest state (duplicates, a changed document, a changed collection), one batch is written, the
-//! totals are set. The fsync of `j: true` happens after the lock is released and is shared.
+//! totals are set. The fsync of `j: true` is the caller's, after the lock is released, and is shared.
 //!
 //! Deliberately absent: choosing which documents to change (see `database`), cursors.
 
@@ -33,16 +33,6 @@ use crate::storage::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// When a write counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Survives the process being killed; at most 100 ms are at risk in a power loss.
-    #[default]
-    Buffered,
-    /// Survives a power loss: acknowledged after a group fsync (`j: true`, `w: "majority"`).
-    Synced,
-}
 
 /// One document's failure in a batch of writes.
 #[derive(Debug, Clone)]
@@ -121,17 +111,6 @@ impl Writer {
     /// Documents that others had changed between being found and being written.
     pub fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
-    }
-
-    /// Waits until what was written is as durable as asked for.
-    ///
-    /// # Errors
-    /// A failed fsync; writes are stopped from then on.
-    pub fn settle(&self, durability: Durability) -> Result<()> {
-        match durability {
-            Durability::Buffered => Ok(()),
-            Durability::Synced => Ok(self.store.sync()?),
-        }
     }
 
     /// Waits until there is room for more changes. The caller holds no lock.

@@ -4,7 +4,7 @@
 //! lock each document is compared with its newest state, and worked out again where it has changed.
 
 use super::Writer;
-use super::changes::{BATCH_BYTES_MAX, Changes};
+use super::changes::{BATCH_BYTES_MAX, CollectionChanges};
 use super::commit::Locked;
 use super::unique::UniqueChecker;
 use crate::catalog::Collection;
@@ -50,7 +50,7 @@ pub struct Applied {
 }
 
 impl Writer {
-    /// Changes the targets that still match, and reports them; those that vanished or no longer match are left
+    /// CollectionChanges the targets that still match, and reports them; those that vanished or no longer match are left
     /// out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
     /// unique index each document is a commit of its own, since one may free the key that the next one
     /// takes.
@@ -75,7 +75,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes the first few targets; returns how many were seen to.
+    /// CollectionChanges the first few targets; returns how many were seen to.
     fn modify_together(
         &self,
         namespace: &Namespace,
@@ -123,7 +123,7 @@ impl Writer {
     ) -> Result<()> {
         let documents = works.changes.collection().documents;
         for position in 0..works.outcomes.len() {
-            if matches!(works.outcomes[position], Outcome::Nothing) {
+            if matches!(works.outcomes[position], TargetOutcome::Nothing) {
                 continue;
             }
             let target = &works.targets[position];
@@ -140,7 +140,7 @@ impl Writer {
                 continue;
             };
             let newest =
-                RawDocumentBuf::from_bytes(bytes).map_err(crate::exec::corrupt_document)?;
+                RawDocumentBuf::from_bytes(bytes).map_err(crate::error::corrupt_document)?;
             match works.work_out(target, Cow::Owned(newest), bypass_validation, decide) {
                 Ok(outcome) => works.outcomes[position] = outcome,
                 Err(error) => {
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// Whether the documents' new entries are the only ones with their keys in unique indexes.
-    fn check_unique(&self, changes: &Changes<'_>) -> Result<()> {
+    fn check_unique(&self, changes: &CollectionChanges<'_>) -> Result<()> {
         let collection = changes.collection();
         let mut unique = UniqueChecker::new(collection, &self.store.snapshot());
         let by_document = changes.new_entries_by_document();
@@ -171,14 +171,14 @@ impl Writer {
 struct Works<'t> {
     targets: &'t [Target],
     /// What becomes of each of those that were seen to.
-    outcomes: Vec<Outcome<'t>>,
-    changes: Changes<'t>,
+    outcomes: Vec<TargetOutcome<'t>>,
+    changes: CollectionChanges<'t>,
     /// Why the next one cannot be changed.
     failure: Option<crate::Error>,
 }
 
 /// What becomes of a target.
-enum Outcome<'t> {
+enum TargetOutcome<'t> {
     /// It is gone, or does not match.
     Nothing,
     /// It matches, and stays as it is.
@@ -199,7 +199,7 @@ impl<'t> Works<'t> {
         let mut works = Self {
             targets,
             outcomes: Vec::new(),
-            changes: Changes::new(collection),
+            changes: CollectionChanges::new(collection),
             failure: None,
         };
         for target in targets {
@@ -225,24 +225,24 @@ impl<'t> Works<'t> {
         before: Cow<'t, RawDocument>,
         bypass_validation: bool,
         decide: &Decision<'_>,
-    ) -> Result<Outcome<'t>> {
+    ) -> Result<TargetOutcome<'t>> {
         let number = self.changes.len();
         match decide(&before)? {
-            None => return Ok(Outcome::Nothing),
-            Some(Change::Keep) => return Ok(Outcome::Kept(before)),
+            None => return Ok(TargetOutcome::Nothing),
+            Some(Change::Keep) => return Ok(TargetOutcome::Kept(before)),
             Some(Change::Remove) => self.changes.delete(&target.id, before)?,
             Some(Change::Replace(after)) => {
                 let changes = &mut self.changes;
                 changes.replace(&target.id, before, after, bypass_validation)?;
             }
         }
-        Ok(Outcome::Changed(number))
+        Ok(TargetOutcome::Changed(number))
     }
 
     /// Gives up what was worked out for a target.
     fn withdraw(&mut self, position: usize) {
-        let outcome = std::mem::replace(&mut self.outcomes[position], Outcome::Nothing);
-        if let Outcome::Changed(number) = outcome {
+        let outcome = std::mem::replace(&mut self.outcomes[position], TargetOutcome::Nothing);
+        if let TargetOutcome::Changed(number) = outcome {
             self.changes.withdraw(number);
         }
     }
@@ -257,9 +257,9 @@ impl<'t> Works<'t> {
         let mut documents = self.changes.into_documents();
         for outcome in self.outcomes {
             let (before, change) = match outcome {
-                Outcome::Nothing => continue,
-                Outcome::Kept(before) => (before, Change::Keep),
-                Outcome::Changed(number) => {
+                TargetOutcome::Nothing => continue,
+                TargetOutcome::Kept(before) => (before, Change::Keep),
+                TargetOutcome::Changed(number) => {
                     let document = &mut documents[number];
                     let before = document.before.take().expect("it was there before");
                     let after = document.after.take();

@@ -17,8 +17,8 @@ use bson::{Bson, Document};
 use meridian_engine::storage::Recording;
 use meridian_engine::{
     Action, AggregateRequest, AggregateTarget, CollectionOptions, CountRequest, DeleteStatement,
-    DistinctRequest, DropIndexes, Durability, Engine, Error, ExplainRequest, FindAndModifyRequest,
-    FindRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
+    DistinctRequest, DropIndexes, Engine, Error, ExplainRequest, FindAndModifyRequest, FindRequest,
+    InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -195,7 +195,6 @@ impl Session {
         let options = InsertOptions {
             ordered: false,
             bypass_validation: false,
-            durability: Durability::Buffered,
             ..InsertOptions::default()
         };
         let outcome = self
@@ -222,7 +221,6 @@ impl Session {
             variables: None,
             constants: None,
             bypass_validation: false,
-            durability: Durability::Buffered,
         };
         let explain = ExplainRequest::Update(statement.clone());
         let plan = self.plan(collection, &explain)?;
@@ -260,7 +258,6 @@ impl Session {
             hint: value(&options, "hint"),
             variables: None,
             bypass_validation: false,
-            durability: Durability::Buffered,
         };
         let plan = self.plan(collection, &ExplainRequest::FindAndModify(request.clone()))?;
         let outcome = self
@@ -280,7 +277,6 @@ impl Session {
             limit_one: arguments.text(1) == Some("one"),
             hint: None,
             variables: None,
-            durability: Durability::Buffered,
         };
         let plan = self.plan(collection, &ExplainRequest::Delete(statement))?;
         let deleted = self.engine.delete(&namespace(collection), &statement)?;

@@ -7,8 +7,7 @@ use super::find::{hint, parse_cursor_document};
 use super::{current_op, explain};
 use bson::raw::RawDocument;
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, Code, Durability, Error, ExplainRequest, Namespace, Result,
-    Verbosity,
+    AggregateRequest, AggregateTarget, Code, Error, ExplainRequest, Namespace, Result, Verbosity,
 };
 use meridian_wire::DocumentWriter;
 
@@ -100,7 +99,6 @@ pub fn parse<'a>(arguments: &Arguments<'a>, host: &'a str) -> Result<AggregateRe
         variables: arguments.document("let")?,
         allow_disk_use: arguments.boolean_or("allowDiskUse", true)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
-        durability: Durability::Buffered,
         host,
     })
 }

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::context::Context;
 use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::raw::RawDocument;
-use meridian_engine::{DeleteStatement, Durability, Error, ErrorBytes, Result, WriteError};
+use meridian_engine::{DeleteStatement, Error, ErrorBytes, Result, WriteError};
 use meridian_wire::DocumentWriter;
 
 /// Deletes, and answers with the number deleted and the errors.
@@ -83,6 +83,5 @@ fn parse<'a>(
         limit_one: limit == 1,
         hint: arguments.get("hint"),
         variables,
-        durability: Durability::Buffered,
     })
 }

@@ -5,9 +5,7 @@ use super::context::Context;
 use super::find::{EMPTY, hint};
 use super::update::check_update;
 use bson::raw::RawBson;
-use meridian_engine::{
-    Action, Durability, Error, FindAndModifyOutcome, FindAndModifyRequest, Result,
-};
+use meridian_engine::{Action, Error, FindAndModifyOutcome, FindAndModifyRequest, Result};
 use meridian_wire::DocumentWriter;
 
 /// Answers with the document before or after, and what was done.
@@ -59,7 +57,6 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> 
         hint: hint(arguments),
         variables: arguments.document("let")?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
-        durability: Durability::Buffered,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::write_reply::{check_batch_count, write_errors};
-use meridian_engine::{Durability, InsertOptions, Result};
+use meridian_engine::{InsertOptions, Result};
 use meridian_wire::DocumentWriter;
 
 /// Inserts, and answers with the number inserted and the errors.
@@ -20,7 +20,6 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         ordered: arguments.boolean_or("ordered", true)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         // The dispatcher syncs once for the whole command.
-        durability: Durability::Buffered,
         ..InsertOptions::default()
     };
     let namespace = context.write_namespace()?;

@@ -6,7 +6,7 @@ use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::Bson;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::update::Update;
-use meridian_engine::{Code, Durability, Error, ErrorBytes, Result, UpdateStatement, WriteError};
+use meridian_engine::{Code, Error, ErrorBytes, Result, UpdateStatement, WriteError};
 use meridian_wire::DocumentWriter;
 
 #[derive(Default)]
@@ -153,7 +153,6 @@ fn parse<'a>(
         variables,
         constants: arguments.document("c")?,
         bypass_validation,
-        durability: Durability::Buffered,
     })
 }
 

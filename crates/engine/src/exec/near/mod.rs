@@ -25,9 +25,9 @@ mod walk;
 
 use super::ranked::too_much;
 use super::seen::SeenIds;
-use super::{Context, Entries, Entry, Pacer, corrupt_document, corrupt_entry};
+use super::{Context, Entries, Entry, Pacer, corrupt_entry};
 use crate::catalog::{Collection, CollectionState, Index, Tree};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, corrupt_document};
 use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
 use crate::index::IndexField;
 use crate::index::entry::Located;

@@ -2,7 +2,7 @@
 
 use super::ranks::Target;
 use crate::error::Result;
-use crate::exec::corrupt_document;
+use crate::error::corrupt_document;
 use crate::exec::stacks::{Stacked, StackedPart, Stacking};
 use crate::index::pages::PageContents;
 use bson::raw::RawDocument;

@@ -154,7 +154,7 @@ impl Build<'_> {
         version: Version,
         entries: &mut EntryChanges,
     ) -> Result<()> {
-        let document = RawDocument::from_bytes(document).map_err(crate::exec::corrupt_document)?;
+        let document = RawDocument::from_bytes(document).map_err(crate::error::corrupt_document)?;
         let (keys, number) = (&self.keys, number as u32);
         let added = match version {
             Version::Before => entries.add_before(keys, number, document, id, IndexSet::ALL),

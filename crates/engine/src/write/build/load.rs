@@ -51,7 +51,8 @@ impl Build<'_> {
         let mut done = 0;
         while scan.advance()? {
             let (key, value) = scan.entry();
-            let document = RawDocument::from_bytes(value).map_err(crate::exec::corrupt_document)?;
+            let document =
+                RawDocument::from_bytes(value).map_err(crate::error::corrupt_document)?;
             sink.clear();
             self.generate(document, &mut sink, &mut met)?;
             for (position, fields, value) in sink.iter_indexed() {
