@@ -107,7 +107,8 @@ impl Limits {
 ///
 /// ```
 /// use bson::rawdoc;
-/// use meridian_engine::aggregate::{Executor, Limits, Pipeline, Variables};
+/// use meridian_engine::aggregate::{Executor, Limits, Pipeline};
+/// use meridian_engine::expression::Variables;
 ///
 /// let pipeline = Pipeline::parse(&[&rawdoc! { "$count": "n" }]).unwrap();
 /// let mut executor = Executor::new(&pipeline.stages, Variables::default(), &Limits::new(false)).unwrap();

@@ -94,7 +94,7 @@ impl Variables {
 ///
 /// ```
 /// use bson::{Bson, rawdoc};
-/// use meridian_engine::aggregate::{Expression, VariableScope, Variables};
+/// use meridian_engine::expression::{Expression, VariableScope, Variables};
 ///
 /// let spec = rawdoc! { "e": { "$add": ["$a", 1] } };
 /// let raw = spec.get("e").unwrap().unwrap();
