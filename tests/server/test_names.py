@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import time
 
 import bson
 import pymongo
@@ -121,11 +122,13 @@ EVIL = "a\n2026-01-01T00:00:00Z ERROR the disk is full\r\x1b[2J\x9b31m\u202e\u20
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_names_forge_no_line_of_the_log(tmp_path, format):
     with Meridian(tmp_path / "server", ["--log-format", format]) as server:
-        # Long enough to be logged as slow.
         collection = server.client["db"][EVIL]
-        collection.insert_many([{"_id": number, "text": f"{number} " * 20} for number in range(100_000)])
-        for field in "abc":
-            collection.create_index([("text", 1), (field, 1)])
+        collection.insert_many([{"_id": number} for number in range(20)])
+        # Long enough to be logged as slow, on any machine: until a second has passed.
+        looped = {"$filter": {"input": {"$range": [0, 300_000]}, "cond": {"$eq": [{"$mod": ["$$this", 7]}, -1]}}}
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1:
+            list(collection.aggregate([{"$project": {"n": {"$size": looped}}}]))
         kept = server.client.admin.command("getLog", "global")["log"]
         written = server.log.read_bytes().decode().split("\n")
         slow_ones = [line for line in kept if "slow command" in line]
