@@ -314,6 +314,11 @@ fn loaded_files_are_as_small_as_their_compression_makes_them() {
     }
 }
 
+fn writer(store: Store) -> Writer {
+    let catalog = Catalog::load(store.clone()).unwrap();
+    Writer::new(store, Arc::new(catalog), 1 << 20)
+}
+
 #[test]
 fn an_option_decides_the_tree_and_survives_a_restart() {
     let directory = tempfile::tempdir().unwrap();
@@ -323,9 +328,9 @@ fn an_option_decides_the_tree_and_survives_a_restart() {
         "indexOptionDefaults": { "storageEngine": { "meridian": { "compression": "none" } } },
     };
     {
-        let catalog = Catalog::load(open(directory.path())).unwrap();
         let options = CollectionOptions::parse(&options).unwrap();
-        catalog.create(&name, options).unwrap();
+        let writer = writer(open(directory.path()));
+        writer.create_collection(&name, options).unwrap();
     }
     let catalog = Catalog::load(open(directory.path())).unwrap();
     let collection = catalog.require(&name).unwrap();
@@ -341,10 +346,10 @@ fn the_last_number_of_a_tree_is_given_out_and_none_after_it() {
     let last = Tree::NUMBERS_END - 1;
     batch.put(Family::Catalog, b"t", &last.to_le_bytes());
     store.write(batch).unwrap();
-    let catalog = Catalog::load(store).unwrap();
+    let writer = writer(store);
     let create = |name| {
         let namespace = Namespace::new("test", name).unwrap();
-        catalog.create(&namespace, CollectionOptions::default())
+        writer.create_collection(&namespace, CollectionOptions::default())
     };
     let collection = create("last").unwrap();
     assert_eq!(collection.documents, Tree::new(last, Compression::Default));

@@ -2,7 +2,6 @@
 
 use super::{Accesses, CollectionOptions, Counted, UnbuiltIndex, Watchers};
 use crate::error::Result;
-use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
 use crate::storage::{Compression, Family, TREE_NUMBER_BITS};
@@ -151,25 +150,23 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub(super) fn create(
+    /// A new collection without documents.
+    pub fn create(
         namespace: Namespace,
         documents: Tree,
         options: CollectionOptions,
+        temporary: bool,
     ) -> Self {
-        let state = CollectionState::default();
-        state
-            .counted
-            .insert(Family::Documents, documents, Summary::empty());
         Self {
             namespace,
             uuid: random_uuid(),
-            temporary: false,
+            temporary,
             documents,
             options: Arc::new(options),
             indexes: Vec::new(),
             unbuilt: Vec::new(),
             keys: CollectionKeys::default(),
-            state: Arc::new(state),
+            state: Arc::default(),
         }
     }
 
@@ -198,6 +195,14 @@ impl Collection {
         let built = built.map(|spec| (spec.name.as_str(), spec.listing()));
         let unbuilt = self.unbuilt.iter();
         built.chain(unbuilt.map(|index| (index.name.as_str(), &*index.original)))
+    }
+
+    /// All of its trees, those of unready indexes as well.
+    pub fn trees(&self) -> Vec<(Family, Tree)> {
+        let indexes = self.indexes.iter();
+        let mut trees: Vec<_> = indexes.map(|one| (Family::Indexes, one.tree)).collect();
+        trees.push((Family::Documents, self.documents));
+        trees
     }
 
     /// The trees that have a summary: that of the documents and those of ready indexes.

@@ -2,7 +2,8 @@
 //!
 //! A collection is immutable once published: a change (an index more, another validator) publishes
 //! a new version under the collection's write lock, so that a reader keeps the version it planned
-//! with and a writer notices under the lock that it prepared for an older one.
+//! with and a writer notices under the lock that it prepared for an older one. Changes are made and committed
+//! in `write/definition`; the catalogue reads what is on disk at the start, and gives versions out.
 //!
 //! On disk, in the catalogue family:
 //!
@@ -33,12 +34,13 @@ pub use changed::{ChangedIds, Watchers};
 pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
 pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
-pub use persist::statistics_entry;
+pub use persist::{
+    delete_collection_entry, delete_totals, put_collection_entry, put_next_tree, statistics_entry,
+};
 pub use saved::{SummariesAtStart, forget as forget_saved_counts};
 pub use unbuilt::{UnbuiltIndex, same_name};
 
 use crate::error::{Code, Error, Result};
-use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use crate::storage::{Batch, Compression, Family, Store};
 use parking_lot::{Mutex, RwLock};
@@ -50,8 +52,6 @@ pub struct Catalog {
     store: Store,
     state: RwLock<State>,
     summaries_at_start: SummariesAtStart,
-    /// Serialises changes; never taken while a collection's write lock is held.
-    changes: Mutex<()>,
     /// Serialises saving counts: of two at once, one could say that all is saved up to a sequence number
     /// while the other has taken a collection and not written it yet.
     saving: Mutex<()>,
@@ -78,7 +78,6 @@ impl Catalog {
             store,
             state,
             summaries_at_start,
-            changes: Mutex::default(),
             saving: Mutex::default(),
         })
     }
@@ -132,198 +131,33 @@ impl Catalog {
             .collect()
     }
 
-    /// The existing collection, or a new one without options.
-    ///
-    /// # Errors
-    /// Storage failures; `NamespaceExists`-like conflicts of database case.
-    pub fn get_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
-        if let Some(collection) = self.get(namespace) {
-            return Ok(collection);
-        }
-        match self.create(namespace, CollectionOptions::default()) {
-            Err(error) if error.code == Code::NamespaceExists => self.require(namespace),
-            other => other,
-        }
-    }
-
-    /// Creates a collection.
-    ///
-    /// # Errors
-    /// `NamespaceExists` (48) when it is there already; storage failures.
-    pub fn create(
+    /// Replaces versions, each named before and given as it is from now on: without a name it is new, without
+    /// a version it is gone. The caller holds the write lock of each that is replaced, so that no writer commits for
+    /// the old version afterwards, and has written all of them.
+    pub fn publish(
         &self,
-        namespace: &Namespace,
-        options: CollectionOptions,
-    ) -> Result<Arc<Collection>> {
-        self.create_as(namespace, options, |collection| collection)
-    }
-
-    /// Creates a collection that the next start removes, unless it is renamed before.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
-    pub fn create_temporary(
-        &self,
-        namespace: &Namespace,
-        options: CollectionOptions,
-    ) -> Result<Arc<Collection>> {
-        self.create_as(namespace, options, |collection| Collection {
-            temporary: true,
-            ..collection
-        })
-    }
-
-    fn create_as(
-        &self,
-        namespace: &Namespace,
-        options: CollectionOptions,
-        finish: impl FnOnce(Collection) -> Collection,
-    ) -> Result<Arc<Collection>> {
-        let _changes = self.changes.lock();
-        if self.get(namespace).is_some() {
-            return Err(Error::new(
-                Code::NamespaceExists,
-                format!("Collection {namespace} already exists."),
-            ));
+        versions: impl Iterator<Item = (Option<Namespace>, Option<Collection>)>,
+    ) {
+        let versions = versions.map(|(before, after)| (before, after.map(Collection::compiled)));
+        let versions: Vec<_> = versions.collect();
+        let mut state = self.state.write();
+        for (before, after) in versions {
+            if let Some(before) = before {
+                state.collections.remove(&before);
+            }
+            if let Some(after) = after {
+                let namespace = after.namespace.clone();
+                state.collections.insert(namespace, Arc::new(after));
+            }
         }
-        self.check_case(&namespace.database)?;
-        let mut batch = self.store.batch();
-        let tree = self.allocate_tree(Family::Documents, options.compression, &mut batch)?;
-        let collection = finish(Collection::create(namespace.clone(), tree, options));
-        let collection = Arc::new(collection);
-        persist::put_collection(&mut batch, &collection);
-        self.store.write(batch)?;
-        self.state
-            .write()
-            .collections
-            .insert(namespace.clone(), collection.clone());
-        Ok(collection)
-    }
-
-    /// Publishes a changed version of a collection. The caller holds the collection's write lock,
-    /// so that no writer commits for the old version afterwards.
-    ///
-    /// # Errors
-    /// Storage failures; nothing is published then.
-    pub fn publish(&self, collection: Collection, mut batch: Batch) -> Result<Arc<Collection>> {
-        let collection = Arc::new(collection.compiled());
-        persist::put_collection(&mut batch, &collection);
-        self.store.write(batch)?;
-        self.state
-            .write()
-            .collections
-            .insert(collection.namespace.clone(), collection.clone());
-        Ok(collection)
-    }
-
-    /// The catalogue entry of `collection` as an operation of `batch`: for facts that change with a
-    /// document's commit, such as an index becoming multikey.
-    pub fn put_entry(&self, batch: &mut Batch, collection: &Collection) {
-        persist::put_collection(batch, collection);
-    }
-
-    /// Removes a collection with everything in it. Returns the version that was dropped.
-    ///
-    /// # Errors
-    /// `NamespaceNotFound`; storage failures.
-    pub fn remove(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
-        let _changes = self.changes.lock();
-        let collection = self
-            .get(namespace)
-            .ok_or_else(|| Error::new(Code::NamespaceNotFound, "ns not found"))?;
-        let mut writing = collection.state.lock();
-        let mut batch = self.store.batch();
-        persist::delete_collection(&mut batch, &collection);
-        self.store.write(batch)?;
-        writing.dropped = true;
-        self.state.write().collections.remove(namespace);
-        Ok(collection.clone())
-    }
-
-    /// Gives a collection another name.
-    ///
-    /// # Errors
-    /// `NamespaceNotFound`, `NamespaceExists`; storage failures.
-    pub fn rename(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
-        if from == to {
-            return Err(Error::new(
-                Code::IllegalOperation,
-                "Can't rename a collection to itself",
-            ));
-        }
-        if self.get(from).is_none() {
-            return Err(Error::new(
-                Code::NamespaceNotFound,
-                format!("Source collection {from} does not exist"),
-            ));
-        }
-        let _changes = self.changes.lock();
-        let source = self.require(from)?;
-        let target = self.get(to);
-        if target.is_some() && !drop_target {
-            return Err(Error::new(Code::NamespaceExists, "target namespace exists"));
-        }
-        self.check_case(&to.database)?;
-        // One batch: a kill leaves either both collections as they were or the renamed one.
-        let mut batch = self.store.batch();
-        let _source_writing = source.state.lock();
-        let mut target_writing = target.as_ref().map(|target| target.state.lock());
-        if let Some(target) = &target {
-            persist::delete_collection(&mut batch, target);
-        }
-        persist::delete_entry(&mut batch, from);
-        let renamed = Collection {
-            namespace: to.clone(),
-            temporary: false,
-            ..source.as_ref().clone()
-        };
-        self.publish(renamed, batch)?;
-        if let Some(writing) = &mut target_writing {
-            writing.dropped = true;
-        }
-        self.state.write().collections.remove(from);
-        Ok(())
-    }
-
-    /// Runs `change` on the collection's current version under its write lock and publishes the result.
-    ///
-    /// # Errors
-    /// `NamespaceNotFound`; what `change` returns; storage failures.
-    pub fn change<T>(
-        &self,
-        namespace: &Namespace,
-        change: impl FnOnce(&mut Collection, &mut Batch) -> Result<T>,
-    ) -> Result<T> {
-        let _changes = self.changes.lock();
-        let current = self.require(namespace)?;
-        let _writing = current.state.lock();
-        let mut next = current.as_ref().clone();
-        let mut batch = self.store.batch();
-        let value = change(&mut next, &mut batch)?;
-        self.publish(next, batch)?;
-        Ok(value)
-    }
-
-    /// An index on a tree of its own, not yet part of the collection that it is for; the number is taken
-    /// in `batch`.
-    ///
-    /// # Errors
-    /// What the key generator refuses; storage failures.
-    pub fn new_index(
-        &self,
-        collection: &Collection,
-        spec: IndexSpec,
-        batch: &mut Batch,
-    ) -> Result<Index> {
-        let default = collection.options.index_compression;
-        let compression = spec.compression.unwrap_or(default);
-        let tree = self.allocate_tree(Family::Indexes, compression, batch)?;
-        Index::new(spec, tree)
     }
 
     /// Refuses a database whose name differs from another's only in case, as MongoDB does: on some
     /// file systems their directories would be one.
-    fn check_case(&self, database: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// `DatabaseDifferCase`.
+    pub fn check_case(&self, database: &str) -> Result<()> {
         let state = self.state.read();
         let mut names = state.collections.keys().map(|own| own.database.as_str());
         let other = names.find(|own| *own != database && own.eq_ignore_ascii_case(database));
@@ -338,12 +172,16 @@ impl Catalog {
         }
     }
 
-    fn allocate_tree(
-        &self,
-        family: Family,
-        compression: Compression,
-        batch: &mut Batch,
-    ) -> Result<Tree> {
+    /// The number of the tree that will be given out next.
+    pub fn next_tree(&self) -> u32 {
+        self.state.read().next_tree
+    }
+
+    /// A tree of its own. Its number is taken for good when [`Self::next_tree`] is written.
+    ///
+    /// # Errors
+    /// Storage failures; `InternalError` when there are no more numbers.
+    pub fn allocate_tree(&self, family: Family, compression: Compression) -> Result<Tree> {
         self.store.add_compression(family, compression)?;
         let mut state = self.state.write();
         if state.next_tree >= Tree::NUMBERS_END {
@@ -358,7 +196,6 @@ impl Catalog {
         }
         let tree = Tree::new(state.next_tree, compression);
         state.next_tree += 1;
-        persist::put_next_tree(batch, state.next_tree);
         Ok(tree)
     }
 }

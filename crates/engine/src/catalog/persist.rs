@@ -1,8 +1,6 @@
 //! The catalogue's entries on disk; their layout is drawn in the parent module.
 
-use super::{
-    Collection, CollectionOptions, CollectionState, Index, Tree, UnbuiltIndex, delete_tree,
-};
+use super::{Collection, CollectionOptions, CollectionState, Index, Tree, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
@@ -54,11 +52,13 @@ fn corrupt(what: &str) -> Error {
     )
 }
 
-pub(super) fn put_next_tree(batch: &mut Batch, next_tree: u32) {
+/// Writes which number the next tree has.
+pub fn put_next_tree(batch: &mut Batch, next_tree: u32) {
     batch.put(Family::Catalog, NEXT_TREE, &next_tree.to_le_bytes());
 }
 
-pub(super) fn put_collection(batch: &mut Batch, collection: &Collection) {
+/// Writes a collection's entry.
+pub fn put_collection_entry(batch: &mut Batch, collection: &Collection) {
     batch.put(
         Family::Catalog,
         &collection_key(&collection.namespace),
@@ -66,17 +66,14 @@ pub(super) fn put_collection(batch: &mut Batch, collection: &Collection) {
     );
 }
 
-pub(super) fn delete_entry(batch: &mut Batch, namespace: &Namespace) {
+/// Deletes the entry of the collection with this name.
+pub fn delete_collection_entry(batch: &mut Batch, namespace: &Namespace) {
     batch.delete(Family::Catalog, &collection_key(namespace));
 }
 
-pub(super) fn delete_collection(batch: &mut Batch, collection: &Collection) {
-    delete_entry(batch, &collection.namespace);
-    batch.delete(Family::Catalog, &statistics_key(collection.documents));
-    delete_tree(batch, Family::Documents, collection.documents);
-    for index in &collection.indexes {
-        delete_tree(batch, Family::Indexes, index.tree);
-    }
+/// Deletes the totals of the collection whose documents lay in this tree.
+pub fn delete_totals(batch: &mut Batch, tree: Tree) {
+    batch.delete(Family::Catalog, &statistics_key(tree));
 }
 
 /// The key and value that hold a collection's totals; they are part of every commit.

@@ -1,13 +1,10 @@
 //! Databases, collections and indexes: creating, listing, changing, dropping.
 
 use super::Engine;
-use crate::catalog::{
-    Accesses, Collection, CollectionOptions, UnbuiltIndex, delete_tree, same_name,
-};
+use crate::catalog::{Accesses, Collection, CollectionOptions, UnbuiltIndex, same_name};
 use crate::error::{Code, Error, Result};
 use crate::index::{Existing, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
-use crate::storage::Family;
 use crate::text::document_text;
 use crate::write::BuildProgress;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -146,7 +143,9 @@ impl Engine {
         options: CollectionOptions,
     ) -> Result<()> {
         options.check_expiry()?;
-        self.catalog.create(namespace, options).map(|_| ())
+        self.writer
+            .create_collection(namespace, options)
+            .map(|_| ())
     }
 
     /// Drops a collection with its indexes.
@@ -154,7 +153,7 @@ impl Engine {
     /// # Errors
     /// `NamespaceNotFound` (26).
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<DropOutcome> {
-        let dropped = self.catalog.remove(namespace)?;
+        let dropped = self.writer.drop_collection(namespace)?;
         self.cursors.kill_namespace(namespace);
         Ok(DropOutcome {
             indexes_was: index_count(&dropped),
@@ -188,7 +187,7 @@ impl Engine {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<()> {
-        self.catalog.rename(from, to, drop_target)?;
+        self.writer.rename_collection(from, to, drop_target)?;
         self.cursors.kill_namespace(from);
         self.cursors.kill_namespace(to);
         Ok(())
@@ -211,7 +210,7 @@ impl Engine {
             .map(|spec| self.requested(spec))
             .collect::<Result<Vec<_>>>()?;
         let created_collection = self.catalog.get(namespace).is_none();
-        let collection = self.catalog.get_or_create(namespace)?;
+        let collection = self.writer.get_or_create(namespace)?;
         let before = index_count(&collection);
         let (mut new, mut unbuilt) = (Vec::new(), Vec::new());
         for spec in specs {
@@ -261,7 +260,7 @@ impl Engine {
         }
         let names: Vec<String> = indexes.iter().map(|index| index.name.clone()).collect();
         tracing::warn!(%namespace, ?names, "indexes are accepted that are not built: no query uses them");
-        self.catalog.change(namespace, |collection, _| {
+        self.writer.change_collection(namespace, |collection| {
             for index in indexes {
                 // Another client may have been faster.
                 if collection.definitions().all(|(name, _)| name != index.name) {
@@ -346,16 +345,9 @@ impl Engine {
                 format!("ns not found {namespace}"),
             ));
         }
-        self.catalog.change(namespace, |collection, batch| {
+        self.writer.change_collection(namespace, |collection| {
             let before = index_count(collection);
             let names = names_to_drop(collection, which)?;
-            for index in collection
-                .indexes
-                .iter()
-                .filter(|index| names.contains(&index.spec.name))
-            {
-                delete_tree(batch, Family::Indexes, index.tree);
-            }
             collection
                 .indexes
                 .retain(|index| !names.contains(&index.spec.name));
@@ -375,7 +367,7 @@ impl Engine {
         namespace: &Namespace,
         request: &CollModRequest,
     ) -> Result<RawDocumentBuf> {
-        self.catalog.change(namespace, |collection, _| {
+        self.writer.change_collection(namespace, |collection| {
             let mut reply = RawDocumentBuf::new();
             if let Some(change) = &request.index {
                 modify_index(collection, change, &mut reply)?;

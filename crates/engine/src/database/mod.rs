@@ -182,7 +182,7 @@ impl Engine {
         for collection in self.catalog.all() {
             if collection.temporary {
                 tracing::warn!(namespace = %collection.namespace, "removing what an interrupted $out had written");
-                self.catalog.remove(&collection.namespace)?;
+                self.writer.drop_collection(&collection.namespace)?;
             }
         }
         Ok(())

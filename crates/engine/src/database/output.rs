@@ -66,7 +66,7 @@ impl Engine {
         let options = existing
             .as_ref()
             .map_or_else(Default::default, |old| old.options.as_ref().clone());
-        self.catalog.create_temporary(&temporary, options)?;
+        self.writer.create_temporary(&temporary, options)?;
         let filled = (|| {
             if let Some(old) = &existing {
                 let specs = old
@@ -75,18 +75,18 @@ impl Engine {
                     .collect();
                 self.writer.build_indexes(&temporary, specs, &mut |_| ())?;
                 let listed = old.unbuilt.clone();
-                self.catalog.change(&temporary, |collection, _| {
+                self.writer.change_collection(&temporary, |collection| {
                     collection.unbuilt = listed;
                     Ok(())
                 })?;
             }
             self.insert_all(&temporary, &mut query, request.bypass_validation)?;
-            self.catalog.rename(&temporary, &target, true)
+            self.writer.rename_collection(&temporary, &target, true)
         })();
         if let Err(error) = filled {
             // Where it is gone, that is the error.
             if self.catalog.get(&temporary).is_some() {
-                self.catalog.remove(&temporary)?;
+                self.writer.drop_collection(&temporary)?;
             }
             return Err(error);
         }
@@ -133,7 +133,7 @@ impl Engine {
         let database = merge.database.as_deref().unwrap_or(&source.database);
         let target = Namespace::new(database, &merge.collection)?;
         self.check_merge_fields(&target, merge)?;
-        self.catalog.get_or_create(&target)?;
+        self.writer.get_or_create(&target)?;
         let variables = Variables::new(DateTime::now());
         let mut found = None;
         while let Some(document) = query.next_document()? {

@@ -220,7 +220,7 @@ mod tests {
     fn trees_that_come_and_go_are_no_disagreement() {
         let (writer, namespace) = writer();
         writer.audit_next().unwrap();
-        writer.catalog.remove(&namespace).unwrap();
+        writer.drop_collection(&namespace).unwrap();
         assert_eq!(audit_all(&writer).disagreements, 0);
         let document = rawdoc! { "_id": 1 };
         writer

@@ -17,10 +17,10 @@
 use super::Writer;
 use super::changes::CollectionChanges;
 use super::entries::{ChangedKeys, EntryChanges, KeyChange};
-use crate::catalog::{Summaries, WriteState, statistics_entry};
+use crate::catalog::{Summaries, WriteState, put_collection_entry, statistics_entry};
 use crate::error::Result;
 use crate::index::summary::Summary;
-use crate::storage::{Batch, Family};
+use crate::storage::{AddEntry, Batch, Family};
 
 /// CollectionChanges of a collection, and its write lock.
 pub(super) struct Locked<'l, 'd> {
@@ -67,7 +67,7 @@ impl Writer {
             is_multikey_changed |= index.note_multikey(changes.entries().multikey(position));
         }
         if is_multikey_changed {
-            self.catalog.put_entry(batch, collection);
+            put_collection_entry(batch, collection);
         }
         let (state, totals) = (&collection.state, changes.totals());
         let (key, value) = statistics_entry(
@@ -131,6 +131,26 @@ impl Writer {
             }
         });
         Ok(())
+    }
+
+    /// Commits the few entries that `fill` gives of indexes that are being built and whose trees are empty. The build
+    /// counts them.
+    ///
+    /// # Errors
+    /// What `fill` returns; storage failures.
+    pub(super) fn commit_loaded(
+        &self,
+        fill: impl FnOnce(&mut AddEntry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut batch = self.store.batch();
+        fill(&mut |key, value| {
+            batch.put(Family::Indexes, key, value);
+            Ok(())
+        })?;
+        match batch.is_empty() {
+            true => Ok(()),
+            false => Ok(self.store.write(batch)?),
+        }
     }
 }
 

@@ -108,7 +108,7 @@ impl Writer {
     ) -> Result<usize> {
         loop {
             let collection = match options.creates {
-                true => self.catalog.get_or_create(namespace)?,
+                true => self.get_or_create(namespace)?,
                 false => self.catalog.get(namespace).ok_or_else(|| gone(namespace))?,
             };
             self.wait_for_room(&collection)?;

@@ -5,12 +5,15 @@
 //! newest state (duplicates, a changed document, a changed collection), one batch is written, the
 //! totals are set. The fsync of `j: true` is the caller's, after the lock is released, and is shared.
 //!
+//! Collections and indexes come, change and go by commits of definitions (`definition`).
+//!
 //! Deliberately absent: choosing which documents to change (see `database`), cursors.
 
 mod audit;
 mod build;
 mod changes;
 mod commit;
+mod definition;
 mod entries;
 mod insert;
 mod modify;
@@ -30,6 +33,7 @@ use crate::catalog::{Catalog, Collection, WriteState};
 use crate::error::{Error, Result};
 use crate::operation;
 use crate::storage::Store;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -91,6 +95,8 @@ pub struct Writer {
     queue: Arc<SummaryQueue>,
     audit: Arc<audit::AuditState>,
     conflicts: Arc<AtomicU64>,
+    /// Serialises changes of definitions; never taken while a collection's write lock is held.
+    defining: Arc<Mutex<()>>,
     /// Bytes of memory in which an index build sorts.
     sort_bytes: usize,
 }
@@ -104,6 +110,7 @@ impl Writer {
             queue: Arc::default(),
             audit: Arc::default(),
             conflicts: Arc::default(),
+            defining: Arc::default(),
             sort_bytes,
         }
     }

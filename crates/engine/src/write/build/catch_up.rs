@@ -5,6 +5,7 @@
 //! version had and the newer has not are deleted, those that are new are put.
 
 use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds};
+use crate::catalog::Index;
 use crate::error::{Code, Result};
 use crate::index::IndexSet;
 use crate::sorter::{Sorted, Sorter};
@@ -62,26 +63,22 @@ impl Build<'_> {
     fn finish(&mut self, report: &mut Report<'_>) -> Result<()> {
         let namespace = self.collection()?.namespace.clone();
         let writer = self.writer;
-        let published = writer.catalog.change(&namespace, |collection, _| {
+        let published = writer.change_draft(&namespace, |draft| {
             // Before the lock was taken it may have been dropped, or another have taken its name.
-            let is_own = Arc::ptr_eq(&collection.state, &self.state);
-            if !is_own || !self.indexes.iter().all(|index| holds(collection, index)) {
+            let is_own = Arc::ptr_eq(&draft.collection.state, &self.state);
+            let is_held = |index: &Arc<Index>| holds(&draft.collection, index);
+            if !is_own || !self.indexes.iter().all(is_held) {
                 return Err(self.aborted("the collection or an index"));
             }
             let (changed, present) = self.begin_round()?;
             self.round(changed, present, report)?;
             for (index, summary) in self.indexes.iter().zip(std::mem::take(&mut self.summaries)) {
-                let own = collection
-                    .indexes
-                    .iter_mut()
-                    .find(|own| own.tree == index.tree);
+                let mut own = draft.collection.indexes.iter_mut();
+                let own = own.find(|own| own.tree == index.tree);
                 // Another version of it, when it was hidden meanwhile.
                 let own = own.expect("the collection holds all of them");
                 *own = Arc::new(own.built());
-                collection
-                    .state
-                    .counted()
-                    .insert(Family::Indexes, index.tree, summary);
+                draft.counts.push((index.tree, summary));
             }
             Ok(())
         });

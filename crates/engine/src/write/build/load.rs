@@ -21,14 +21,8 @@ impl Build<'_> {
         let sorted = self.read(report)?;
         let store = self.writer.store.clone();
         if sorted.bytes < LOAD_BYTES_MIN.min(self.writer.sort_bytes as u64) {
-            let mut batch = store.batch();
-            self.pour(&sorted, report, &mut |key, value| {
-                batch.put(Family::Indexes, key, value);
-                Ok(())
-            })?;
-            if !batch.is_empty() {
-                store.write(batch)?;
-            }
+            let writer = self.writer;
+            writer.commit_loaded(|add| self.pour(&sorted, report, add))?;
             return Ok(false);
         }
         // A power loss must not take the trees' numbers back and leave their entries to the next.

@@ -11,14 +11,14 @@ mod catch_up;
 mod load;
 
 use super::Writer;
-use crate::catalog::{ChangedIds, Collection, CollectionState, Index, Tree, delete_tree};
+use crate::catalog::{ChangedIds, Collection, CollectionState, Index, Tree};
 use crate::error::{Code, Error, Result};
 use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::sorter::Sorter;
-use crate::storage::{Family, Snapshot};
+use crate::storage::Snapshot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -100,16 +100,12 @@ impl Writer {
         namespace: &Namespace,
         specs: Vec<IndexSpec>,
     ) -> Result<Option<Build<'_>>> {
-        self.catalog.change(namespace, |collection, batch| {
+        self.change_collection(namespace, |collection| {
             let empty = collection.state.documents() == 0;
             let mut indexes = Vec::new();
             for spec in specs {
-                let mut index = self.catalog.new_index(collection, spec, batch)?;
+                let mut index = self.new_index(collection, spec)?;
                 index.ready = empty;
-                if empty {
-                    let counted = collection.state.counted();
-                    counted.insert(Family::Indexes, index.tree, Summary::empty());
-                }
                 indexes.push(Arc::new(index));
             }
             collection.indexes.extend(indexes.iter().cloned());
@@ -124,15 +120,9 @@ impl Writer {
     /// # Errors
     /// Storage failures.
     pub fn withdraw(&self, namespace: &Namespace, names: &[String]) -> Result<()> {
-        let withdrawn = self.catalog.change(namespace, |collection, batch| {
-            collection.indexes.retain(|index| {
-                let doomed = names.contains(&index.spec.name);
-                if doomed {
-                    delete_tree(batch, Family::Indexes, index.tree);
-                    collection.state.counted().remove(index.tree);
-                }
-                !doomed
-            });
+        let withdrawn = self.change_collection(namespace, |collection| {
+            let indexes = &mut collection.indexes;
+            indexes.retain(|index| !names.contains(&index.spec.name));
             Ok(())
         });
         match withdrawn {
@@ -236,13 +226,7 @@ impl<'w> Build<'w> {
         let collection = collections.find(|each| Arc::ptr_eq(&each.state, &self.state));
         let is_held = |index: &Arc<Index>| collection.is_some_and(|found| holds(found, index));
         let (held, dropped): (Vec<_>, Vec<_>) = self.indexes.iter().cloned().partition(is_held);
-        let mut batch = writer.store.batch();
-        for index in dropped {
-            delete_tree(&mut batch, Family::Indexes, index.tree);
-        }
-        if !batch.is_empty() {
-            writer.store.write(batch)?;
-        }
+        writer.delete_unnamed(dropped.iter().map(|index| index.tree))?;
         let names: Vec<String> = held.iter().map(|index| index.spec.name.clone()).collect();
         collection.map_or(Ok(()), |found| writer.withdraw(&found.namespace, &names))
     }
