@@ -138,8 +138,8 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
             errors = writer.stderr.read().decode()
             assert writer.returncode == 0, errors
             server.start()
-            summaries = server.client.admin.command("serverStatus")["summaries"]
-            assert (summaries["atStart"], summaries["beingLearnt"]) == ("caughtUp", 0), f"seed {SEED}, kill {kill}: {summaries}"
+            summaries = server.client.admin.command("serverStatus")["rankIndexes"]
+            assert (summaries["atStart"], summaries["beingBuilt"]) == ("caughtUp", 0), f"seed {SEED}, kill {kill}: {summaries}"
             documents = compare(server, replay(log), kill)
             compare_counts(server, kill)
             settle(log, server)

@@ -93,10 +93,10 @@ def test_counts_of_many_writers_survive_kills(tmp_path):
             writer.wait(60)
             assert writer.returncode == 0, f"{where}: {writer.stderr.read().decode()}"
             server.start()
-            summaries = server.client.admin.command("serverStatus")["summaries"]
+            summaries = server.client.admin.command("serverStatus")["rankIndexes"]
             assert summaries["atStart"] in ("caughtUp", "saved"), f"{where}: {summaries}"
             compare(server, log, where)
-            audit = server.client.admin.command("serverStatus")["summaries"]["audit"]
+            audit = server.client.admin.command("serverStatus")["rankIndexes"]["audit"]
             assert audit["disagreements"] == 0, f"{where}: {audit}"
             # Nor may they grow without end.
             for name in ("grown", "unique", "merged"):

@@ -21,6 +21,7 @@ mod operation;
 mod pattern;
 pub mod plan;
 pub mod query;
+pub mod rank;
 mod sorter;
 pub mod storage;
 pub mod text;

@@ -6,10 +6,10 @@
 //! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`pace`], which also makes long
 //! statements take turns.
 
+mod admission;
 pub mod memory;
-mod turns;
 
-pub(crate) use turns::{Unpaced, cores, processor_time};
+pub(crate) use admission::{NoYield, cores, processor_time};
 
 use crate::error::{Code, Error, Result};
 use parking_lot::Mutex;
@@ -49,14 +49,14 @@ impl Operation {
 
     /// Runs `work` as this statement.
     pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        let _paced = turns::Paced::begin();
+        let _paced = admission::Paced::begin();
         lend(Some(Arc::clone(self)), work)
     }
 
     /// Asks the statement to end: soon it answers `Interrupted` (11601).
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        turns::look_up();
+        admission::look_up();
     }
 
     /// Whether it was asked to end.
@@ -119,7 +119,7 @@ pub(crate) fn helper<'scope, T: Send + 'scope>(
 
 /// As [`lend`], for work that may take long: the thread takes turns with other long statements.
 pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
-    let _paced = turns::Paced::begin();
+    let _paced = admission::Paced::begin();
     lend(operation, work)
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn pace() -> Result<()> {
     check()?;
     let deadline =
         CURRENT.with_borrow(|current| current.as_ref().and_then(|of| *of.deadline.lock()));
-    turns::pace(deadline, check)
+    admission::pace(deadline, check)
 }
 
 /// While it lives the statement of this thread is one that waits for its turn.
@@ -169,7 +169,7 @@ impl Drop for Queued {
 
 /// Lets other long statements go on while this one waits for something else than a processor.
 pub(crate) fn step_aside() {
-    turns::step_aside();
+    admission::step_aside();
 }
 
 /// Also when `work` panics: the connection's next statement is another one.

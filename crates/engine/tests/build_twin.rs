@@ -153,7 +153,7 @@ fn change(engine: &Engine, random: &mut ChaCha8Rng, next_id: &mut i32) {
     }
 }
 
-/// Documents and indexes agree both ways, with the summaries too, and counts are those of a walk.
+/// Documents and indexes agree both ways, with the rank indexes too, and counts are those of a walk.
 fn verify(engine: &Engine, what: &str) {
     let report = engine.validate(&namespace()).unwrap();
     assert!(report.errors.is_empty(), "{what}: {:?}", report.errors);
@@ -259,7 +259,7 @@ fn after_a_kill_summaries_are_caught_up_although_files_were_loaded() {
     let copy = killed(directory.path());
     let restarted = open(copy.path(), true);
     assert_eq!(
-        restarted.server_stats().summaries_at_start,
+        restarted.server_stats().ranks_at_start,
         "caughtUp",
         "seed {seed}"
     );

@@ -6,14 +6,16 @@ mod kill;
 
 use bson::rawdoc;
 use kill::killed;
-use meridian_engine::catalog::{Catalog, Tree};
+use meridian_engine::catalog::Catalog;
 use meridian_engine::storage::{
-    Algorithm, Compression, Family, Order, Snapshot, Store, StoreError, StoreOptions,
+    Algorithm, Compression, Family, Order, Snapshot, Store, StoreError, StoreOptions, TreeKey,
 };
+use meridian_engine::write::Writer;
 use meridian_engine::{CollectionOptions, Namespace};
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use std::path::Path;
+use std::sync::Arc;
 
 const NONE: Compression = Compression::Chosen(Algorithm::None);
 const LZ4: Compression = Compression::Chosen(Algorithm::Lz4);
@@ -23,14 +25,14 @@ fn zstd(level: u8) -> Compression {
 }
 
 /// The trees of a test, those of documents and those of indexes.
-fn trees() -> Vec<(Family, Tree)> {
+fn trees() -> Vec<(Family, TreeKey)> {
     let compressions = [Compression::Default, NONE, LZ4, zstd(1), zstd(22)];
     let both = compressions
         .iter()
         .flat_map(|one| [(Family::Documents, *one), (Family::Indexes, *one)]);
     let numbered = (7..).zip(both);
     numbered
-        .map(|(number, (family, one))| (family, Tree::new(number, one)))
+        .map(|(number, (family, one))| (family, TreeKey::new(number, one)))
         .collect()
 }
 
@@ -52,13 +54,13 @@ fn open_with(directory: &Path, options: &StoreOptions) -> Store {
     panic!("the store that was dropped is still open after five seconds");
 }
 
-fn add(store: &Store, trees: &[(Family, Tree)]) {
+fn add(store: &Store, trees: &[(Family, TreeKey)]) {
     for (family, tree) in trees {
         store.add_compression(*family, tree.compression()).unwrap();
     }
 }
 
-fn put(store: &Store, trees: &[(Family, Tree)], keys: std::ops::Range<u32>) {
+fn put(store: &Store, trees: &[(Family, TreeKey)], keys: std::ops::Range<u32>) {
     let mut batch = store.batch();
     for (family, tree) in trees {
         for key in keys.clone() {
@@ -69,7 +71,7 @@ fn put(store: &Store, trees: &[(Family, Tree)], keys: std::ops::Range<u32>) {
     store.write(batch).unwrap();
 }
 
-fn drop_tree(store: &Store, (family, tree): (Family, Tree)) {
+fn drop_tree(store: &Store, (family, tree): (Family, TreeKey)) {
     let mut batch = store.batch();
     let (start, end) = tree.range();
     batch.delete_range(family, &start, &end);
@@ -77,7 +79,7 @@ fn drop_tree(store: &Store, (family, tree): (Family, Tree)) {
 }
 
 /// The numbers of a tree's keys, by scans both ways and by reads, which must agree.
-fn keys(snapshot: &Snapshot, (family, tree): (Family, Tree)) -> Vec<u32> {
+fn keys(snapshot: &Snapshot, (family, tree): (Family, TreeKey)) -> Vec<u32> {
     let (start, end) = tree.range();
     let read = |order| {
         let mut scan = snapshot.scan(family, &start, &end, order);
@@ -199,7 +201,7 @@ fn a_kill_between_family_and_first_tree_leaves_both_possible() {
     store.add_compression(Family::Indexes, zstd(9)).unwrap();
     let copy = killed(directory.path());
     let store = open(copy.path());
-    let tree = [(Family::Indexes, Tree::new(1, zstd(9)))];
+    let tree = [(Family::Indexes, TreeKey::new(1, zstd(9)))];
     add(&store, &tree);
     put(&store, &tree, 0..30);
     assert_eq!(keys(&store.snapshot(), tree[0]).len(), 30);
@@ -260,7 +262,7 @@ fn value(random: &mut ChaCha8Rng) -> Vec<u8> {
     value
 }
 
-fn size(store: &Store, (family, tree): (Family, Tree)) -> u64 {
+fn size(store: &Store, (family, tree): (Family, TreeKey)) -> u64 {
     let (start, end) = tree.range();
     store.size_of_range(family, &start, &end)
 }
@@ -274,8 +276,8 @@ fn loaded_files_are_as_small_as_their_compression_makes_them() {
     for family in [Family::Documents, Family::Indexes] {
         for store in [open(directory.path()), Store::in_memory()] {
             let numbered = (1..).zip(compressions);
-            let trees: Vec<(Family, Tree)> = numbered
-                .map(|(number, one)| (family, Tree::new(number, one)))
+            let trees: Vec<(Family, TreeKey)> = numbered
+                .map(|(number, one)| (family, TreeKey::new(number, one)))
                 .collect();
             add(&store, &trees);
             store
@@ -343,7 +345,7 @@ fn an_option_decides_the_tree_and_survives_a_restart() {
 fn the_last_number_of_a_tree_is_given_out_and_none_after_it() {
     let store = Store::in_memory();
     let mut batch = store.batch();
-    let last = Tree::NUMBERS_END - 1;
+    let last = TreeKey::NUMBERS_END - 1;
     batch.put(Family::Catalog, b"t", &last.to_le_bytes());
     store.write(batch).unwrap();
     let writer = writer(store);
@@ -352,7 +354,10 @@ fn the_last_number_of_a_tree_is_given_out_and_none_after_it() {
         writer.create_collection(&namespace, CollectionOptions::default())
     };
     let collection = create("last").unwrap();
-    assert_eq!(collection.documents, Tree::new(last, Compression::Default));
+    assert_eq!(
+        collection.documents,
+        TreeKey::new(last, Compression::Default)
+    );
     let error = create("more").err().unwrap();
     assert!(error.message.contains("134217728 numbers"), "{error:?}");
 }

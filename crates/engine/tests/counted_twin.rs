@@ -1,4 +1,4 @@
-//! Counts and samples by summaries against their plain twin, a walk over all documents: after random
+//! Counts and samples by rank indexes against their plain twin, a walk over all documents: after random
 //! changes, while others write, and after restarts. Samples are uniform.
 #![allow(clippy::unwrap_used)]
 
@@ -257,7 +257,7 @@ fn counts_and_samples_are_those_of_a_scan() {
             if round % 2 == 0 {
                 drop(engine);
                 engine = open(directory.path());
-                assert_eq!(engine.server_stats().summaries_at_start, "saved");
+                assert_eq!(engine.server_stats().ranks_at_start, "saved");
             }
         }
         check(&engine, &mut random, seed);
@@ -479,7 +479,7 @@ fn counts_along_a_border_are_exact_while_others_write() {
         .collect();
     create_indexes(&engine);
     insert(&engine, &documents);
-    let remembered = || engine.server_stats().summaries.points_bytes;
+    let remembered = || engine.server_stats().ranks.points_bytes;
     let inside = area(-0.2, -0.2, 0.2, 0.2);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Groups, buckets, facets and distinct values counted by summaries against their plain twin: the same
+//! Groups, buckets, facets and distinct values counted by rank indexes against their plain twin: the same
 //! pipeline over a walk of all documents (`hint: {$natural: 1}`). Random documents with dates and other
 //! types, null, missing fields and duplicates; random pipelines; while others write.
 #![allow(clippy::unwrap_used)]
@@ -446,7 +446,7 @@ fn groups_are_those_of_a_walk() {
     }
 }
 
-/// Long stretches are told by the summary, not read: on disk, where ranges are cut in the background.
+/// Long stretches are told by the rank index, not read: on disk, where ranges are cut in the background.
 #[test]
 fn few_groups_of_many_entries_are_not_read() {
     let directory = tempfile::tempdir().unwrap();

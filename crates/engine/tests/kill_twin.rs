@@ -98,7 +98,7 @@ fn step(engine: &Engine, kind: usize, number: i32, random: &mut ChaCha8Rng) {
             engine.drop_indexes(&namespace("dropped"), &names).unwrap();
             engine.drop_collection(&namespace("dropped")).unwrap();
         }
-        _ => engine.save_summaries().unwrap(),
+        _ => engine.save_rank_indexes().unwrap(),
     }
 }
 
@@ -147,14 +147,14 @@ fn kill_while_writing(seed: u64, kinds: std::ops::Range<usize>) {
     for kill in 0..KILLS {
         let copy = {
             let engine = open(directory.path());
-            engine.save_summaries().unwrap();
+            engine.save_rank_indexes().unwrap();
             write_all(&engine, seed + kill, kinds.clone());
             kill::killed(directory.path())
         };
         directory = copy;
         let engine = open(directory.path());
-        let at_start = engine.server_stats().summaries_at_start;
-        assert_ne!(at_start, "learnt", "seed {seed}, kill {kill}");
+        let at_start = engine.server_stats().ranks_at_start;
+        assert_ne!(at_start, "built", "seed {seed}, kill {kill}");
         for collection in engine.list_collections("kill").unwrap() {
             let name = &collection.name;
             let report = engine.validate(&namespace(name)).unwrap();

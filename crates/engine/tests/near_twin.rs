@@ -305,7 +305,7 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
         .create_indexes(&namespace(), &specs, &mut |_| ())
         .unwrap();
     insert(late);
-    // Gaps, and summaries that have seen removals.
+    // Gaps, and rank indexes that have seen removals.
     for _ in 0..100 {
         let doomed = documents.swap_remove(random.random_range(0..documents.len()));
         let filter = rawdoc! { "_id": doomed.get_i32("_id").unwrap() };

@@ -1,7 +1,7 @@
 //! Groups that only count documents, by a key that comes from one field.
 //!
 //! In: a `$group` (`$bucket` and `$sortByCount` are one too). Out: a [`CountingGroup`], if every field of
-//! it counts (`{$sum: 1}`, `$count`) and its key reads one path in ways that are constant over stretches
+//! it counts (`{$sum: 1}`, `$count`) and its key reads one path in ways that are constant over key_runs
 //! of the field's values: the value itself, `$dateTrunc` and the parts of a date, comparisons with
 //! constants. Whoever holds the field's values in order, by their encoded keys, may then take a stretch
 //! at once instead of every document. Deliberately absent: where the values are (see `exec`).
@@ -86,8 +86,8 @@ impl CountingGroup {
         Ok(key(&missing)? != key(&null)?)
     }
 
-    /// The stretches of the field's values, encoded in a direction.
-    pub fn stretches(&self, direction: Direction) -> Stretches<'_> {
+    /// The key_runs of the field's values, encoded in a direction.
+    pub fn key_runs(&self, direction: Direction) -> Stretches<'_> {
         let cut = |reading: &Reading| match reading {
             Reading::Cut { constant, below } => Some(cut(constant, *below, direction)),
             _ => None,
@@ -103,7 +103,7 @@ impl CountingGroup {
     }
 }
 
-/// Where stretches of one key end, among the field's encoded values.
+/// Where key_runs of one key end, among the field's encoded values.
 #[derive(Debug)]
 pub struct Stretches<'g> {
     /// Where comparisons change, ascending.

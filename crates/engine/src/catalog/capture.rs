@@ -17,10 +17,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Those who watch a collection.
 #[derive(Default)]
-pub struct Watchers(Mutex<Vec<Weak<ChangedIds>>>);
+pub struct ChangeCapture(Mutex<Vec<Weak<CapturedIds>>>);
 
 /// The documents that were changed since they were asked for last: `tree ++ encoded _id`, with repeats.
-pub struct ChangedIds {
+pub struct CapturedIds {
     ids: Mutex<Vec<Vec<u8>>>,
     /// How many were noted since [`Self::count_anew`].
     noted: AtomicU64,
@@ -28,10 +28,10 @@ pub struct ChangedIds {
     noted_max: AtomicU64,
 }
 
-impl Watchers {
+impl ChangeCapture {
     /// A list that is kept from now on until it is dropped. The caller holds the collection's write lock.
-    pub fn watch(&self) -> Arc<ChangedIds> {
-        let list = Arc::new(ChangedIds {
+    pub fn watch(&self) -> Arc<CapturedIds> {
+        let list = Arc::new(CapturedIds {
             ids: Mutex::default(),
             noted: AtomicU64::new(0),
             noted_max: AtomicU64::new(u64::MAX),
@@ -68,12 +68,12 @@ impl Watchers {
     fn is_full(&self) -> bool {
         let mut lists = self.0.lock();
         lists.retain(|list| list.strong_count() > 0);
-        let is_full = |list: &Weak<ChangedIds>| list.upgrade().is_some_and(|list| list.is_full());
+        let is_full = |list: &Weak<CapturedIds>| list.upgrade().is_some_and(|list| list.is_full());
         lists.iter().any(is_full)
     }
 }
 
-impl ChangedIds {
+impl CapturedIds {
     /// The list, which is then empty.
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.ids.lock())

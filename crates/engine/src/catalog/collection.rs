@@ -1,60 +1,15 @@
 //! One published version of a collection, and the state all its versions share.
 
-use super::{Accesses, CollectionOptions, Counted, UnbuiltIndex, Watchers};
+use super::{Accesses, ChangeCapture, CollectionOptions, UnbuiltIndex};
 use crate::error::Result;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
-use crate::storage::{Compression, Family, TREE_NUMBER_BITS};
+use crate::rank::CollectionRanks;
+use crate::storage::{Family, TreeKey};
 use bson::raw::RawDocument;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-/// The 4-byte prefix of everything in one ordered tree: how it is compressed, and its number (drawn in
-/// `storage::compression`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tree(pub u32);
-
-impl Tree {
-    /// Trees have a number below this.
-    pub const NUMBERS_END: u32 = 1 << TREE_NUMBER_BITS;
-
-    /// The tree with a number of its own, below [`Self::NUMBERS_END`].
-    pub fn new(number: u32, compression: Compression) -> Self {
-        assert!(number < Self::NUMBERS_END, "a tree's number has 27 bits");
-        Self((u32::from(compression.class()) << TREE_NUMBER_BITS) | number)
-    }
-
-    /// How it is compressed.
-    pub fn compression(self) -> Compression {
-        self.known_compression()
-            .expect("a tree is made with a compression, or checked when it is read")
-    }
-
-    /// How it is compressed; `None` for a prefix that [`Self::new`] cannot have made.
-    pub(super) fn known_compression(self) -> Option<Compression> {
-        let class = u8::try_from(self.0 >> TREE_NUMBER_BITS).ok()?;
-        Compression::of_class(class)
-    }
-
-    /// The prefix as stored.
-    pub fn prefix(self) -> [u8; 4] {
-        self.0.to_be_bytes()
-    }
-
-    /// First key of the tree, and first key after it.
-    pub fn range(self) -> ([u8; 4], [u8; 4]) {
-        (self.prefix(), (self.0 + 1).to_be_bytes())
-    }
-
-    /// `prefix ++ rest`.
-    pub fn key(self, rest: &[u8]) -> Vec<u8> {
-        let mut key = Vec::with_capacity(4 + rest.len());
-        key.extend_from_slice(&self.prefix());
-        key.extend_from_slice(rest);
-        key
-    }
-}
 
 /// A secondary index: what it is, how it makes keys, where its entries are.
 #[derive(Clone)]
@@ -66,7 +21,7 @@ pub struct Index {
     /// Reads entries.
     pub layout: Arc<EntryLayout>,
     /// Where the entries are.
-    pub tree: Tree,
+    pub tree: TreeKey,
     /// Whether all documents have their entries; until then only its build writes and reads it.
     pub ready: bool,
     /// How often statements used it.
@@ -80,7 +35,7 @@ impl Index {
     ///
     /// # Errors
     /// What the key generator refuses.
-    pub fn new(spec: IndexSpec, tree: Tree) -> Result<Self> {
+    pub fn new(spec: IndexSpec, tree: TreeKey) -> Result<Self> {
         let keys = Arc::new(KeyGenerator::new(&spec)?);
         let layout = Arc::new(EntryLayout::new(&spec));
         Ok(Self {
@@ -136,7 +91,7 @@ pub struct Collection {
     /// the server starts again. Renaming ends that.
     pub temporary: bool,
     /// Where its documents are.
-    pub documents: Tree,
+    pub documents: TreeKey,
     /// Validator and other options.
     pub options: Arc<CollectionOptions>,
     /// Its secondary indexes, in the order of creation.
@@ -153,7 +108,7 @@ impl Collection {
     /// A new collection without documents.
     pub fn create(
         namespace: Namespace,
-        documents: Tree,
+        documents: TreeKey,
         options: CollectionOptions,
         temporary: bool,
     ) -> Self {
@@ -198,15 +153,15 @@ impl Collection {
     }
 
     /// All of its trees, those of unready indexes as well.
-    pub fn trees(&self) -> Vec<(Family, Tree)> {
+    pub fn trees(&self) -> Vec<(Family, TreeKey)> {
         let indexes = self.indexes.iter();
         let mut trees: Vec<_> = indexes.map(|one| (Family::Indexes, one.tree)).collect();
         trees.push((Family::Documents, self.documents));
         trees
     }
 
-    /// The trees that have a summary: that of the documents and those of ready indexes.
-    pub fn counted_trees(&self) -> Vec<(Family, Tree)> {
+    /// The trees that have a rank index: that of the documents and those of ready indexes.
+    pub fn counted_trees(&self) -> Vec<(Family, TreeKey)> {
         let ready = self.ready_indexes();
         let mut trees: Vec<_> = ready.map(|index| (Family::Indexes, index.tree)).collect();
         trees.push((Family::Documents, self.documents));
@@ -233,8 +188,8 @@ pub struct CollectionState {
     writing: Mutex<WriteState>,
     documents: AtomicI64,
     bytes: AtomicI64,
-    counted: Counted,
-    watchers: Watchers,
+    ranks: Arc<CollectionRanks>,
+    watchers: ChangeCapture,
     id_accesses: Accesses,
 }
 
@@ -262,9 +217,9 @@ impl CollectionState {
         self.writing.lock()
     }
 
-    /// The summaries of its trees.
-    pub fn counted(&self) -> &Counted {
-        &self.counted
+    /// The rank indexes of its trees.
+    pub fn ranks(&self) -> &Arc<CollectionRanks> {
+        &self.ranks
     }
 
     /// How often statements used that documents lie in the order of `_id`, as MongoDB's index on it.
@@ -273,7 +228,7 @@ impl CollectionState {
     }
 
     /// The builds that must learn which documents change.
-    pub fn watchers(&self) -> &Watchers {
+    pub fn watchers(&self) -> &ChangeCapture {
         &self.watchers
     }
 

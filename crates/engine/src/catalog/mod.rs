@@ -12,38 +12,34 @@
 //!                                     temporary (absent: false), unbuilt: [spec] (absent: none)}
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
-//! 'N', 'M'                         -> summaries, see `saved`
+//! 'N', 'M'                         -> rank indexes, see `rank::persist`
 //! ```
 //!
-//! A tree is its compression and its number ([`Tree`]); numbers are given out once.
+//! A tree is its compression and its number ([`TreeKey`]); numbers are given out once.
 //!
 //! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
 
 mod accesses;
-mod changed;
+mod capture;
 mod collection;
-mod counted;
-mod deferred;
 mod options;
 mod persist;
-mod saved;
 mod unbuilt;
 
 pub use accesses::Accesses;
-pub use changed::{ChangedIds, Watchers};
-pub use collection::{Collection, CollectionState, Index, Tree, WriteState};
-pub use counted::{Counted, Mark, Marks, Moment, Summaries, SummaryFigures, Walk};
+pub use capture::{CapturedIds, ChangeCapture};
+pub use collection::{Collection, CollectionState, Index, WriteState};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{
     delete_collection_entry, delete_totals, put_collection_entry, put_next_tree, statistics_entry,
 };
-pub use saved::{SummariesAtStart, forget as forget_saved_counts};
 pub use unbuilt::{UnbuiltIndex, same_name};
 
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
-use crate::storage::{Batch, Compression, Family, Store};
-use parking_lot::{Mutex, RwLock};
+use crate::rank::{CollectionRanks, RanksAtStart, delete_saved, load_saved};
+use crate::storage::{Batch, Compression, Family, Store, TreeKey};
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -51,10 +47,7 @@ use std::sync::Arc;
 pub struct Catalog {
     store: Store,
     state: RwLock<State>,
-    summaries_at_start: SummariesAtStart,
-    /// Serialises saving counts: of two at once, one could say that all is saved up to a sequence number
-    /// while the other has taken a collection and not written it yet.
-    saving: Mutex<()>,
+    ranks_at_start: RanksAtStart,
 }
 
 struct State {
@@ -69,7 +62,10 @@ impl Catalog {
     /// Storage failures; `InternalError` when an entry cannot be understood.
     pub fn load(store: Store) -> Result<Self> {
         let (collections, next_tree) = persist::load(&store)?;
-        let summaries_at_start = saved::load(&store, collections.values())?;
+        let ranks_at_start = {
+            let ranks = collections.values().map(|one| one.state.ranks().clone());
+            load_saved(&store, &ranks.collect::<Vec<_>>())?
+        };
         let state = RwLock::new(State {
             collections,
             next_tree,
@@ -77,24 +73,19 @@ impl Catalog {
         Ok(Self {
             store,
             state,
-            summaries_at_start,
-            saving: Mutex::default(),
+            ranks_at_start,
         })
     }
 
-    /// Where the summaries came from when the store was opened.
-    pub fn summaries_at_start(&self) -> SummariesAtStart {
-        self.summaries_at_start
+    /// Where the rank indexes came from when the store was opened.
+    pub fn ranks_at_start(&self) -> RanksAtStart {
+        self.ranks_at_start
     }
 
-    /// Saves the summaries that have changed, so that a start need not read their trees. Called now and
-    /// then, and at the end.
-    ///
-    /// # Errors
-    /// Storage failures.
-    pub fn save_summaries(&self) -> Result<()> {
-        let _saving = self.saving.lock();
-        saved::save(&self.store, &self.all())
+    /// The rank indexes of all collections.
+    pub fn ranks(&self) -> impl Iterator<Item = Arc<CollectionRanks>> {
+        let all = self.all().into_iter();
+        all.map(|collection| collection.state.ranks().clone())
     }
 
     /// The collection's current version, if it exists.
@@ -134,10 +125,7 @@ impl Catalog {
     /// Replaces versions, each named before and given as it is from now on: without a name it is new, without
     /// a version it is gone. The caller holds the write lock of each that is replaced, so that no writer commits for
     /// the old version afterwards, and has written all of them.
-    pub fn publish(
-        &self,
-        versions: impl Iterator<Item = (Option<Namespace>, Option<Collection>)>,
-    ) {
+    pub fn publish(&self, versions: impl Iterator<Item = (Option<Namespace>, Option<Collection>)>) {
         let versions = versions.map(|(before, after)| (before, after.map(Collection::compiled)));
         let versions: Vec<_> = versions.collect();
         let mut state = self.state.write();
@@ -181,29 +169,28 @@ impl Catalog {
     ///
     /// # Errors
     /// Storage failures; `InternalError` when there are no more numbers.
-    pub fn allocate_tree(&self, family: Family, compression: Compression) -> Result<Tree> {
+    pub fn allocate_tree(&self, family: Family, compression: Compression) -> Result<TreeKey> {
         self.store.add_compression(family, compression)?;
         let mut state = self.state.write();
-        if state.next_tree >= Tree::NUMBERS_END {
+        if state.next_tree >= TreeKey::NUMBERS_END {
             return Err(Error::new(
                 Code::InternalError,
                 format!(
                     "all {} numbers of collections and indexes have been given out in the life of this data \
                      directory; export its data and import it into a new one",
-                    Tree::NUMBERS_END
+                    TreeKey::NUMBERS_END
                 ),
             ));
         }
-        let tree = Tree::new(state.next_tree, compression);
+        let tree = TreeKey::new(state.next_tree, compression);
         state.next_tree += 1;
         Ok(tree)
     }
 }
 
-/// Deletes the whole range of a tree in its family, and its saved summary.
-pub fn delete_tree(batch: &mut Batch, family: Family, tree: Tree) {
+/// Deletes the whole range of a tree in its family, and its saved rank index.
+pub fn delete_tree(batch: &mut Batch, family: Family, tree: TreeKey) {
     let (start, end) = tree.range();
     batch.delete_range(family, &start, &end);
-    let (start, end) = saved::saved_range(tree);
-    batch.delete_range(Family::Catalog, &start, &end);
+    delete_saved(batch, tree);
 }

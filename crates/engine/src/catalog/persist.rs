@@ -1,11 +1,11 @@
 //! The catalogue's entries on disk; their layout is drawn in the parent module.
 
-use super::{Collection, CollectionOptions, CollectionState, Index, Tree, UnbuiltIndex};
+use super::{Collection, CollectionOptions, CollectionState, Index, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
-use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
 use crate::namespace::Namespace;
-use crate::storage::{Batch, Family, Order, Store};
+use crate::rank::RankIndex;
+use crate::storage::{Batch, Family, Order, Store, TreeKey};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Binary, cstr, rawdoc, spec::BinarySubtype};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const COLLECTION: u8 = b'c';
 const STATISTICS: u8 = b's';
 const NEXT_TREE: &[u8] = b"t";
-/// Tree 0 is never given out, so that a zeroed prefix is recognisably wrong.
+/// TreeKey 0 is never given out, so that a zeroed prefix is recognisably wrong.
 const FIRST_TREE: u32 = 1;
 
 pub(super) fn load(store: &Store) -> Result<(BTreeMap<Namespace, Arc<Collection>>, u32)> {
@@ -72,19 +72,19 @@ pub fn delete_collection_entry(batch: &mut Batch, namespace: &Namespace) {
 }
 
 /// Deletes the totals of the collection whose documents lay in this tree.
-pub fn delete_totals(batch: &mut Batch, tree: Tree) {
+pub fn delete_totals(batch: &mut Batch, tree: TreeKey) {
     batch.delete(Family::Catalog, &statistics_key(tree));
 }
 
 /// The key and value that hold a collection's totals; they are part of every commit.
-pub fn statistics_entry(tree: Tree, documents: i64, bytes: i64) -> ([u8; 5], [u8; 16]) {
+pub fn statistics_entry(tree: TreeKey, documents: i64, bytes: i64) -> ([u8; 5], [u8; 16]) {
     let mut value = [0; 16];
     value[..8].copy_from_slice(&documents.to_le_bytes());
     value[8..].copy_from_slice(&bytes.to_le_bytes());
     (statistics_key(tree), value)
 }
 
-fn statistics_key(tree: Tree) -> [u8; 5] {
+fn statistics_key(tree: TreeKey) -> [u8; 5] {
     let [a, b, c, d] = tree.prefix();
     [STATISTICS, a, b, c, d]
 }
@@ -187,18 +187,18 @@ fn decode_collection(
         state,
     };
     for (family, tree) in collection.counted_trees() {
-        let counted = collection.state.counted();
-        counted.insert(family, tree, Summary::unknown());
+        let counted = collection.state.ranks();
+        counted.insert(family, tree, RankIndex::unbuilt());
     }
     Ok(collection.compiled())
 }
 
-fn decode_tree(document: &RawDocument) -> Option<Tree> {
+fn decode_tree(document: &RawDocument) -> Option<TreeKey> {
     document
         .get_i64("tree")
         .ok()
         .and_then(|number| u32::try_from(number).ok())
-        .map(Tree)
+        .map(TreeKey)
         .filter(|tree| tree.known_compression().is_some())
 }
 

@@ -1,10 +1,11 @@
-//! The threads that sweep TTL indexes and close idle cursors, and that keep summaries fine. They end
+//! The threads that sweep TTL indexes and close idle cursors, and that keep rank indexes fine. They end
 //! with the engine.
 
 use super::Engine;
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::namespace::Namespace;
+use crate::rank::Disagreement;
 use crate::ttl::{self, Sweepable};
 use crate::write::{Target, Writer};
 use bson::DateTime;
@@ -22,50 +23,75 @@ const TICK: Duration = Duration::from_millis(250);
 /// Starts the threads.
 pub(super) fn start(engine: &Arc<Engine>) {
     start_sweeping(engine);
-    start_learning(engine);
+    start_building(engine);
 }
 
-fn start_learning(engine: &Arc<Engine>) {
-    let queue = engine.writer.summary_queue();
-    engine.writer.queue_unlearnt();
-    let mut rests = engine.store.rests();
+fn start_building(engine: &Arc<Engine>) {
+    let ranks = engine.writer.ranks().clone();
+    ranks.queue_unbuilt(engine.catalog.ranks());
+    let mut is_idle = engine.store.is_idle();
     let mut audited = Instant::now();
     let engine = Arc::downgrade(engine);
     let work = move || {
         loop {
-            queue.wait(TICK);
+            ranks.wait(TICK);
             let Some(engine) = engine.upgrade() else {
                 return;
             };
             if engine.is_stopped() {
                 return;
             }
-            if let Err(error) = engine.save_summaries_when_due() {
-                tracing::error!(%error, "summaries could not be saved; after a kill they are learnt anew");
+            if let Err(error) = engine.save_rank_indexes_when_due() {
+                tracing::error!(%error, "rank indexes could not be saved; after a kill they are built anew");
             }
-            let did_rest = std::mem::replace(&mut rests, engine.store.rests());
-            if rests && !did_rest {
-                engine.writer.queue_unlearnt();
+            let was_idle = std::mem::replace(&mut is_idle, engine.store.is_idle());
+            if is_idle && !was_idle {
+                ranks.queue_unbuilt(engine.catalog.ranks());
             }
-            if let Err(error) = engine.writer.learn_queued() {
-                tracing::error!(%error, "a summary could not be learnt; counts walk entries meanwhile");
+            if let Err(error) = ranks.build_queued() {
+                tracing::error!(%error, "a rank index could not be built; counts scan entries meanwhile");
             }
-            let interval = match rests {
+            let interval = match is_idle {
                 true => AUDIT_INTERVAL_IDLE,
                 false => AUDIT_INTERVAL,
             };
             if audited.elapsed() >= interval {
                 audited = Instant::now();
-                if let Err(error) = engine.writer.audit_next() {
-                    tracing::error!(%error, "counts could not be compared with what is stored");
-                }
+                engine.audit();
             }
         }
     };
     std::thread::Builder::new()
-        .name("summaries".into())
+        .name("rank-indexes".into())
         .spawn(work)
         .expect("a thread can be started when the engine is opened");
+}
+
+impl Engine {
+    /// Compares some counts with what is stored.
+    fn audit(&self) {
+        match self.writer.ranks().audit_next(self.catalog.ranks()) {
+            Ok(None) => {}
+            Ok(Some(wrong)) => self.report(wrong),
+            Err(error) => {
+                tracing::error!(%error, "counts could not be compared with what is stored");
+            }
+        }
+    }
+
+    fn report(&self, Disagreement { tree, buckets }: Disagreement) {
+        let all = self.catalog.all();
+        let holds = |one: &&Arc<Collection>| one.trees().iter().any(|(_, own)| *own == tree);
+        let collection = all.iter().find(holds);
+        let namespace = collection.map(|one| one.namespace.to_string());
+        let index = collection.and_then(|one| one.indexes.iter().find(|own| own.tree == tree));
+        tracing::error!(
+            namespace = namespace.unwrap_or_default(),
+            index = index.map_or("_id_", |index| index.spec.name.as_str()),
+            buckets,
+            "counts disagreed with what is stored; the index is counted anew. Please report this"
+        );
+    }
 }
 
 fn start_sweeping(engine: &Arc<Engine>) {

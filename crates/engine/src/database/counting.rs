@@ -2,19 +2,20 @@
 //!
 //! In: what the planner may use of a pipeline, and its first stages. Out: a [`Counting`], if they are a
 //! `$group` that counts by one field of an index, or a `$facet` of such pipelines and of `$count`s. All
-//! parts of a `$facet` are counted at the same moment. Where an index or its summary cannot serve,
+//! parts of a `$facet` are counted at the same moment. Where an index or its rank index cannot serve,
 //! the caller runs the pipeline over documents as any other.
 
 use super::Engine;
 use super::aggregate::{executor, run};
 use crate::aggregate::{CountingGroup, Limits, Stage, facet_document};
-use crate::catalog::{Collection, Moment};
+use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::Result;
 use crate::exec::{Context, GroupEntries, Total};
 use crate::namespace::Namespace;
 use crate::plan::{Access, QuerySpec, grouped};
 use crate::query::Filter;
+use crate::rank::ReadView;
 use crate::storage::Snapshot;
 use bson::raw::{CString, RawDocumentBuf};
 use std::sync::Arc;
@@ -57,10 +58,10 @@ pub(super) struct Figures {
     /// Documents of the answer before the stages that follow.
     pub groups: u64,
     /// Stretches of the field's values.
-    pub stretches: u64,
+    pub key_runs: u64,
     /// Entries counted.
     pub entries: u64,
-    /// Of these, entries that the summary told.
+    /// Of these, entries that the rank index told.
     pub told: u64,
 }
 
@@ -181,20 +182,20 @@ impl Engine {
         }))
     }
 
-    /// Counts all parts as of one moment; `None` when a summary cannot tell, or a key cannot be computed.
+    /// Counts all parts as of one moment; `None` when a rank index cannot tell, or a key cannot be computed.
     pub(super) fn count_parts(
         &self,
         counting: &Counting,
         limits: &Limits,
         context: &Context,
     ) -> Result<Option<Vec<Found>>> {
-        let moment = counting.collection.state.counted().moment(&self.store);
-        let Some(taken) = take(counting, &moment) else {
+        let view = counting.collection.state.ranks().view(&self.store);
+        let Some(taken) = take(counting, &view) else {
             return Ok(None);
         };
-        let snapshot = moment.snapshot.clone();
+        let snapshot = view.snapshot.clone();
         // Writers go on while the entries are walked on the snapshot.
-        drop(moment);
+        drop(view);
         let mut found = Vec::with_capacity(taken.len());
         for (part, taken) in counting.parts.iter().zip(taken) {
             match part.count(&taken, &snapshot, limits, context)? {
@@ -205,25 +206,24 @@ impl Engine {
         Ok(Some(found))
     }
 
-    /// Whether the summaries that a pipeline is counted by know enough now.
+    /// Whether the rank indexes that a pipeline is counted by know enough now.
     pub(super) fn summaries_serve(&self, counting: &Counting) -> bool {
-        let moment = counting.collection.state.counted().moment(&self.store);
-        take(counting, &moment).is_some()
+        let view = counting.collection.state.ranks().view(&self.store);
+        take(counting, &view).is_some()
     }
 }
 
-fn take(counting: &Counting, moment: &Moment<'_>) -> Option<Vec<Taken>> {
-    let take = |part: &Part| part.take(&counting.collection, moment);
+fn take(counting: &Counting, view: &ReadView<'_>) -> Option<Vec<Taken>> {
+    let take = |part: &Part| part.take(&counting.collection, view);
     counting.parts.iter().map(take).collect()
 }
 
 impl Part {
-    fn take(&self, collection: &Collection, moment: &Moment<'_>) -> Option<Taken> {
+    fn take(&self, collection: &Collection, view: &ReadView<'_>) -> Option<Taken> {
         match &self.what {
-            What::Total(_) => Total::take(&self.access, collection, moment).map(Taken::Total),
+            What::Total(_) => Total::take(&self.access, collection, view).map(Taken::Total),
             What::Groups(group) => {
-                GroupEntries::take(&self.access, group.path(), collection, moment)
-                    .map(Taken::Groups)
+                GroupEntries::take(&self.access, group.path(), collection, view).map(Taken::Groups)
             }
         }
     }
@@ -241,7 +241,7 @@ impl Part {
                 Ok(counted.map(|counted| Found {
                     figures: Figures {
                         groups: counted.documents.len() as u64,
-                        stretches: counted.stretches,
+                        key_runs: counted.key_runs,
                         entries: counted.entries,
                         told: counted.told,
                     },
@@ -254,7 +254,7 @@ impl Part {
                 Ok(documents.map(|documents| Found {
                     figures: Figures {
                         groups: documents.len() as u64,
-                        stretches: 1,
+                        key_runs: 1,
                         entries,
                         told: total.told(),
                     },

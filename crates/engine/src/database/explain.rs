@@ -9,7 +9,7 @@ use super::requests::{Action, AggregateRequest, ExplainRequest, FindRequest, Ver
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::exec::{Context, Rows, SampleSize, entries_by_summary};
+use crate::exec::{Context, Rows, SampleSize, entries_by_rank};
 use crate::namespace::Namespace;
 use crate::plan::{
     Access, Amount, Amounts, QuerySpec, above, access_document, count_document, counted_document,
@@ -197,7 +197,7 @@ impl Engine {
             if let Some(counting) = &counting {
                 let why = match self.summaries_serve(counting) {
                     true => "a group's key cannot be computed",
-                    false => "a summary is still being learnt",
+                    false => "a ranks is still being learnt",
                 };
                 cursor.append(cstr!("notCounted"), why);
             }
@@ -282,11 +282,11 @@ fn part_document(part: &Part, figures: Option<Figures>, amounts: &Amounts<'_>) -
         What::Total(_) => rawdoc! { "stage": "COUNT" },
         What::Groups(group) => rawdoc! { "stage": "COUNTED_GROUP", "groupBy": group.path() },
     };
-    stage.append(cstr!("countedBy"), "summary");
+    stage.append(cstr!("countedBy"), "ranks");
     if let Some(figures) = figures {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         stage.append(cstr!("groups"), number(figures.groups));
-        stage.append(cstr!("rangesCounted"), number(figures.stretches));
+        stage.append(cstr!("rangesCounted"), number(figures.key_runs));
         stage.append(cstr!("entriesCounted"), number(figures.entries));
         stage.append(cstr!("entriesNotRead"), number(figures.told));
     }
@@ -350,8 +350,8 @@ fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
 }
 
 fn run_count(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
-    let by = match prepared.is_counted_by_summary() {
-        true => "summary",
+    let by = match prepared.is_counted_by_rank() {
+        true => "ranks",
         false => "walk",
     };
     if verbosity.runs() {
@@ -429,18 +429,18 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What the summaries know of the access paths of a plan.
+/// What the rank indexes know of the access paths of a plan.
 fn amounts(prepared: &Prepared) -> impl Fn(&Access) -> Amount {
     |access| amount(access, &prepared.collection, &prepared.store)
 }
 
-/// What the summaries know of the number of entries that an access path walks.
+/// What the rank indexes know of the number of entries that an access path walks.
 fn amount(access: &Access, collection: &Collection, store: &Store) -> Amount {
     let is_area = matches!(access, Access::Geo(_));
-    match entries_by_summary(access, collection, store) {
+    match entries_by_rank(access, collection, store) {
         Ok(Some(entries)) if is_area => Amount::Estimated(entries),
         Ok(Some(entries)) => Amount::Exact(entries),
-        Ok(None) => Amount::Learning,
+        Ok(None) => Amount::Building,
         Err(_) => Amount::None,
     }
 }

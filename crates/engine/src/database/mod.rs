@@ -30,8 +30,8 @@ pub use work::WorkFigures;
 use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
-use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
+use crate::rank::RangeCache;
 use crate::storage::{Recording, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
@@ -40,10 +40,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Summaries are saved each time this much was written: so much log is read after a kill.
-const SAVE_SUMMARIES_BYTES: u64 = 256 * 1024 * 1024;
-/// ... and at least so many times what the summaries take.
-const SAVE_SUMMARIES_RATIO: u64 = 8;
+/// RankIndexes are saved each time this much was written: so much log is read after a kill.
+const SAVE_RANKS_BYTES: u64 = 256 * 1024 * 1024;
+/// ... and at least so many times what the rank indexes take.
+const SAVE_RANKS_RATIO: u64 = 8;
 
 /// Settings of an engine.
 #[derive(Debug, Clone)]
@@ -85,14 +85,14 @@ pub struct Engine {
     directory: PathBuf,
     options: EngineOptions,
     store: Store,
-    pages: Arc<PageCache>,
+    pages: Arc<RangeCache>,
     catalog: Arc<Catalog>,
     writer: Writer,
     cursors: CursorRegistry,
     ttl: ttl::Counters,
     work: work::Work,
     ttl_sweep_seconds: AtomicU64,
-    /// Once so many bytes were written, the summaries are saved.
+    /// Once so many bytes were written, the rank indexes are saved.
     save_at_bytes: AtomicU64,
     stopped: AtomicBool,
 }
@@ -138,14 +138,14 @@ impl Engine {
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
             options,
-            pages: Arc::new(PageCache::new(store.cache_room())),
+            pages: Arc::new(RangeCache::new(store.cache_budget())),
             store,
             catalog,
             writer,
             cursors: CursorRegistry::default(),
             ttl: ttl::Counters::default(),
             work: work::Work::default(),
-            save_at_bytes: AtomicU64::new(SAVE_SUMMARIES_BYTES),
+            save_at_bytes: AtomicU64::new(SAVE_RANKS_BYTES),
             stopped: AtomicBool::new(false),
         };
         engine.remove_unfinished_indexes()?;
@@ -188,27 +188,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Saves summaries once enough was written since the last time, so that catching up stays short and
+    /// Saves rank indexes once enough was written since the last time, so that catching up stays short and
     /// saving is a small part of what is written.
-    fn save_summaries_when_due(&self) -> Result<()> {
+    fn save_rank_indexes_when_due(&self) -> Result<()> {
         let written = self.store.written_bytes();
         if written < self.save_at_bytes.load(Ordering::Acquire) {
             return Ok(());
         }
-        let summaries = self.catalog.all();
-        let bytes = |collection: &Arc<Collection>| collection.state.counted().figures().bytes;
-        let bytes: u64 = summaries.iter().map(bytes).sum();
-        let pause = SAVE_SUMMARIES_BYTES.max(SAVE_SUMMARIES_RATIO * bytes);
+        let ranks = self.catalog.all();
+        let bytes = |collection: &Arc<Collection>| collection.state.ranks().figures().bytes;
+        let bytes: u64 = ranks.iter().map(bytes).sum();
+        let pause = SAVE_RANKS_BYTES.max(SAVE_RANKS_RATIO * bytes);
         self.save_at_bytes.store(written + pause, Ordering::Release);
-        self.save_summaries()
+        self.save_rank_indexes()
     }
 
-    /// Saves the summaries that have changed: after a kill only later commits are read from the log.
+    /// Saves the rank indexes that have changed: after a kill only later commits are read from the log.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn save_summaries(&self) -> Result<()> {
-        self.catalog.save_summaries()
+    pub fn save_rank_indexes(&self) -> Result<()> {
+        self.writer.ranks().save(self.catalog.ranks())
     }
 
     /// Where the data is.
@@ -231,8 +231,8 @@ impl Engine {
         if self.stopped.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Err(error) = self.save_summaries() {
-            tracing::error!(%error, "summaries could not be saved; they are learnt anew at the next start");
+        if let Err(error) = self.save_rank_indexes() {
+            tracing::error!(%error, "ranks could not be saved; they are learnt anew at the next start");
         }
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "the store could not be closed cleanly; the journal is replayed at the next start");
@@ -271,13 +271,13 @@ impl Engine {
         Ok(self.store.sync()?)
     }
 
-    /// Saves the summaries and writes everything in memory to files (`fsync` command), so that sizes on
+    /// Saves the rank indexes and writes everything in memory to files (`fsync` command), so that sizes on
     /// disk are true and the next start has little to read from the log.
     ///
     /// # Errors
     /// Storage failures.
     pub fn checkpoint(&self) -> Result<()> {
-        self.save_summaries()?;
+        self.save_rank_indexes()?;
         self.store.sync()?;
         Ok(self.store.flush()?)
     }

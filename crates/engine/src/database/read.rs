@@ -2,15 +2,15 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
-use crate::catalog::{Collection, Marks};
+use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Error, Result};
-use crate::exec::{self, Context, KeptPages, Rows, Sample, SampleSize, Total};
+use crate::exec::{self, CachedRanges, Context, Rows, Sample, SampleSize, Total};
 use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
-use crate::index::pages::PageCache;
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
+use crate::rank::{RangeCache, VersionStamps};
 use crate::sorter::SpillSpace;
 use crate::storage::{Snapshot, Store};
 use bson::RawBsonRef;
@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     pub snapshot: Snapshot,
     pub plan: Plan,
     pub context: Context,
-    pages: Arc<PageCache>,
+    pages: Arc<RangeCache>,
 }
 
 impl Prepared {
@@ -48,11 +48,11 @@ impl Prepared {
         )
     }
 
-    /// Whether a count of what the plan finds is answered by a summary, not by a walk.
-    pub(crate) fn is_counted_by_summary(&self) -> bool {
-        let moment = self.collection.state.counted().moment(&self.store);
+    /// Whether a count of what the plan finds is answered by a rank index, not by a walk.
+    pub(crate) fn is_counted_by_rank(&self) -> bool {
+        let view = self.collection.state.ranks().view(&self.store);
         self.plan.counts_by_entries()
-            && Total::take(&self.plan.access, &self.collection, &moment).is_some()
+            && Total::take(&self.plan.access, &self.collection, &view).is_some()
     }
 
     /// The index that leads from one value at a path to the next, if there is one.
@@ -104,7 +104,7 @@ impl Sizes for SnapshotSizes<'_> {
     }
 
     fn known(&self, access: &plan::Access) -> Result<Option<u64>> {
-        exec::entries_by_summary(access, self.collection, self.store)
+        exec::entries_by_rank(access, self.collection, self.store)
     }
 
     fn between(&self, access: &plan::Access) -> Option<(u64, u64)> {
@@ -183,12 +183,12 @@ impl Engine {
         };
         // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
         // document, was known before it was committed.
-        let (snapshot, marks) = match spec.nearest {
+        let (snapshot, stamps) = match spec.nearest {
             Some(_) => {
-                let moment = collection.state.counted().moment(&self.store);
-                (moment.snapshot.clone(), moment.marks())
+                let view = collection.state.ranks().view(&self.store);
+                (view.snapshot.clone(), view.stamps())
             }
-            None => (self.store.snapshot(), Marks::default()),
+            None => (self.store.snapshot(), VersionStamps::default()),
         };
         let plan = self.plan_at(&collection, &snapshot, spec)?;
         let mut context = Context {
@@ -200,9 +200,9 @@ impl Engine {
         };
         if let Access::Near(access) = &plan.access {
             let cache = self.pages.clone();
-            context.pages = marks
+            context.pages = stamps
                 .of(access.index.tree)
-                .map(|mark| KeptPages { cache, mark });
+                .map(|stamp| CachedRanges { cache, stamp });
         }
         Ok(Some(Prepared {
             collection,

@@ -1,7 +1,7 @@
 //! Makes a directory whose write-ahead log is damaged one that can be opened again: `meridian repair`.
 
-use crate::catalog::forget_saved_counts;
 use crate::error::{Error, Result};
+use crate::rank::forget_saved;
 use crate::storage::{Store, StoreOptions};
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn truncate_log(directory: &Path) -> Result<Vec<String>> {
     let lost = Store::truncate_log(directory)?;
     if !lost.is_empty() {
         let store = Store::open(directory, &StoreOptions::default())?;
-        forget_saved_counts(&store)?;
+        forget_saved(&store)?;
         store.close()?;
     }
     Ok(lost)

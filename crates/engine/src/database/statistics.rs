@@ -1,12 +1,12 @@
 //! Figures about collections, databases and the engine.
 
 use super::{Engine, WorkFigures};
-use crate::catalog::{Collection, Index, SummaryFigures, Tree};
+use crate::catalog::{Collection, Index};
 use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
-use crate::storage::{Compression, Family, Order};
-use crate::write::AuditFigures;
+use crate::rank::{AuditFigures, RankFigures};
+use crate::storage::{Compression, Family, Order, TreeKey};
 
 /// Entries of an index of which the size is known only when they are read: so many are.
 const MEASURED_ENTRIES: i64 = 1_000;
@@ -67,14 +67,14 @@ pub struct EngineStats {
     pub work: WorkFigures,
     /// Figures of the storage by name.
     pub storage: Vec<(&'static str, u64)>,
-    /// Figures of the summaries that count ranges.
-    pub summaries: SummaryFigures,
+    /// Figures of the rank indexes that count ranges.
+    pub ranks: RankFigures,
     /// What the comparison of counts with what is stored has found.
     pub audit: AuditFigures,
     /// Bytes of entries that are kept in memory for searches for the nearest and samples.
     pub pages_bytes: u64,
     /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
-    pub summaries_at_start: &'static str,
+    pub ranks_at_start: &'static str,
 }
 
 impl Engine {
@@ -148,17 +148,17 @@ impl Engine {
             cursors: self.cursors.figures(),
             work: self.work.figures(self.writer.conflicts()),
             storage: self.store.statistics(),
-            summaries: self.summary_figures(),
+            ranks: self.summary_figures(),
             pages_bytes: self.pages.bytes() as u64,
-            audit: self.writer.audit_figures(),
-            summaries_at_start: self.catalog.summaries_at_start().name(),
+            audit: self.writer.ranks().audit_figures(),
+            ranks_at_start: self.catalog.ranks_at_start().name(),
         }
     }
 
-    fn summary_figures(&self) -> SummaryFigures {
-        let mut all = SummaryFigures::default();
+    fn summary_figures(&self) -> RankFigures {
+        let mut all = RankFigures::default();
         for collection in self.catalog.all() {
-            let one = collection.state.counted().figures();
+            let one = collection.state.ranks().figures();
             all.trees += one.trees;
             all.incomplete += one.incomplete;
             all.entries += one.entries;
@@ -198,7 +198,7 @@ impl Engine {
     }
 
     /// Bytes of an index's entries, of which the first few are measured.
-    fn unflushed_bytes(&self, collection: &Collection, tree: Tree) -> Result<i64> {
+    fn unflushed_bytes(&self, collection: &Collection, tree: TreeKey) -> Result<i64> {
         let (start, end) = tree.range();
         let snapshot = self.store.snapshot();
         let mut scan = snapshot.scan(Family::Indexes, &start, &end, Order::Forward);
@@ -211,14 +211,14 @@ impl Engine {
             bytes += i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX);
             measured += 1;
         }
-        let counted = collection.state.counted();
+        let counted = collection.state.ranks();
         let entries = counted.peek(tree, |own| own.is_complete().then(|| own.entries()));
         let entries = entries.and_then(|entries| i64::try_from(entries).ok());
         let entries = entries.unwrap_or_else(|| collection.state.documents());
         Ok(bytes / measured * entries.max(measured))
     }
 
-    fn tree_bytes(&self, family: Family, tree: Tree) -> i64 {
+    fn tree_bytes(&self, family: Family, tree: TreeKey) -> i64 {
         let (start, end) = tree.range();
         i64::try_from(self.store.size_of_range(family, &start, &end)).unwrap_or(i64::MAX)
     }

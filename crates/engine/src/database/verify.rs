@@ -1,12 +1,12 @@
 //! Compares every document with every index, both ways: `validate` and `meridian check`.
 
 use super::{Engine, EngineOptions};
-use crate::catalog::{Collection, Index, Tree};
+use crate::catalog::{Collection, Index};
 use crate::error::{Error, Result};
 use crate::index::KeySink;
-use crate::index::summary::Summary;
 use crate::namespace::Namespace;
-use crate::storage::{Family, Order, Snapshot};
+use crate::rank::RankIndex;
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use crate::write::encode_id;
 use bson::raw::RawDocument;
 use std::collections::HashMap;
@@ -112,7 +112,13 @@ impl Engine {
         let collection = self.catalog.require(namespace)?;
         let snapshot = self.store.snapshot();
         let totals = (collection.state.documents(), collection.state.bytes());
-        let summaries: HashMap<_, _> = collection.state.counted().copies().into_iter().collect();
+        let ranks: HashMap<_, _> = collection
+            .state
+            .ranks()
+            .copies(&self.store)
+            .1
+            .into_iter()
+            .collect();
         drop(writing);
         let mut report = ValidationReport {
             namespace: namespace.to_string(),
@@ -152,8 +158,8 @@ impl Engine {
             });
         }
         for (family, tree) in collection.counted_trees() {
-            if let Some(summary) = summaries.get(&tree) {
-                verify_summary(family, tree, summary, &snapshot, &mut report)?;
+            if let Some(ranks) = ranks.get(&tree) {
+                verify_summary(family, tree, ranks, &snapshot, &mut report)?;
             }
         }
         Ok(report)
@@ -179,7 +185,7 @@ fn verify_documents(
             report.problem(|| format!("the document under {key:02x?} is not BSON"));
             continue;
         };
-        let id = &key[4..];
+        let id = TreeKey::strip(key);
         let mut encoded = Vec::new();
         if encode_id(document, &mut encoded).is_err() || encoded != id {
             report.problem(|| format!("the document under {key:02x?} has another _id"));
@@ -196,27 +202,22 @@ fn verify_documents(
     Ok(expected)
 }
 
-/// Every range of a tree has as many entries as its summary says.
+/// Every range of a tree has as many entries as its rank index says.
 fn verify_summary(
     family: Family,
-    tree: Tree,
-    summary: &Summary,
+    tree: TreeKey,
+    ranks: &RankIndex,
     snapshot: &Snapshot,
     report: &mut ValidationReport,
 ) -> Result<()> {
     let (start, end) = tree.range();
     let mut scan = snapshot.scan(family, &start, &end, Order::Forward);
-    let mut audit = summary.audit();
+    let mut audit = ranks.audit();
     while scan.advance()? {
-        audit.see(&scan.entry().0[4..]);
+        audit.see(TreeKey::strip(scan.entry().0));
     }
     if let Some(wrong) = audit.finish().filter(|wrong| *wrong > 0) {
-        report.problem(|| {
-            format!(
-                "the summary of tree {} is wrong about {wrong} ranges",
-                tree.0
-            )
-        });
+        report.problem(|| format!("the ranks of tree {} is wrong about {wrong} ranges", tree.0));
     }
     Ok(())
 }
@@ -270,7 +271,7 @@ fn verify_entries(
     let mut entries = 0;
     while scan.advance()? {
         entries += 1;
-        let key = &scan.entry().0[4..];
+        let key = TreeKey::strip(scan.entry().0);
         let Some(id_at) = index.layout.fields_length(key) else {
             report.problem(|| {
                 format!(

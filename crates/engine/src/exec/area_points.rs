@@ -1,37 +1,40 @@
 //! Counts an area from the points of its border: remembered ones, or read and then remembered.
 //!
-//! In: an index whose entries begin with the location, and a moment. Whole ranges of the summary inside
+//! In: an index whose entries begin with the location, and a moment. Whole ranges of the rank index inside
 //! the area are added up. Of a range that the area cuts through, all points are needed: they come from
 //! memory when an earlier count has read them and no write has changed the range since.
 
 use super::counted_area::{CELLS_MAX, CellKeys};
-use super::{Context, Pacer, parallel};
-use crate::catalog::{Collection, CollectionState, Mark, Moment};
+use super::{Context, YieldCheck, parallel};
+use crate::catalog::{Collection, CollectionState};
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
-use crate::index::summary::{Hint, Piece, Place, Point, Points, RangeAt, Summary, WalkedRange};
 use crate::plan::GeoAccess;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::rank::{
+    BucketPosition, BucketRef, PartialBucket, Point, Points, RankIndex, ReadView, ScannedBucket,
+    SearchHint, VersionStamp,
+};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use meridian_value::key::{Direction, decode_cell};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// A border cell with about as many entries is not split: testing their points costs as much as splitting.
+/// A boundary cell with about as many entries is not split: testing their points costs as much as splitting.
 const BORDER_ENTRIES: u64 = 128;
 /// Points to be read from which on a second core is worth it.
 const READ_ALONE: u64 = 4_096;
 
-/// The ranges of the summary that an area cuts through and whose points are not in memory, ascending.
+/// The ranges of the rank index that an area cuts through and whose points are not in memory, ascending.
 pub(super) struct Border {
     access: GeoAccess,
     state: Arc<CollectionState>,
-    mark: Mark,
+    stamp: VersionStamp,
     ranges: Vec<UnreadRange>,
 }
 
 struct UnreadRange {
-    place: Place,
+    place: BucketPosition,
     /// `tree ++ first key`, and that of the first key behind it.
     start: Vec<u8>,
     end: Vec<u8>,
@@ -47,24 +50,24 @@ struct Seen {
     /// Points in the area.
     points: u64,
     /// Ranges that had to be read.
-    walked: Vec<WalkedRange>,
+    walked: Vec<ScannedBucket>,
 }
 
 impl Border {
     /// The points that are known to be in the area, and that part of the border whose points are still to be
-    /// counted; `None` when the summary cannot tell.
+    /// counted; `None` when the rank index cannot tell.
     pub fn take(
         access: &GeoAccess,
         collection: &Collection,
-        moment: &Moment<'_>,
+        view: &ReadView<'_>,
     ) -> Option<(u64, Self)> {
         let tree = access.index.tree;
-        let summary = moment.summary(tree)?;
-        let taken = Taken::of(access, &summary)?;
+        let ranks = view.ranks(tree)?;
+        let taken = Taken::of(access, &ranks)?;
         let border = Self {
             access: access.clone(),
             state: collection.state.clone(),
-            mark: moment.mark(tree)?,
+            stamp: view.stamp(tree)?,
             ranges: taken.unread,
         };
         Some((taken.points, border))
@@ -74,8 +77,8 @@ impl Border {
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
         let seen = self.count_halves(snapshot, context)?;
         if !seen.walked.is_empty() {
-            let counted = self.state.counted();
-            counted.remember(self.access.index.tree, self.mark, seen.walked);
+            let counted = self.state.ranks();
+            counted.remember(self.access.index.tree, self.stamp, seen.walked);
         }
         Ok(seen.points)
     }
@@ -110,9 +113,9 @@ impl Border {
         for range in ranges {
             let points = reader.read(range, snapshot)?;
             seen.points += count_in(&self.access, &points, &range.parts);
-            seen.walked.push(WalkedRange {
-                start: range.start[4..].to_vec(),
-                end: (!range.is_last).then(|| range.end[4..].to_vec()),
+            seen.walked.push(ScannedBucket {
+                start: TreeKey::strip(&range.start).to_vec(),
+                end: (!range.is_last).then(|| TreeKey::strip(&range.end).to_vec()),
                 points,
             });
         }
@@ -123,7 +126,7 @@ impl Border {
 /// An area, taken apart.
 struct Taken<'a> {
     access: &'a GeoAccess,
-    summary: &'a Summary,
+    ranks: &'a RankIndex,
     /// Points that are known to be in the area.
     points: u64,
     /// Ranges to be read.
@@ -131,26 +134,26 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// Takes an area apart; `None` when the summary cannot tell.
-    fn of(access: &'a GeoAccess, summary: &'a Summary) -> Option<Self> {
+    /// Takes an area apart; `None` when the rank index cannot tell.
+    fn of(access: &'a GeoAccess, ranks: &'a RankIndex) -> Option<Self> {
         let mut taken = Self {
             access,
-            summary,
+            ranks,
             points: 0,
             unread: Vec::new(),
         };
-        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+        let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(&[]));
         for part in taken.covering() {
             let (start, end) = keys.of(part.first, part.last);
             match part.relation {
                 CellRelation::Inside => {
-                    let mut piece = |piece: Piece<'_>| taken.add(piece.range, part);
-                    let whole = summary.count_from(&mut hint, start, Some(end), &mut piece)?;
+                    let mut piece = |piece: PartialBucket<'_>| taken.add(piece.bucket, part);
+                    let whole = ranks.count_from(&mut hint, start, Some(end), &mut piece)?;
                     taken.points += whole;
                 }
                 CellRelation::Border => {
-                    let mut add = |range: RangeAt<'_>| taken.add(range, part);
-                    summary.ranges_from(&mut hint, start, end, &mut add)?;
+                    let mut add = |range: BucketRef<'_>| taken.add(range, part);
+                    ranks.buckets_from(&mut hint, start, end, &mut add)?;
                 }
             }
         }
@@ -159,10 +162,10 @@ impl<'a> Taken<'a> {
 
     /// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
     fn covering(&self) -> Vec<CoveredRange> {
-        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(&[]));
+        let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(&[]));
         let mut holds_few = |first: u64, last: u64| {
             let (start, end) = keys.of(first, last);
-            let about = self.summary.about_from(&mut hint, start, end);
+            let about = self.ranks.about_from(&mut hint, start, end);
             about.is_none_or(|about| about <= BORDER_ENTRIES)
         };
         self.access.cover(CoverLimits {
@@ -174,7 +177,7 @@ impl<'a> Taken<'a> {
     }
 
     /// Adds a part of the area that takes some of a range, behind the others.
-    fn add(&mut self, range: RangeAt<'_>, part: CoveredRange) {
+    fn add(&mut self, range: BucketRef<'_>, part: CoveredRange) {
         if let Some(points) = range.points() {
             self.points += count_in(self.access, points, &[part]);
             return;
@@ -185,7 +188,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn unread(&self, range: RangeAt<'_>, part: CoveredRange) -> UnreadRange {
+    fn unread(&self, range: BucketRef<'_>, part: CoveredRange) -> UnreadRange {
         let tree = self.access.index.tree;
         let end = range.end();
         UnreadRange {
@@ -223,7 +226,7 @@ fn count_matches(access: &GeoAccess, points: impl Iterator<Item = Point>) -> usi
 /// Reads the points of ascending ranges.
 struct PointReader<'a> {
     access: &'a GeoAccess,
-    pacer: Pacer,
+    pacer: YieldCheck,
     /// The scan, and whether it stands on an entry.
     scan: Option<(Scan, bool)>,
     points: Vec<Point>,
@@ -233,7 +236,7 @@ impl<'a> PointReader<'a> {
     fn new(access: &'a GeoAccess, context: &Context) -> Self {
         Self {
             access,
-            pacer: Pacer::new(context.clone()),
+            pacer: YieldCheck::new(context.clone()),
             scan: None,
             points: Vec::new(),
         }
@@ -258,7 +261,7 @@ impl<'a> PointReader<'a> {
                 break;
             }
             self.pacer.step_key()?;
-            let cell = decode_cell(&key[4..], Direction::Ascending);
+            let cell = decode_cell(TreeKey::strip(key), Direction::Ascending);
             let located = self.access.index.layout.located(value);
             if let (Some(cell), Some(Located::Point { lon, lat, .. })) = (cell, located) {
                 self.points.push(Point { cell, lon, lat });
@@ -272,7 +275,7 @@ impl<'a> PointReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Index, Tree};
+    use crate::catalog::Index;
     use crate::geo::{Region, point_cell};
     use crate::index::IndexSpec;
     use crate::plan::EntryUse;
@@ -292,7 +295,7 @@ mod tests {
         let spec = rawdoc! { "key": { "at": "2dsphere" }, "name": "at_2dsphere" };
         let condition = rawdoc! { "at": { "$geoIntersects": within.clone() } };
         GeoAccess {
-            index: Index::new(IndexSpec::parse(&spec).unwrap(), Tree(7))
+            index: Index::new(IndexSpec::parse(&spec).unwrap(), TreeKey(7))
                 .unwrap()
                 .into(),
             region: Region::parse_intersects(RawBsonRef::Document(&within))
@@ -334,20 +337,25 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let (access, all) = (triangle(), points(&mut random));
         let keys: Vec<_> = all.iter().map(|point| key(point.cell)).collect();
-        let mut summary = Summary::empty();
-        keys.iter().for_each(|key| summary.append(key));
+        let mut ranks = RankIndex::empty();
+        keys.iter().for_each(|key| ranks.append(key));
         let of_range = |range: &UnreadRange| {
-            let before = |end: &[u8]| keys.partition_point(|key| key.as_slice() < &end[4..]);
+            let before =
+                |end: &[u8]| keys.partition_point(|key| key.as_slice() < TreeKey::strip(end));
             Points::new(&all[before(&range.start)..before(&range.end)])
         };
-        let unread = Taken::of(&access, &summary).unwrap().unread;
-        let some = unread.iter().step_by(3).take(100).map(|range| WalkedRange {
-            start: range.start[4..].to_vec(),
-            end: (!range.is_last).then(|| range.end[4..].to_vec()),
-            points: of_range(range).into(),
-        });
-        summary.remember(some.collect(), summary.changes());
-        let taken = Taken::of(&access, &summary).unwrap();
+        let unread = Taken::of(&access, &ranks).unwrap().unread;
+        let some = unread
+            .iter()
+            .step_by(3)
+            .take(100)
+            .map(|range| ScannedBucket {
+                start: TreeKey::strip(&range.start).to_vec(),
+                end: (!range.is_last).then(|| TreeKey::strip(&range.end).to_vec()),
+                points: of_range(range).into(),
+            });
+        ranks.remember(some.collect(), ranks.changes());
+        let taken = Taken::of(&access, &ranks).unwrap();
         assert!(taken.unread.len() < unread.len(), "some are remembered");
         let count = |range: &UnreadRange| count_in(&access, &of_range(range), &range.parts);
         let counted = taken.points + taken.unread.iter().map(count).sum::<u64>();

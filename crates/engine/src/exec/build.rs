@@ -97,7 +97,7 @@ pub fn count(
     context: &Context,
 ) -> Result<u64> {
     if plan.counts_by_entries()
-        && let Some(counted) = count_by_summary(&plan.access, collection, store, context)?
+        && let Some(counted) = count_by_rank(&plan.access, collection, store, context)?
     {
         return Ok(counted);
     }
@@ -141,24 +141,24 @@ fn count_rows(mut rows: Box<dyn Rows>) -> Result<u64> {
     }
 }
 
-/// The number of documents of an access path whose entries prove the match, from a summary; `None`
+/// The number of documents of an access path whose entries prove the match, from a rank index; `None`
 /// when it cannot tell.
 ///
 /// # Errors
 /// Storage failures, time limits.
-pub fn count_by_summary(
+pub fn count_by_rank(
     access: &Access,
     collection: &Collection,
     store: &Store,
     context: &Context,
 ) -> Result<Option<u64>> {
-    let moment = collection.state.counted().moment(store);
-    let Some(total) = Total::take(access, collection, &moment) else {
+    let view = collection.state.ranks().view(store);
+    let Some(total) = Total::take(access, collection, &view) else {
         return Ok(None);
     };
-    let snapshot = moment.snapshot.clone();
+    let snapshot = view.snapshot.clone();
     // Writers go on while the pieces are walked on the snapshot.
-    drop(moment);
+    drop(view);
     total.count(&snapshot, context).map(Some)
 }
 
@@ -210,12 +210,12 @@ pub fn entries_up_to(
     Ok(found)
 }
 
-/// The number of entries that an access path walks, by its index's summary: exact, but for an area
-/// about as many as lie in it. `None` when the summary cannot tell.
+/// The number of entries that an access path walks, by its index's rank index: exact, but for an area
+/// about as many as lie in it. `None` when the rank index cannot tell.
 ///
 /// # Errors
 /// Storage failures.
-pub fn entries_by_summary(
+pub fn entries_by_rank(
     access: &Access,
     collection: &Collection,
     store: &Store,
@@ -230,7 +230,7 @@ pub fn entries_by_summary(
         Access::Union(union) => {
             let mut entries = 0;
             for branch in &union.branches {
-                match entries_by_summary(&branch.access, collection, store)? {
+                match entries_by_rank(&branch.access, collection, store)? {
                     Some(more) => entries += more,
                     None => return Ok(None),
                 }
@@ -238,12 +238,12 @@ pub fn entries_by_summary(
             Ok(Some(entries))
         }
         Access::Collection(_) | Access::Primary(_) | Access::Near(_) | Access::Ranked(_) => {
-            count_by_summary(access, collection, store, &Context::default())
+            count_by_rank(access, collection, store, &Context::default())
         }
     }
 }
 
-/// At least and at most how many entries an access path walks, by the summaries as they are now; `None` when
+/// At least and at most how many entries an access path walks, by the rank indexes as they are now; `None` when
 /// they cannot tell.
 pub fn entries_between(access: &Access, collection: &Collection) -> Option<(u64, u64)> {
     match access {

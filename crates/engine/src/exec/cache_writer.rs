@@ -1,8 +1,9 @@
 //! Keeps what a statement read of ranges of a tree from end to end, for those that come there next.
 
-use crate::catalog::{CollectionState, Mark, Moment, Tree};
-use crate::index::pages::{PageCache, PageContents};
-use crate::index::summary::{ReadRange, Summary};
+use crate::catalog::CollectionState;
+use crate::rank::{CachedEntries, RangeCache, ReadView, VersionStamp};
+use crate::rank::{RankIndex, ReadBucket};
+use crate::storage::TreeKey;
 use std::sync::Arc;
 
 /// A range with more bytes is not kept.
@@ -12,38 +13,38 @@ const KEPT_TOGETHER: usize = 512;
 
 /// A tree, at the moment of a statement, whose ranges are kept.
 #[derive(Clone)]
-pub(super) struct Keeper {
-    cache: Arc<PageCache>,
+pub(super) struct CacheWriter {
+    cache: Arc<RangeCache>,
     state: Arc<CollectionState>,
-    tree: Tree,
-    /// The state of the tree's summary that agrees with the statement's snapshot.
-    mark: Mark,
+    tree: TreeKey,
+    /// The state of the tree's rank index that agrees with the statement's snapshot.
+    stamp: VersionStamp,
 }
 
-impl Keeper {
-    /// For a tree as it is at the moment; `None` when it has no summary.
+impl CacheWriter {
+    /// For a tree as it is at the moment; `None` when it has no rank index.
     pub fn new(
-        tree: Tree,
-        moment: &Moment<'_>,
+        tree: TreeKey,
+        view: &ReadView<'_>,
         state: &Arc<CollectionState>,
-        cache: &Arc<PageCache>,
+        cache: &Arc<RangeCache>,
     ) -> Option<Self> {
         Some(Self {
             cache: cache.clone(),
             state: state.clone(),
             tree,
-            mark: moment.mark(tree)?,
+            stamp: view.stamp(tree)?,
         })
     }
 
     /// The tree.
-    pub fn tree(&self) -> Tree {
+    pub fn tree(&self) -> TreeKey {
         self.tree
     }
 
-    /// The summary's number of changes at the moment.
+    /// The rank index's number of changes at the moment.
     pub fn changes(&self) -> u64 {
-        self.mark.changes()
+        self.stamp.changes()
     }
 
     /// Whether the statement that asks is to keep ranges of so many bytes together, which costs something.
@@ -56,38 +57,38 @@ impl Keeper {
         self.cache.has_room(bytes)
     }
 
-    /// Asks the tree's summary as it is now, if it is still the one of the moment.
-    pub fn ask<T>(&self, ask: impl FnOnce(&Summary) -> Option<T>) -> Option<T> {
-        self.state.counted().peek_marked(self.tree, self.mark, ask)
+    /// Asks the tree's rank index as it is now, if it is still the one of the moment.
+    pub fn ask<T>(&self, ask: impl FnOnce(&RankIndex) -> Option<T>) -> Option<T> {
+        self.state.ranks().peek_marked(self.tree, self.stamp, ask)
     }
 
     /// Begins to keep ranges.
-    pub fn begin(&self) -> Keeping<'_> {
-        Keeping {
-            keeper: self,
+    pub fn begin(&self) -> CacheBatch<'_> {
+        CacheBatch {
+            cache_writer: self,
             read: Vec::new(),
         }
     }
 }
 
 /// Ranges that were read and are kept soon, at the latest when this is dropped.
-pub(super) struct Keeping<'k> {
-    keeper: &'k Keeper,
-    read: Vec<ReadRange>,
+pub(super) struct CacheBatch<'k> {
+    cache_writer: &'k CacheWriter,
+    read: Vec<ReadBucket>,
 }
 
-impl Keeping<'_> {
+impl CacheBatch<'_> {
     /// Keeps the entries of a range from its first key up to another (`None`: to the end of the tree), all
     /// that it had at the moment; unless they are too large or there is no room.
-    pub fn keep(&mut self, start: &[u8], end: Option<&[u8]>, contents: Arc<PageContents>) {
+    pub fn keep(&mut self, start: &[u8], end: Option<&[u8]>, contents: Arc<CachedEntries>) {
         if contents.size() > RANGE_BYTES_MAX {
             return;
         }
         let entries = contents.entries();
-        let Some(page) = self.keeper.cache.keep(contents) else {
+        let Some(page) = self.cache_writer.cache.keep(contents) else {
             return;
         };
-        self.read.push(ReadRange {
+        self.read.push(ReadBucket {
             start: start.to_vec(),
             end: end.map(<[u8]>::to_vec),
             entries,
@@ -99,14 +100,17 @@ impl Keeping<'_> {
     }
 
     fn keep_read(&mut self) {
-        let (read, keeper) = (std::mem::take(&mut self.read), self.keeper);
+        let (read, cache_writer) = (std::mem::take(&mut self.read), self.cache_writer);
         if !read.is_empty() {
-            keeper.state.counted().keep(keeper.tree, keeper.mark, read);
+            cache_writer
+                .state
+                .ranks()
+                .keep(cache_writer.tree, cache_writer.stamp, read);
         }
     }
 }
 
-impl Drop for Keeping<'_> {
+impl Drop for CacheBatch<'_> {
     fn drop(&mut self) {
         // What was read on the way to a panic is in doubt, and another panic here would end the process.
         if !std::thread::panicking() {

@@ -6,20 +6,20 @@
 //! kept, where what is wanted lies so close together that a walk would meet most of them anyway.
 
 use super::STEPS_BEFORE_SEEK;
+use super::cache_writer::{CacheBatch, CacheWriter};
 use super::fetch::{Part, Wanted, read_together};
-use super::keeper::{Keeper, Keeping};
 use super::parallel;
-use super::stacks::Stacking;
+use super::row_buffers::BufferLayout;
 use crate::error::Result;
-use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
-use crate::index::summary::Summary;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::rank::RankIndex;
+use crate::rank::{CACHED_ENTRIES_MAX, CachedEntries, CachedKind};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The ranges in which the documents of a batch lie.
 pub(super) struct KeptDocuments<'a> {
-    keeper: &'a Keeper,
+    cache_writer: &'a CacheWriter,
     snapshot: &'a Snapshot,
     wanted: &'a [Wanted<'a>],
     ranges: Vec<HeldRange>,
@@ -29,7 +29,7 @@ pub(super) struct KeptDocuments<'a> {
 /// A range of the collection in which some of the wanted documents lie.
 struct HeldRange {
     /// Its documents, if they are kept.
-    page: Option<Arc<PageContents>>,
+    page: Option<Arc<CachedEntries>>,
     /// Where it begins and ends, if it is to be read from end to end.
     bounds: Option<Bounds>,
     /// Which of the wanted.
@@ -45,16 +45,17 @@ struct Bounds {
 }
 
 /// The ranges that hold some keys; those that are to be kept, and are not yet, are to be read from end to end.
-fn ranges_of<'k>(
-    summary: &Summary,
+fn buckets_of<'k>(
+    ranks: &RankIndex,
     ids: impl Iterator<Item = &'k [u8]>,
     changes: u64,
     keeps: bool,
 ) -> Vec<HeldRange> {
     let mut ranges = Vec::<HeldRange>::new();
-    summary.ranges_of(ids, PageKind::Documents, changes, &mut |range, held| {
+    ranks.buckets_of(ids, CachedKind::Documents, changes, &mut |range, held| {
         let from = ranges.last().map_or(0, |last| last.wanted.end);
-        let is_to_be_read = keeps && range.contents.is_none() && range.entries <= PAGE_ENTRIES_MAX;
+        let is_to_be_read =
+            keeps && range.contents.is_none() && range.entries <= CACHED_ENTRIES_MAX;
         let bounds = is_to_be_read.then(|| Bounds {
             start: range.start.to_vec(),
             end: range.end.map(<[u8]>::to_vec),
@@ -72,26 +73,27 @@ fn ranges_of<'k>(
 impl<'a> KeptDocuments<'a> {
     /// The ranges of these documents, which are in the order of their keys; `None` where pages would not help.
     pub fn of(
-        keeper: &'a Keeper,
+        cache_writer: &'a CacheWriter,
         snapshot: &'a Snapshot,
         wanted: &'a [Wanted<'a>],
         mean_bytes: usize,
     ) -> Option<Self> {
-        let id = |wanted: &Wanted<'a>| &wanted.key[4..];
+        let id = |wanted: &Wanted<'a>| TreeKey::strip(wanted.key);
         let ends = wanted.first().map(id).zip(wanted.last().map(id));
-        let (keeps, are_neighbours, ranges) = keeper.ask(|summary| {
+        let (keeps, are_neighbours, ranges) = cache_writer.ask(|ranks| {
             let (first, last) = ends?;
-            let entries = summary.entries_around(first, last)?;
+            let entries = ranks.entries_around(first, last)?;
             let are_neighbours = entries <= STEPS_BEFORE_SEEK * wanted.len() as u64;
             let bytes = entries.saturating_mul(mean_bytes as u64);
-            let mut keeps = are_neighbours && keeper.is_to_keep(bytes);
-            let listed = |keeps| ranges_of(summary, wanted.iter().map(id), keeper.changes(), keeps);
+            let mut keeps = are_neighbours && cache_writer.is_to_keep(bytes);
+            let listed =
+                |keeps| buckets_of(ranks, wanted.iter().map(id), cache_writer.changes(), keeps);
             let mut ranges = listed(keeps);
             // Who meets so much that is kept is not the first to draw from here, nor the last: the rest is
             // worth keeping now, if nothing has to go for it.
             let (kept, all) = (kept_among(&ranges), ranges.len());
             let is_drawn_again = 4 * kept >= all && 8 * kept < 7 * all;
-            let has_room = || keeper.has_room(bytes / all as u64 * (all - kept) as u64);
+            let has_room = || cache_writer.has_room(bytes / all as u64 * (all - kept) as u64);
             if are_neighbours && !keeps && is_drawn_again && has_room() {
                 keeps = true;
                 ranges = listed(keeps);
@@ -101,7 +103,7 @@ impl<'a> KeptDocuments<'a> {
         // Neighbours are walked faster than they are read one by one between pages.
         let kept_min = if are_neighbours { ranges.len() / 2 } else { 1 };
         (keeps || kept_among(&ranges) >= kept_min.max(1)).then_some(Self {
-            keeper,
+            cache_writer,
             snapshot,
             wanted,
             ranges,
@@ -110,7 +112,7 @@ impl<'a> KeptDocuments<'a> {
     }
 
     /// Reads the documents in parts; each comes with the positions of what it holds.
-    pub fn read_parts(&self, stacking: Stacking) -> Result<Vec<(Part, Range<usize>)>> {
+    pub fn read_parts(&self, stacking: BufferLayout) -> Result<Vec<(Part, Range<usize>)>> {
         let read = |ranges: &[HeldRange]| self.read_part(ranges, stacking);
         let parts = parallel::in_parts(&self.ranges, read)?;
         let positions = |of: Range<usize>| wanted_in(&self.ranges[of]);
@@ -118,10 +120,10 @@ impl<'a> KeptDocuments<'a> {
         Ok(parts.map(|(part, of)| (part, positions(of))).collect())
     }
 
-    fn read_part(&self, ranges: &[HeldRange], stacking: Stacking) -> Result<Part> {
+    fn read_part(&self, ranges: &[HeldRange], stacking: BufferLayout) -> Result<Part> {
         let positions = wanted_in(ranges);
         let mut part = Part::of_missing(positions.len(), stacking);
-        let mut keeping = self.keeper.begin();
+        let mut keeping = self.cache_writer.begin();
         let mut reader = None;
         let mut apart = Vec::new();
         for range in ranges {
@@ -139,7 +141,7 @@ impl<'a> KeptDocuments<'a> {
             let mut from = 0;
             for position in range.wanted.clone() {
                 let Wanted { key, number } = self.wanted[position];
-                if let Some(found) = page.find(from, &key[4..]) {
+                if let Some(found) = page.find(from, TreeKey::strip(key)) {
                     let document = page.entry(found).1;
                     part.put(position - positions.start, number, document)?;
                     from = found + 1;
@@ -180,7 +182,7 @@ struct RangeReader<'a> {
 
 impl<'a> RangeReader<'a> {
     fn new(of: &'a KeptDocuments<'a>) -> Self {
-        let (start, end) = of.keeper.tree().range();
+        let (start, end) = of.cache_writer.tree().range();
         let scan = of
             .snapshot
             .scan(Family::Documents, &start, &end, Order::Forward);
@@ -192,18 +194,22 @@ impl<'a> RangeReader<'a> {
     }
 
     /// All documents of a range at the statement's moment, which are kept.
-    fn read(&mut self, bounds: &Bounds, keeping: &mut Keeping<'_>) -> Result<Arc<PageContents>> {
-        let (keeper, Bounds { start, end, .. }) = (self.of.keeper, bounds);
-        let mut contents = PageContents::new(PageKind::Documents, keeper.changes());
+    fn read(
+        &mut self,
+        bounds: &Bounds,
+        keeping: &mut CacheBatch<'_>,
+    ) -> Result<Arc<CachedEntries>> {
+        let (cache_writer, Bounds { start, end, .. }) = (self.of.cache_writer, bounds);
+        let mut contents = CachedEntries::new(CachedKind::Documents, cache_writer.changes());
         contents.reserve_documents(bounds.entries as usize, self.of.mean_bytes);
         let mut is_on_document = true;
         if self.stands_at.as_ref() != Some(start) {
-            self.scan.seek(&keeper.tree().key(start));
+            self.scan.seek(&cache_writer.tree().key(start));
             is_on_document = self.scan.advance()?;
         }
         while is_on_document {
             let (key, document) = self.scan.entry();
-            let id = &key[4..];
+            let id = TreeKey::strip(key);
             if end.as_ref().is_some_and(|end| id >= end.as_slice()) {
                 break;
             }

@@ -1,11 +1,11 @@
 //! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
 use super::prefilter::Prefilter;
-use super::{Context, Pacer, Row, Rows};
-use crate::catalog::{Collection, CollectionState, Tree};
+use super::{Context, Row, Rows, YieldCheck};
+use crate::catalog::{Collection, CollectionState};
 use crate::error::{Result, corrupt_document};
 use crate::query::Filter;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use bson::raw::RawDocument;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const SPLIT_DOCUMENTS_MIN: u64 = 20_000;
 pub struct CollectionRows {
     snapshot: Snapshot,
     /// Knows the middle of all documents; none when it is only some of them that are scanned.
-    whole: Option<(Arc<CollectionState>, Tree)>,
+    whole: Option<(Arc<CollectionState>, TreeKey)>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -25,7 +25,7 @@ pub struct CollectionRows {
     scanned: (Vec<u8>, Vec<u8>),
     /// Leaves out what whoever tests the rows would.
     prefilter: Option<Prefilter>,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 impl CollectionRows {
@@ -47,7 +47,7 @@ impl CollectionRows {
             scan: None,
             scanned: (Vec::new(), Vec::new()),
             prefilter: None,
-            pacer: Pacer::new(context),
+            pacer: YieldCheck::new(context),
         }
     }
 
@@ -72,16 +72,16 @@ impl CollectionRows {
     }
 }
 
-/// The key of a document in the middle of a large collection, as its summary has it now.
-fn middle(state: &CollectionState, tree: Tree) -> Option<Vec<u8>> {
-    state.counted().peek(tree, |summary| {
-        let documents = summary.is_complete().then(|| summary.entries())?;
+/// The key of a document in the middle of a large collection, as its rank index has it now.
+fn middle(state: &CollectionState, tree: TreeKey) -> Option<Vec<u8>> {
+    state.ranks().peek(tree, |ranks| {
+        let documents = ranks.is_complete().then(|| ranks.entries())?;
         if documents < SPLIT_DOCUMENTS_MIN {
             return None;
         }
         let mut middle = None;
-        summary.select(&[documents / 2], &mut |selected| {
-            middle = Some(tree.key(&selected.range.start()));
+        ranks.select(&[documents / 2], &mut |selected| {
+            middle = Some(tree.key(&selected.bucket.start()));
         });
         middle
     })
@@ -94,7 +94,7 @@ impl Rows for CollectionRows {
             if let Some(scan) = &mut self.scan {
                 if scan.advance()? {
                     self.pacer.context.counters.add_documents(1);
-                    let id = || &scan.key()[4..];
+                    let id = || TreeKey::strip(scan.key());
                     if self
                         .prefilter
                         .as_ref()
@@ -160,7 +160,7 @@ impl Rows for CollectionRows {
         let (key, value) = scan.entry();
         let document = RawDocument::from_bytes(value).expect("advance has checked the document");
         Row {
-            id: &key[4..],
+            id: TreeKey::strip(key),
             document,
         }
     }
@@ -169,7 +169,7 @@ impl Rows for CollectionRows {
 /// Reads documents by their encoded `_id`s, in the given order.
 pub struct IdRows {
     snapshot: Snapshot,
-    tree: Tree,
+    tree: TreeKey,
     ids: std::vec::IntoIter<Vec<u8>>,
     id: Vec<u8>,
     document: Vec<u8>,
@@ -178,7 +178,7 @@ pub struct IdRows {
 
 impl IdRows {
     /// The documents with these encoded `_id`s that exist.
-    pub fn new(snapshot: Snapshot, tree: Tree, ids: Vec<Vec<u8>>, context: Context) -> Self {
+    pub fn new(snapshot: Snapshot, tree: TreeKey, ids: Vec<Vec<u8>>, context: Context) -> Self {
         Self {
             snapshot,
             tree,

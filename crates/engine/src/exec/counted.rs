@@ -1,19 +1,19 @@
-//! Counts ranges of keys from summaries: only the pieces at their ends are walked.
+//! Counts ranges of keys from rank indexes: only the pieces at their ends are walked.
 //!
 //! In: an access path whose entries alone prove the match. Out: the exact number, or `None` where the
-//! summary cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
+//! rank index cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
 //! then the entries are walked.
 
 use super::area_points::Border;
 use super::index::{settled_ranges, walked_ranges};
-use super::{Context, Pacer, STEPS_BEFORE_SEEK, counted_area, parallel};
-use crate::catalog::{Collection, Index, Moment, Tree};
+use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, counted_area, parallel};
+use crate::catalog::{Collection, Index};
 use crate::error::Result;
 use crate::geo::CellRelation;
 use crate::index::bounds::ByteRange;
-use crate::index::summary::{Hint, Piece, Run};
 use crate::plan::{Access, Branch, GeoAccess, IndexAccess};
-use crate::storage::{Family, Order, Snapshot, Store};
+use crate::rank::{PartialBucket, RankInterval, ReadView, SearchHint};
+use crate::storage::{Family, Order, Snapshot, Store, TreeKey};
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const ENTRIES_OF_A_SPAN: u64 = 8;
 /// Ranges of one tree, ascending and disjoint, whose every entry counts.
 pub(super) struct TreeRanges {
     pub family: Family,
-    pub tree: Tree,
+    pub tree: TreeKey,
     /// The index that the tree belongs to; `None` for the documents.
     pub index: Option<Arc<Index>>,
     pub ranges: Vec<ByteRange>,
@@ -92,94 +92,99 @@ impl TreeRanges {
         Some(all)
     }
 
-    /// What is in the ranges at a moment, to be counted; `None` when the summary does not know.
-    pub fn total(&self, moment: &Moment<'_>) -> Option<Total> {
-        let (runs, pieces) = self.runs(moment)?;
+    /// What is in the ranges at a moment, to be counted; `None` when the rank index does not know.
+    pub fn total(&self, view: &ReadView<'_>) -> Option<Total> {
+        let (runs, pieces) = self.runs(view)?;
         Some(Total {
             whole: runs.iter().map(|run| run.entries).sum(),
-            pieces: TotalPieces::Ranges(pieces),
+            pieces: TotalParts::Ranges(pieces),
         })
     }
 
-    /// The exact number of entries; `None` when the summary does not know.
+    /// The exact number of entries; `None` when the rank index does not know.
     pub fn count(
         &self,
         collection: &Collection,
         store: &Store,
         context: &Context,
     ) -> Result<Option<u64>> {
-        let moment = collection.state.counted().moment(store);
-        let Some(total) = self.total(&moment) else {
+        let view = collection.state.ranks().view(store);
+        let Some(total) = self.total(&view) else {
             return Ok(None);
         };
-        let snapshot = moment.snapshot.clone();
+        let snapshot = view.snapshot.clone();
         // Writers go on while the pieces are walked on the snapshot.
-        drop(moment);
+        drop(view);
         total.count(&snapshot, context).map(Some)
     }
 
-    /// At least and at most how many entries there are, as the summary has it now; `None` when it does not
+    /// At least and at most how many entries there are, as the rank index has it now; `None` when it does not
     /// know.
     pub fn between(&self, collection: &Collection) -> Option<(u64, u64)> {
-        collection.state.counted().peek(self.tree, |summary| {
+        collection.state.ranks().peek(self.tree, |ranks| {
             let (mut whole, mut in_pieces) = (0, 0);
-            let mut hint = Hint::default();
-            let mut piece = |piece: Piece<'_>| in_pieces += u64::from(piece.range.entries());
+            let mut hint = SearchHint::default();
+            let mut piece =
+                |piece: PartialBucket<'_>| in_pieces += u64::from(piece.bucket.entries());
             for range in &self.ranges {
-                whole +=
-                    summary.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
+                whole += ranks.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
             }
             Some((whole, whole + in_pieces))
         })
     }
 
-    /// The runs of whole ranges of the summary, and the pieces that are left.
-    pub fn runs(&self, moment: &Moment<'_>) -> Option<(Vec<Run>, Pieces)> {
-        let summary = moment.summary(self.tree)?;
-        let mut pieces = Pieces::new(self.family, self.tree);
+    /// The runs of whole ranges of the rank index, and the pieces that are left.
+    pub fn runs(&self, view: &ReadView<'_>) -> Option<(Vec<RankInterval>, PartialBuckets)> {
+        let ranks = view.ranks(self.tree)?;
+        let mut pieces = PartialBuckets::new(self.family, self.tree);
         let mut runs = Vec::with_capacity(self.ranges.len());
-        let mut hint = Hint::default();
+        let mut hint = SearchHint::default();
         for range in &self.ranges {
-            let mut piece = |piece: Piece<'_>| pieces.push(&piece, ());
-            runs.push(summary.run_from(&mut hint, &range.start, Some(&range.end), &mut piece)?);
+            let mut piece = |piece: PartialBucket<'_>| pieces.push(&piece, ());
+            runs.push(ranks.interval_from(
+                &mut hint,
+                &range.start,
+                Some(&range.end),
+                &mut piece,
+            )?);
         }
         Some((runs, pieces))
     }
 }
 
-/// What an access path matches at a moment: what its summary knows, and what must be walked on the
+/// What an access path matches at a moment: what its rank index knows, and what must be walked on the
 /// moment's snapshot.
 pub struct Total {
     whole: u64,
-    pieces: TotalPieces,
+    pieces: TotalParts,
 }
 
-enum TotalPieces {
-    Ranges(Pieces),
-    Area(Pieces<CellRelation>, GeoAccess),
+enum TotalParts {
+    Ranges(PartialBuckets),
+    Area(PartialBuckets<CellRelation>, GeoAccess),
     Border(Border),
 }
 
 impl Total {
-    /// Takes what an access path matches, whose entries prove the match, from its summary; `None` when
+    /// Takes what an access path matches, whose entries prove the match, from its rank index; `None` when
     /// that cannot tell.
-    pub fn take(access: &Access, collection: &Collection, moment: &Moment<'_>) -> Option<Self> {
+    pub fn take(access: &Access, collection: &Collection, view: &ReadView<'_>) -> Option<Self> {
         let Access::Geo(access) = access else {
-            return TreeRanges::of(access, collection)?.total(moment);
+            return TreeRanges::of(access, collection)?.total(view);
         };
         if access.position == 0 && counted_area::holds_single_points(access) {
-            let (whole, border) = Border::take(access, collection, moment)?;
-            let pieces = TotalPieces::Border(border);
+            let (whole, border) = Border::take(access, collection, view)?;
+            let pieces = TotalParts::Border(border);
             return Some(Self { whole, pieces });
         }
-        let taken = counted_area::take(access, moment)?;
+        let taken = counted_area::take(access, view)?;
         Some(Self {
             whole: taken.runs.iter().map(|run| run.entries).sum(),
-            pieces: TotalPieces::Area(taken.pieces, access.clone()),
+            pieces: TotalParts::Area(taken.pieces, access.clone()),
         })
     }
 
-    /// Entries that the summary told, so that nobody reads them.
+    /// Entries that the rank index told, so that nobody reads them.
     pub fn told(&self) -> u64 {
         self.whole
     }
@@ -190,11 +195,11 @@ impl Total {
     /// Storage failures, time limits.
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
         let walked = match &self.pieces {
-            TotalPieces::Ranges(pieces) => pieces.count(snapshot, context)?,
-            TotalPieces::Area(pieces, access) => {
+            TotalParts::Ranges(pieces) => pieces.count(snapshot, context)?,
+            TotalParts::Area(pieces, access) => {
                 pieces.count_where(snapshot, context, &counted_area::entry_test(access))?
             }
-            TotalPieces::Border(border) => border.count(snapshot, context)?,
+            TotalParts::Border(border) => border.count(snapshot, context)?,
         };
         Ok(self.whole + walked)
     }
@@ -220,10 +225,10 @@ fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
 /// Told of every entry that is walked: the mark of its piece, its key and its value.
 pub(super) type Visit<'v, M> = dyn FnMut(M, &[u8], &[u8]) + 'v;
 
-/// Pieces of ranges that have to be walked, ascending, each with a mark of the caller's.
-pub(super) struct Pieces<M = ()> {
+/// PartialBuckets of ranges that have to be walked, ascending, each with a mark of the caller's.
+pub(super) struct PartialBuckets<M = ()> {
     family: Family,
-    tree: Tree,
+    tree: TreeKey,
     /// `tree ++ start` and `tree ++ end` of all pieces, one behind the other.
     keys: Vec<u8>,
     pieces: Vec<Bounds<M>>,
@@ -233,11 +238,11 @@ pub(super) struct Pieces<M = ()> {
 struct Bounds<M> {
     start_at: usize,
     end_at: usize,
-    mark: M,
+    stamp: M,
 }
 
-impl<M: Copy + Sync> Pieces<M> {
-    pub fn new(family: Family, tree: Tree) -> Self {
+impl<M: Copy + Sync> PartialBuckets<M> {
+    pub fn new(family: Family, tree: TreeKey) -> Self {
         Self {
             family,
             tree,
@@ -248,13 +253,13 @@ impl<M: Copy + Sync> Pieces<M> {
     }
 
     /// Adds a piece behind the others.
-    pub fn push(&mut self, piece: &Piece<'_>, mark: M) {
-        self.push_span(piece.start, piece.end, mark);
-        self.entries_max += u64::from(piece.range.entries());
+    pub fn push(&mut self, piece: &PartialBucket<'_>, stamp: M) {
+        self.push_span(piece.start, piece.end, stamp);
+        self.entries_max += u64::from(piece.bucket.entries());
     }
 
     /// Adds the keys from `start` up to `end` (`None`: to the end of the tree) behind the others.
-    pub fn push_span(&mut self, start: &[u8], end: Option<&[u8]>, mark: M) {
+    pub fn push_span(&mut self, start: &[u8], end: Option<&[u8]>, stamp: M) {
         let start_at = self.keys.len();
         self.keys.extend_from_slice(&self.tree.prefix());
         self.keys.extend_from_slice(start);
@@ -269,7 +274,7 @@ impl<M: Copy + Sync> Pieces<M> {
         self.pieces.push(Bounds {
             start_at,
             end_at,
-            mark,
+            stamp,
         });
         self.entries_max += ENTRIES_OF_A_SPAN;
     }
@@ -289,8 +294,8 @@ impl<M: Copy + Sync> Pieces<M> {
     ) -> Result<u64> {
         let count = |pieces: std::ops::Range<usize>| {
             let mut found = 0;
-            self.walk(pieces, snapshot, context, &mut |mark, _, value| {
-                found += u64::from(test(mark, value));
+            self.walk(pieces, snapshot, context, &mut |stamp, _, value| {
+                found += u64::from(test(stamp, value));
             })?;
             Ok(found)
         };
@@ -326,10 +331,11 @@ impl<M: Copy + Sync> Pieces<M> {
         }
         let (first, last) = (self.start(pieces.start), self.end(pieces.end - 1));
         let mut scan = snapshot.scan(self.family, first, last, Order::Forward);
-        let mut pacer = Pacer::new(context.clone());
+        let mut pacer = YieldCheck::new(context.clone());
         let mut is_on_entry = false;
         for piece in pieces {
-            let (start, end, mark) = (self.start(piece), self.end(piece), self.pieces[piece].mark);
+            let (start, end, stamp) =
+                (self.start(piece), self.end(piece), self.pieces[piece].stamp);
             // A short gap is stepped over; only a longer one is worth a search.
             let mut steps = 0;
             while is_on_entry && steps < STEPS_BEFORE_SEEK && scan.entry().0 < start {
@@ -347,7 +353,7 @@ impl<M: Copy + Sync> Pieces<M> {
                     break;
                 }
                 pacer.step_key()?;
-                visit(mark, key, value);
+                visit(stamp, key, value);
                 is_on_entry = scan.advance()?;
             }
             if !is_on_entry {

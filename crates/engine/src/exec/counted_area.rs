@@ -1,23 +1,23 @@
-//! Counts an area from the summary of a geo index that holds only points.
+//! Counts an area from the rank index of a geo index that holds only points.
 //!
-//! The area is covered as finely as its entries lie: a border cell is split until few entries are left
-//! in it. Cells wholly inside are counted as whole ranges of the summary; what they cut off at the ends
-//! of ranges is walked without a test, and the entries of border cells are tested.
+//! The area is covered as finely as its entries lie: a boundary cell is split until few entries are left
+//! in it. Cells wholly inside are counted as whole ranges of the rank index; what they cut off at the ends
+//! of ranges is walked without a test, and the entries of boundary cells are tested.
 //!
 //! The time grows with the square root of the number of entries: so many cells lie along a border. Half-planes
 //! cannot be counted in less with an index whose size is linear (B. Chazelle, Lower Bounds on the Complexity of
 //! Polytope Range Searching, J. AMS 2(4), 1989).
 
-use super::counted::Pieces;
-use crate::catalog::{Collection, Moment};
+use super::counted::PartialBuckets;
+use crate::catalog::Collection;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
-use crate::index::summary::{Hint, Piece, Run, Summary};
 use crate::plan::GeoAccess;
+use crate::rank::{PartialBucket, RankIndex, RankInterval, ReadView, SearchHint};
 use crate::storage::{Family, Store};
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
-/// A border cell with about as many entries is not split: reading and testing them costs as much as splitting.
+/// A boundary cell with about as many entries is not split: reading and testing them costs as much as splitting.
 const BORDER_ENTRIES: f64 = 48.0;
 /// Cells of one area at most.
 pub(super) const CELLS_MAX: usize = 1 << 16;
@@ -34,18 +34,18 @@ pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> 
 
 /// An area, taken apart.
 pub(super) struct TakenArea {
-    /// Whole ranges of the summary inside.
-    pub runs: Vec<Run>,
+    /// Whole ranges of the rank index inside.
+    pub runs: Vec<RankInterval>,
     /// What has to be walked, and on the border tested.
-    pub pieces: Pieces<CellRelation>,
+    pub pieces: PartialBuckets<CellRelation>,
 }
 
-/// About how many entries lie in the area, from a coarse covering; `None` when the summary cannot tell.
+/// About how many entries lie in the area, from a coarse covering; `None` when the rank index cannot tell.
 pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Store) -> Option<u64> {
-    // Fewer, and border cells would make a small area look large.
+    // Fewer, and boundary cells would make a small area look large.
     const CELLS: usize = 64;
-    let moment = collection.state.counted().moment(store);
-    let summary = moment.summary(access.index.tree)?;
+    let view = collection.state.ranks().view(store);
+    let ranks = view.ranks(access.index.tree)?;
     let limits = CoverLimits {
         cells_max: CELLS,
         ..CoverLimits::default()
@@ -53,11 +53,11 @@ pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Stor
     let ranges = access.cover(limits);
     let mut entries = 0.0;
     for prefix in &access.prefixes {
-        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
+        let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
         for range in &ranges {
             let (start, end) = keys.of(range.first, range.last);
             let mut in_pieces = 0.0;
-            let whole = summary.count_from(&mut hint, start, Some(end), &mut |piece| {
+            let whole = ranks.count_from(&mut hint, start, Some(end), &mut |piece| {
                 in_pieces += piece.estimate();
             })?;
             let share = match range.relation {
@@ -80,38 +80,38 @@ pub(super) fn holds_single_points(access: &GeoAccess) -> bool {
 }
 
 /// Takes an area apart; `None` when entries may be more than one point each, or are not counted yet.
-pub(super) fn take(access: &GeoAccess, moment: &Moment<'_>) -> Option<TakenArea> {
+pub(super) fn take(access: &GeoAccess, view: &ReadView<'_>) -> Option<TakenArea> {
     if !holds_single_points(access) {
         return None;
     }
-    let summary = moment.summary(access.index.tree)?;
-    let mut pieces = Pieces::new(Family::Indexes, access.index.tree);
+    let ranks = view.ranks(access.index.tree)?;
+    let mut pieces = PartialBuckets::new(Family::Indexes, access.index.tree);
     let mut runs = Vec::new();
     let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();
     prefixes.sort_unstable();
     for prefix in prefixes {
-        let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
-        for range in covering(access, prefix, &summary) {
+        let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
+        for range in covering(access, prefix, &ranks) {
             let (start, end) = keys.of(range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
             if !inside {
                 pieces.push_span(start, Some(end), CellRelation::Border);
                 continue;
             }
-            let mut piece = |piece: Piece<'_>| pieces.push(&piece, range.relation);
-            runs.push(summary.run_from(&mut hint, start, Some(end), &mut piece)?);
+            let mut piece = |piece: PartialBucket<'_>| pieces.push(&piece, range.relation);
+            runs.push(ranks.interval_from(&mut hint, start, Some(end), &mut piece)?);
         }
     }
     Some(TakenArea { runs, pieces })
 }
 
 /// The area's cells, the finer the more entries lie along its border.
-fn covering(access: &GeoAccess, prefix: &[u8], summary: &Summary) -> Vec<CoveredRange> {
-    let (mut hint, mut keys) = (Hint::default(), CellKeys::under(prefix));
+fn covering(access: &GeoAccess, prefix: &[u8], ranks: &RankIndex) -> Vec<CoveredRange> {
+    let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
     let mut holds_few = |first: u64, last: u64| {
         let (start, end) = keys.of(first, last);
         let mut in_pieces = 0.0;
-        let whole = summary.count_from(&mut hint, start, Some(end), &mut |piece| {
+        let whole = ranks.count_from(&mut hint, start, Some(end), &mut |piece| {
             in_pieces += piece.estimate();
         });
         #[allow(clippy::cast_precision_loss)]

@@ -1,19 +1,19 @@
 //! Groups that count documents by one field: each stretch of the field's values is counted at once.
 //!
-//! The field's index leads from one group to the next that has entries, so empty stretches cost nothing,
-//! and its summary tells how many entries a long one has; of short ones every entry is stepped over, which
+//! The field's index leads from one group to the next that has entries, so empty key_runs cost nothing,
+//! and its rank index tells how many entries a long one has; of short ones every entry is stepped over, which
 //! is all that is done where there are about as many groups as entries. All is counted as of one
-//! moment, and writers go on meanwhile: the part of the summary that is asked is copied.
+//! moment, and writers go on meanwhile: the part of the rank index that is asked is copied.
 
 use super::Context;
-use super::stretches::{FieldEntries, Known, Walk};
+use super::key_runs::{FieldEntries, Known, Walk};
 use crate::aggregate::{CountingGroup, Groups, Limits};
-use crate::catalog::{Collection, Moment, Tree};
+use crate::catalog::Collection;
 use crate::error::Result;
 use crate::expression::Variables;
-use crate::index::summary::Summary;
 use crate::plan::Access;
-use crate::storage::Snapshot;
+use crate::rank::{RankIndex, ReadView};
+use crate::storage::{Snapshot, TreeKey};
 use bson::Bson;
 use bson::raw::RawDocumentBuf;
 use meridian_value::key::ABOVE_ALL;
@@ -21,8 +21,8 @@ use meridian_value::key::ABOVE_ALL;
 /// The entries that are to be grouped, as of a moment.
 pub struct GroupEntries {
     entries: FieldEntries,
-    tree: Tree,
-    summary: Summary,
+    tree: TreeKey,
+    ranks: RankIndex,
 }
 
 /// The groups, and how they were counted.
@@ -31,28 +31,28 @@ pub struct CountedGroups {
     pub documents: Vec<RawDocumentBuf>,
     /// Entries of all groups.
     pub entries: u64,
-    /// Of these, entries that the summary told and nobody read.
+    /// Of these, entries that the rank index told and nobody read.
     pub told: u64,
     /// Stretches of the field's values that were counted one by one.
-    pub stretches: u64,
+    pub key_runs: u64,
 }
 
 impl GroupEntries {
     /// Takes the entries of an access path by a field; `None` when they do not lie in its order, or the
-    /// summary does not know them.
+    /// rank index does not know them.
     pub fn take(
         access: &Access,
         path: &str,
         collection: &Collection,
-        moment: &Moment<'_>,
+        view: &ReadView<'_>,
     ) -> Option<Self> {
         let entries = FieldEntries::new(access, path, collection)?;
-        let summary = entries.known(moment)?;
+        let ranks = entries.known(view)?;
         let tree = entries.tree();
         Some(Self {
             entries,
             tree,
-            summary,
+            ranks,
         })
     }
 
@@ -70,9 +70,9 @@ impl GroupEntries {
     ) -> Result<Option<CountedGroups>> {
         let known = Known {
             tree: self.tree,
-            summary: &self.summary,
+            ranks: &self.ranks,
         };
-        let stretches = group.stretches(self.entries.direction());
+        let key_runs = group.key_runs(self.entries.direction());
         let variables = Variables::default();
         let mut groups = Groups::new(group.group.clone(), limits);
         let mut walk = Walk::new(&self.entries, snapshot, context);
@@ -83,7 +83,7 @@ impl GroupEntries {
             let field = self.entries.field(key, value)?;
             limit.clear();
             limit.extend_from_slice(&key[..field.bytes.start]);
-            stretches.end(&key[field.bytes.clone()], field.value.as_ref(), &mut limit);
+            key_runs.end(&key[field.bytes.clone()], field.value.as_ref(), &mut limit);
             if limit.len() == field.bytes.start {
                 // All values behind belong to the same group, under the same leading fields.
                 limit.push(ABOVE_ALL);
@@ -114,7 +114,7 @@ impl GroupEntries {
             documents: documents?,
             entries,
             told,
-            stretches: count,
+            key_runs: count,
         }))
     }
 }

@@ -4,11 +4,10 @@
 //! matches.
 
 use super::{Context, Entries, Entry, Row, Rows};
-use crate::catalog::Tree;
 use crate::error::{Result, corrupt_document};
 use crate::index::{Coverage, RowBuffer};
 use crate::query::{Filter, Projection};
-use crate::storage::{Family, Snapshot};
+use crate::storage::{Family, Snapshot, TreeKey};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ pub struct CoveredRows {
     entries: Box<dyn Entries>,
     coverage: Arc<Coverage>,
     snapshot: Snapshot,
-    documents: Tree,
+    documents: TreeKey,
     /// Asked of documents whose entry does not prove it.
     recheck: Option<Arc<Filter>>,
     /// What rows of entries are without it, and documents become by it.
@@ -34,7 +33,7 @@ impl CoveredRows {
         entries: Box<dyn Entries>,
         coverage: Arc<Coverage>,
         snapshot: Snapshot,
-        documents: Tree,
+        documents: TreeKey,
         recheck: Option<Arc<Filter>>,
         context: Context,
     ) -> Self {

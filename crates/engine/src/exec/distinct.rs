@@ -1,7 +1,7 @@
 //! The distinct values of a field from the entries of an index: from each value straight to the next.
 
 use super::Context;
-use super::stretches::{FieldEntries, Walk};
+use super::key_runs::{FieldEntries, Walk};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::plan::Access;

@@ -5,15 +5,14 @@
 //! and a page of thousands is read in few calls; they never exceed what the caller still wants. Where
 //! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
-use super::keeper::Keeper;
-use super::kept_documents::KeptDocuments;
-use super::stacks::{Stacked, StackedPart, Stacking};
+use super::cache_writer::CacheWriter;
+use super::cached_documents::KeptDocuments;
+use super::row_buffers::{BufferLayout, BufferedRows, Stacked};
 use super::{Context, Entries, Row, Rows, parallel};
-use crate::catalog::Tree;
 use crate::error::{Result, corrupt_document};
 use crate::operation::memory::Reservation;
 use crate::query::Filter;
-use crate::storage::{Family, Order, Snapshot};
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use bson::raw::RawDocument;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -47,11 +46,11 @@ const WALK_SEEKS_FREE: usize = 4;
 pub struct FetchRows {
     entries: Box<dyn Entries>,
     snapshot: Snapshot,
-    tree: Tree,
+    tree: TreeKey,
     /// What the entries stand for; asked of documents whose entry alone does not prove it.
     recheck: Option<Arc<Filter>>,
     /// What keeps ranges of the collection in memory.
-    keeper: Option<Keeper>,
+    cache_writer: Option<CacheWriter>,
     context: Context,
     mean_bytes: usize,
     batch_size: usize,
@@ -115,7 +114,7 @@ impl FetchRows {
     pub fn new(
         entries: Box<dyn Entries>,
         snapshot: Snapshot,
-        tree: Tree,
+        tree: TreeKey,
         recheck: Option<Arc<Filter>>,
         wanted: Option<u64>,
         mean_bytes: usize,
@@ -131,7 +130,7 @@ impl FetchRows {
             snapshot,
             tree,
             recheck,
-            keeper: None,
+            cache_writer: None,
             context,
             mean_bytes,
             batch_size: FIRST_BATCH,
@@ -149,8 +148,8 @@ impl FetchRows {
     }
 
     /// Takes documents from ranges that are kept in memory, and keeps what it reads from end to end.
-    pub(super) fn keeping(mut self, keeper: Option<Keeper>) -> Self {
-        self.keeper = keeper;
+    pub(super) fn keeping(mut self, cache_writer: Option<CacheWriter>) -> Self {
+        self.cache_writer = cache_writer;
         self
     }
 
@@ -224,7 +223,7 @@ impl FetchRows {
         let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
         self.places.clear();
         self.places.resize(self.requests.len(), None);
-        let stacking = Stacking::of(self.requests.len(), self.mean_bytes);
+        let stacking = BufferLayout::of(self.requests.len(), self.mean_bytes);
         self.documents = Stacked::new(stacking);
         for (read, positions) in self.read_sorted(&sorted, stacking)? {
             let part = self.documents.parts();
@@ -250,12 +249,13 @@ impl FetchRows {
     fn read_sorted(
         &self,
         wanted: &[Wanted<'_>],
-        stacking: Stacking,
+        stacking: BufferLayout,
     ) -> Result<Vec<(Part, Range<usize>)>> {
-        let keeper = self.keeper.as_ref();
-        let keeper = keeper.filter(|_| wanted.len() >= WALK_BATCH);
-        let kept = keeper
-            .and_then(|keeper| KeptDocuments::of(keeper, &self.snapshot, wanted, self.mean_bytes));
+        let cache_writer = self.cache_writer.as_ref();
+        let cache_writer = cache_writer.filter(|_| wanted.len() >= WALK_BATCH);
+        let kept = cache_writer.and_then(|cache_writer| {
+            KeptDocuments::of(cache_writer, &self.snapshot, wanted, self.mean_bytes)
+        });
         match kept {
             Some(kept) => kept.read_parts(stacking),
             None => read_parts(&self.snapshot, wanted, stacking),
@@ -336,22 +336,22 @@ fn telling_bytes<'k>(count: usize, key: impl Fn(usize) -> &'k [u8]) -> Vec<usize
 /// Some documents of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    documents: StackedPart,
+    documents: BufferedRows,
     /// Where each is in its stack, in the order of their keys.
     ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Part {
     /// For so many documents.
-    fn new(documents: usize, stacking: Stacking) -> Self {
+    fn new(documents: usize, stacking: BufferLayout) -> Self {
         Self {
-            documents: StackedPart::new(stacking, documents),
+            documents: BufferedRows::new(stacking, documents),
             ranges: Vec::with_capacity(documents),
         }
     }
 
     /// For so many documents, each of which is missing until it is put in.
-    pub fn of_missing(documents: usize, stacking: Stacking) -> Self {
+    pub fn of_missing(documents: usize, stacking: BufferLayout) -> Self {
         let mut part = Self::new(documents, stacking);
         part.ranges.resize(documents, None);
         part
@@ -379,7 +379,7 @@ impl Part {
 fn read_parts(
     snapshot: &Snapshot,
     wanted: &[Wanted<'_>],
-    stacking: Stacking,
+    stacking: BufferLayout,
 ) -> Result<Vec<(Part, Range<usize>)>> {
     if wanted.len() < PARALLEL_BATCH {
         let part = read_part(snapshot, wanted, stacking)?;
@@ -388,7 +388,7 @@ fn read_parts(
     parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, stacking))
 }
 
-fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: Stacking) -> Result<Part> {
+fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: BufferLayout) -> Result<Part> {
     if wanted.len() >= WALK_BATCH
         && let Some(part) = walk_neighbours(snapshot, wanted, stacking)?
     {
@@ -430,7 +430,7 @@ pub(super) fn read_together<'w, 'k: 'w>(
 fn walk_neighbours(
     snapshot: &Snapshot,
     wanted: &[Wanted<'_>],
-    stacking: Stacking,
+    stacking: BufferLayout,
 ) -> Result<Option<Part>> {
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
         return Ok(None);
@@ -510,7 +510,7 @@ impl Rows for FetchRows {
         let number = self.position - 1;
         let place = self.places[number].expect("advance stops at documents");
         Row {
-            id: &self.keys[self.requests[number].key.clone()][4..],
+            id: TreeKey::strip(&self.keys[self.requests[number].key.clone()]),
             document: self.document(place),
         }
     }
@@ -530,9 +530,9 @@ mod tests {
         keys.map(|(number, key)| Wanted { key, number }).collect()
     }
 
-    /// These in three stacks.
-    fn stacking(keys: &[Vec<u8>]) -> Stacking {
-        Stacking::of(keys.len(), (1_200 * 1024) / keys.len())
+    /// These in three row_buffers.
+    fn stacking(keys: &[Vec<u8>]) -> BufferLayout {
+        BufferLayout::of(keys.len(), (1_200 * 1024) / keys.len())
     }
 
     /// A store with documents under every third number.

@@ -6,13 +6,13 @@
 //! are tested.
 
 use super::seen::SeenIds;
-use super::{Context, Entries, Entry, Pacer, corrupt_entry};
+use super::{Context, Entries, Entry, YieldCheck, corrupt_entry};
 use crate::catalog::Index;
 use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, Region, ancestors};
 use crate::index::entry::Located;
 use crate::plan::GeoAccess;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct GeoEntries {
     cell: u64,
     certain: bool,
     seen: Option<SeenIds>,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 impl GeoEntries {
@@ -59,7 +59,7 @@ impl GeoEntries {
             cell: 0,
             certain: true,
             seen: index.multikey().is_multikey().then(SeenIds::new),
-            pacer: Pacer::new(context),
+            pacer: YieldCheck::new(context),
             index,
         }
     }
@@ -162,7 +162,7 @@ impl Entries for GeoEntries {
             .expect("entry is read after advance returned true")
             .entry();
         Entry {
-            key: &key[4..],
+            key: TreeKey::strip(key),
             value,
             layout: Some(&self.index.layout),
         }

@@ -4,12 +4,12 @@
 //! bytes without decoding them, and what lies between is skipped.
 
 use super::seen::SeenIds;
-use super::{Context, Entries, Entry, Pacer, corrupt_entry, parallel};
+use super::{Context, Entries, Entry, YieldCheck, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
 use crate::index::bounds::{BoundsChecker, ByteRange, ByteRanges, Check, FieldBounds, byte_ranges};
 use crate::plan::IndexAccess;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct IndexEntries {
     /// The end of the range that `scan` walks.
     scan_end: Vec<u8>,
     seen: Option<SeenIds>,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 /// The byte ranges of an access path when they alone settle its bounds; `None` when keys within them
@@ -86,7 +86,7 @@ impl IndexEntries {
             scan: None,
             scan_end: Vec::new(),
             seen: access.repeats().then(SeenIds::new),
-            pacer: Pacer::new(context),
+            pacer: YieldCheck::new(context),
             index,
         }
     }
@@ -118,7 +118,7 @@ impl IndexEntries {
             return Ok(Verdict::Inside);
         };
         let scan = self.scan.as_mut().expect("there is an entry to check");
-        let key = &scan.entry().0[4..];
+        let key = TreeKey::strip(scan.entry().0);
         let verdict = match self.order {
             Order::Forward => checker.check_forward(key),
             Order::Backward => checker.check_backward(key),
@@ -171,7 +171,7 @@ impl IndexEntries {
         let scan = self.scan.take().expect("a range is being walked");
         let (snapshot, end, context) = (&self.snapshot, &self.scan_end, &self.pacer.context);
         let count = |mut scan: Scan, until: &[u8]| {
-            let mut pacer = Pacer::new(context.clone());
+            let mut pacer = YieldCheck::new(context.clone());
             let mut entries = 0_u64;
             while scan.advance()? && scan.entry().0 < until {
                 pacer.step_key()?;
@@ -228,7 +228,7 @@ impl Entries for IndexEntries {
 fn entry_of<'a>(scan: &'a Scan, index: &'a Index) -> Entry<'a> {
     let (key, value) = scan.entry();
     Entry {
-        key: &key[4..],
+        key: TreeKey::strip(key),
         value,
         layout: Some(&index.layout),
     }

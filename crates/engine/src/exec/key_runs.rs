@@ -1,18 +1,18 @@
-//! Walks the entries of a tree by stretches of one field's values.
+//! Walks the entries of a tree by key_runs of one field's values.
 //!
 //! In: an access path whose entries are the documents that match, each once, and lie in the order of the
 //! field (alone, or behind fields that are fixed). Out: entry after entry, its field's bytes and value; the
 //! caller says where the stretch of an entry ends, and a [`Walk`] goes there: over a short one step by
-//! step, over a long one by the summary, which knows how many entries it has without reading them.
+//! step, over a long one by the rank index, which knows how many entries it has without reading them.
 
 use super::counted::TreeRanges;
-use super::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_entry};
-use crate::catalog::{Collection, Index, Moment, Tree};
+use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
+use crate::catalog::{Collection, Index};
 use crate::error::{Result, corrupt_document};
 use crate::index::bounds::ByteRange;
-use crate::index::summary::{Hint, Piece, Summary};
 use crate::plan::{Access, grouped_position};
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::rank::{PartialBucket, RankIndex, ReadView, SearchHint};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use bson::Bson;
 use bson::raw::RawDocument;
 use meridian_value::key::{Direction, skip};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The entries of an access path, in the order of one field's values.
 pub(super) struct FieldEntries {
     family: Family,
-    tree: Tree,
+    tree: TreeKey,
     index: Option<Arc<Index>>,
     /// The field's position in the key.
     position: usize,
@@ -53,16 +53,16 @@ impl FieldEntries {
     }
 
     /// The tree that they are in.
-    pub fn tree(&self) -> Tree {
+    pub fn tree(&self) -> TreeKey {
         self.tree
     }
 
-    /// What the summary knows of the entries; `None` when it does not know all of them.
-    pub fn known(&self, moment: &Moment<'_>) -> Option<Summary> {
-        let summary = moment.summary(self.tree)?;
+    /// What the rank index knows of the entries; `None` when it does not know all of them.
+    pub fn known(&self, view: &ReadView<'_>) -> Option<RankIndex> {
+        let ranks = view.ranks(self.tree)?;
         match (self.ranges.first(), self.ranges.last()) {
-            (Some(first), Some(last)) => summary.part(&first.start, Some(&last.end)),
-            _ => Some(Summary::empty()),
+            (Some(first), Some(last)) => ranks.part(&first.start, Some(&last.end)),
+            _ => Some(RankIndex::empty()),
         }
     }
 
@@ -104,7 +104,7 @@ impl FieldEntries {
 
 /// The `_id` of a document.
 fn id_field(key: &[u8], value: &[u8]) -> Result<EntryField> {
-    let length = skip(&key[4..], Direction::Ascending).ok_or_else(corrupt_entry)?;
+    let length = skip(TreeKey::strip(key), Direction::Ascending).ok_or_else(corrupt_entry)?;
     let document = RawDocument::from_bytes(value).map_err(corrupt_document)?;
     let id = document.get("_id").map_err(corrupt_document)?;
     let id = id.ok_or_else(corrupt_entry)?;
@@ -124,7 +124,7 @@ pub(super) struct Walk<'w> {
     range_end: Vec<u8>,
     /// Whether the last stretch was long enough to leap over most of it.
     has_jumped: bool,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 impl<'w> Walk<'w> {
@@ -137,7 +137,7 @@ impl<'w> Walk<'w> {
             next_range: 0,
             range_end: Vec::new(),
             has_jumped: false,
-            pacer: Pacer::new(context.clone()),
+            pacer: YieldCheck::new(context.clone()),
         }
     }
 
@@ -194,10 +194,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Goes to the first entry from `limit` on; the number of entries passed, and how many of them the
-    /// summary told.
+    /// rank index told.
     pub fn count_to(&mut self, limit: &[u8], known: &Known<'_>) -> Result<(u64, u64)> {
         let mut passed = 0;
-        // Behind a long stretch another one is likely: the summary is asked at once.
+        // Behind a long stretch another one is likely: the rank index is asked at once.
         let patience = if self.has_jumped {
             0
         } else {
@@ -238,10 +238,10 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// What a summary knows of the entries of a walk.
+/// What a rank index knows of the entries of a walk.
 pub(super) struct Known<'s> {
-    pub tree: Tree,
-    pub summary: &'s Summary,
+    pub tree: TreeKey,
+    pub ranks: &'s RankIndex,
 }
 
 /// Entries that need not be read: those from `from` up to `to`.
@@ -252,18 +252,18 @@ struct Jump {
 }
 
 impl Known<'_> {
-    /// The whole ranges of the summary between two keys, which have the tree's prefix.
+    /// The whole ranges of the rank index between two keys, which have the tree's prefix.
     fn jump(&self, start: &[u8], end: &[u8]) -> Option<Jump> {
         let (mut from, mut to) = (start.to_vec(), end.to_vec());
         let key = |bytes: &[u8]| self.tree.key(bytes).to_vec();
-        let (start, end) = (&start[4..], &end[4..]);
-        let mut piece = |piece: Piece<'_>| match piece.end {
+        let (start, end) = (TreeKey::strip(start), TreeKey::strip(end));
+        let mut piece = |piece: PartialBucket<'_>| match piece.end {
             Some(behind) if piece.start == start => from = key(behind),
             _ => to = key(piece.start),
         };
         let entries =
-            self.summary
-                .count_from(&mut Hint::default(), start, Some(end), &mut piece)?;
+            self.ranks
+                .count_from(&mut SearchHint::default(), start, Some(end), &mut piece)?;
         Some(Jump { from, to, entries })
     }
 }

@@ -6,6 +6,8 @@
 
 mod area_points;
 mod build;
+mod cache_writer;
+mod cached_documents;
 mod collection;
 mod counted;
 mod counted_area;
@@ -17,24 +19,22 @@ mod fetch;
 mod filter;
 mod geo;
 mod index;
-mod keeper;
-mod kept_documents;
+mod key_runs;
 mod limit;
 mod near;
 pub(crate) mod parallel;
 mod prefilter;
 mod project;
 mod ranked;
+mod row_buffers;
 mod sample;
 mod seen;
 mod sort;
-mod stacks;
-mod stretches;
 mod top;
 mod union;
 
 pub use build::{
-    count, count_by_summary, entries_between, entries_by_summary, entries_up_to, nothing, rows,
+    count, count_by_rank, entries_between, entries_by_rank, entries_up_to, nothing, rows,
 };
 pub use collection::{CollectionRows, IdRows};
 pub use counted::Total;
@@ -54,10 +54,9 @@ pub use sample::{Sample, SampleSize, sample};
 pub use sort::SortRows;
 pub use union::{MergedRows, UnionRows};
 
-use crate::catalog::Mark;
 use crate::error::{Code, Error, Result};
 use crate::index::EntryLayout;
-use crate::index::pages::PageCache;
+use crate::rank::{RangeCache, VersionStamp};
 use crate::sorter::SpillSpace;
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -240,23 +239,23 @@ pub struct Context {
     /// What was examined.
     pub counters: Arc<Counters>,
     /// Of the index that a search for the nearest uses.
-    pub pages: Option<KeptPages>,
+    pub pages: Option<CachedRanges>,
     /// Where a sort may spill to; none where the client forbade it.
     pub disk: Option<SpillSpace>,
 }
 
-/// The pages that a statement may use, and the state of the index's summary that agrees with its snapshot.
+/// The pages that a statement may use, and the state of the index's rank index that agrees with its snapshot.
 #[derive(Clone)]
-pub struct KeptPages {
+pub struct CachedRanges {
     /// All pages.
-    pub cache: Arc<PageCache>,
+    pub cache: Arc<RangeCache>,
     /// The state.
-    pub mark: Mark,
+    pub stamp: VersionStamp,
 }
 
 /// Asks once in a while whether the statement may go on, and whether it is another's turn: a clock read costs as much as a step of a scan. Counts examined
 /// entries in between, since an atomic addition costs a tenth of one.
-struct Pacer {
+struct YieldCheck {
     context: Context,
     steps: u32,
     /// Steps from one check to the next: more and more, unless they take long.
@@ -271,7 +270,7 @@ const STEPS_AT_FIRST: u32 = 16;
 /// When so much time has passed since the last check, the next comes sooner.
 const BETWEEN_CHECKS_MAX: Duration = Duration::from_millis(2);
 
-impl Pacer {
+impl YieldCheck {
     fn new(context: Context) -> Self {
         Self {
             context,
@@ -319,7 +318,7 @@ impl Pacer {
     }
 }
 
-impl Drop for Pacer {
+impl Drop for YieldCheck {
     fn drop(&mut self) {
         self.context.counters.add_keys(self.keys);
     }

@@ -15,12 +15,10 @@ pub mod entry;
 mod extract;
 mod generator;
 mod hash;
-pub mod pages;
 mod sink;
 pub mod spec;
 mod sphere;
 pub mod storage_engine;
-pub mod summary;
 
 pub use collection::{CollectionKeys, IndexSet};
 pub use coverage::{Coverage, HeldFields, RowBuffer};

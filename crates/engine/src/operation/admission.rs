@@ -28,15 +28,15 @@ static LINE: Line = Line::new();
 thread_local! {
     /// None: this thread has no statement, or only helps with one.
     static PACE: RefCell<Option<Pace>> = const { RefCell::new(None) };
-    /// How many [`Unpaced`] there are.
+    /// How many [`NoYield`] there are.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
 /// While it lives this thread waits for no turn: it holds a lock that others need for theirs.
 #[derive(Debug)]
-pub(crate) struct Unpaced(PhantomData<*const ()>);
+pub(crate) struct NoYield(PhantomData<*const ()>);
 
-impl Unpaced {
+impl NoYield {
     /// From now on.
     pub fn begin() -> Self {
         HELD.set(HELD.get() + 1);
@@ -44,7 +44,7 @@ impl Unpaced {
     }
 }
 
-impl Drop for Unpaced {
+impl Drop for NoYield {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
     }
@@ -296,7 +296,7 @@ mod tests {
             unreachable!("a short statement does not stand in line")
         })
         .expect("it goes on");
-        let lock = Unpaced::begin();
+        let lock = NoYield::begin();
         compute(4, &|| assert!(!has_turn()));
         drop(lock);
         compute(3, &|| ());

@@ -1,7 +1,7 @@
 //! Picks the cheapest candidate.
 //!
 //! One selective candidate is taken as it is. Several are compared by the number of their entries, which
-//! the summaries know: roughly without reading any, which mostly settles it, and else exactly. Where one is still being learnt, entries are counted up to a bound that grows
+//! the rank indexes know: roughly without reading any, which mostly settles it, and else exactly. Where one is still being learnt, entries are counted up to a bound that grows
 //! until one candidate is seen to be smaller. No histograms, no trial runs, no cache.
 
 use super::access::Access;
@@ -19,13 +19,13 @@ pub trait Sizes {
     /// Documents in the collection.
     fn documents(&self) -> u64;
 
-    /// Entries of an access path by its index's summary; `None` when that cannot tell.
+    /// Entries of an access path by its index's rank index; `None` when that cannot tell.
     ///
     /// # Errors
     /// Storage failures.
     fn known(&self, access: &Access) -> Result<Option<u64>>;
 
-    /// At least and at most how many entries an access path has, by its index's summary and without
+    /// At least and at most how many entries an access path has, by its index's rank index and without
     /// reading any; `None` when that cannot tell.
     fn between(&self, access: &Access) -> Option<(u64, u64)>;
 

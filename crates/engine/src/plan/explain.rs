@@ -13,12 +13,12 @@ use bson::{cstr, rawdoc};
 /// What is known of the number of entries that an access path walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// This many, by the summary.
+    /// This many, by the rank index.
     Exact(u64),
-    /// About this many, by a coarse covering of the area and the summary.
+    /// About this many, by a coarse covering of the area and the rank index.
     Estimated(u64),
-    /// The summary still learns what the tree holds.
-    Learning,
+    /// The rank index is still being built.
+    Building,
     /// There is no such number.
     None,
 }
@@ -114,7 +114,7 @@ fn with_amount(mut stage: RawDocumentBuf, amount: Amount) -> RawDocumentBuf {
     match amount {
         Amount::Exact(entries) => stage.append(cstr!("exactEntries"), signed(entries)),
         Amount::Estimated(entries) => stage.append(cstr!("estimatedEntries"), signed(entries)),
-        Amount::Learning => stage.append(cstr!("summary"), "learning"),
+        Amount::Building => stage.append(cstr!("rankIndex"), "building"),
         Amount::None => {}
     }
     stage

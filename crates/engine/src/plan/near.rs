@@ -18,7 +18,7 @@ use crate::query::{Filter, Nearest, Predicate, Sort};
 use crate::storage::Order;
 use std::sync::Arc;
 
-/// Entries counted of a candidate whose summary cannot tell.
+/// Entries counted of a candidate whose rank index cannot tell.
 const COUNTED_MAX: u64 = 4_096;
 
 /// The plan for a query whose rows come nearest first, and what else was considered.

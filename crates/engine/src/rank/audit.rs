@@ -1,24 +1,24 @@
 //! Compares counts with what their trees hold, in the background and for ever, so that no wrong count lives
 //! on, whatever its cause.
 //!
-//! One block of one tree at a time (a few thousand entries): its counts and a snapshot are taken together,
-//! then the entries are walked without a lock. Counts that differ are logged, counted for `serverStatus`, and
-//! forgotten: the tree is counted anew, and meanwhile counts walk entries.
+//! One leaf of one tree at a time (a few thousand entries): its counts and a snapshot are taken together,
+//! then the entries are scanned without a lock. Counts that differ are counted for `serverStatus` and forgotten:
+//! the rank index is built anew, and meanwhile counts scan entries. The caller logs which index it was.
 
-use super::Writer;
-use crate::catalog::{Collection, Tree};
+use super::Maintenance;
+use super::collection::CollectionRanks;
+use super::index::AuditedLeaf;
 use crate::error::Result;
-use crate::index::summary::AuditedBlock;
-use crate::storage::{Family, Order, Snapshot};
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far the audit is, and what it has found since the start.
 #[derive(Debug, Default)]
-pub struct AuditState {
+pub(super) struct AuditState {
     /// The tree and the key in it with which to go on; `None` before the first tree.
-    next: Mutex<Option<(Tree, Vec<u8>)>>,
+    next: Mutex<Option<(TreeKey, Vec<u8>)>>,
     entries: AtomicU64,
     rounds: AtomicU64,
     disagreements: AtomicU64,
@@ -31,16 +31,25 @@ pub struct AuditFigures {
     pub entries: u64,
     /// Times that all trees were gone through.
     pub rounds: u64,
-    /// Blocks whose counts were wrong.
+    /// Leaves whose counts were wrong.
     pub disagreements: u64,
 }
 
-/// A block to be compared, with the entries that it counts.
-struct Target {
-    collection: Arc<Collection>,
+/// A tree whose counts were wrong; they are forgotten.
+#[derive(Debug, Clone, Copy)]
+pub struct Disagreement {
+    /// The tree.
+    pub tree: TreeKey,
+    /// Buckets that counted other numbers.
+    pub buckets: u64,
+}
+
+/// A leaf to be compared, with the entries that it counts.
+struct AuditTarget {
+    ranks: Arc<CollectionRanks>,
     family: Family,
-    tree: Tree,
-    block: AuditedBlock,
+    tree: TreeKey,
+    leaf: AuditedLeaf,
     snapshot: Snapshot,
 }
 
@@ -54,105 +63,87 @@ impl AuditState {
     }
 }
 
-impl Writer {
+impl Maintenance {
     /// What the audit has done since the start.
     pub fn audit_figures(&self) -> AuditFigures {
         self.audit.figures()
     }
 
-    /// Compares the next block with its tree.
+    /// Compares the next leaf of all rank indexes with its tree.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn audit_next(&self) -> Result<()> {
-        let Some(target) = self.next_target() else {
-            return Ok(());
+    pub fn audit_next(
+        &self,
+        all: impl Iterator<Item = Arc<CollectionRanks>>,
+    ) -> Result<Option<Disagreement>> {
+        let Some(target) = self.next_target(all) else {
+            return Ok(None);
         };
-        let (entries, wrong) = compare(&target)?;
+        let (entries, buckets) = compare(&target)?;
         self.audit.entries.fetch_add(entries, Ordering::Relaxed);
-        if wrong > 0 {
-            self.repair(&target, wrong);
+        if buckets == 0 {
+            return Ok(None);
         }
-        Ok(())
+        let AuditTarget { tree, ranks, .. } = target;
+        self.audit.disagreements.fetch_add(1, Ordering::Relaxed);
+        ranks.forget(tree);
+        self.queue(&ranks);
+        Ok(Some(Disagreement { tree, buckets }))
     }
 
-    /// The block at which the audit is; the audit then stands behind it. Trees that are not known as a whole
+    /// The leaf at which the audit is; the audit then stands behind it. Trees that are not built as a whole
     /// are passed over. Trees are gone through in the order of their numbers, which never changes.
-    fn next_target(&self) -> Option<Target> {
+    fn next_target(&self, all: impl Iterator<Item = Arc<CollectionRanks>>) -> Option<AuditTarget> {
         let mut next = self.audit.next.lock();
-        let (at, from) = next.take().unwrap_or((Tree(0), Vec::new()));
-        let mut trees: Vec<_> = self
-            .catalog
-            .all()
-            .into_iter()
-            .flat_map(|collection| {
-                let of = |(family, tree)| (tree, family, collection.clone());
-                collection
-                    .counted_trees()
-                    .into_iter()
-                    .map(of)
-                    .collect::<Vec<_>>()
-            })
-            .filter(|(tree, ..)| *tree >= at)
-            .collect();
+        let (at, from) = next.take().unwrap_or((TreeKey(0), Vec::new()));
+        let of_collection = |ranks: Arc<CollectionRanks>| {
+            let trees = ranks.trees().into_iter();
+            trees.map(move |(family, tree)| (tree, family, ranks.clone()))
+        };
+        let trees = all.flat_map(of_collection);
+        let mut trees: Vec<_> = trees.filter(|(tree, ..)| *tree >= at).collect();
         trees.sort_by_key(|(tree, ..)| *tree);
-        for (tree, family, collection) in trees {
+        for (tree, family, ranks) in trees {
             let from = if tree == at { from.as_slice() } else { b"" };
-            let moment = collection.state.counted().moment(&self.store);
-            let block = moment
-                .summary(tree)
-                .and_then(|summary| summary.audited_block(from));
-            let snapshot = moment.snapshot.clone();
-            drop(moment);
-            let Some(block) = block else {
+            let view = ranks.view(&self.store);
+            let leaf = view.ranks(tree).and_then(|index| index.audited_leaf(from));
+            let snapshot = view.snapshot.clone();
+            drop(view);
+            let Some(leaf) = leaf else {
                 continue;
             };
-            *next = Some(match &block.end {
+            *next = Some(match &leaf.end {
                 Some(end) => (tree, end.clone()),
-                None => (Tree(tree.0.saturating_add(1)), Vec::new()),
+                None => (TreeKey(tree.0.saturating_add(1)), Vec::new()),
             });
-            return Some(Target {
-                collection,
+            return Some(AuditTarget {
+                ranks,
                 family,
                 tree,
-                block,
+                leaf,
                 snapshot,
             });
         }
         self.audit.rounds.fetch_add(1, Ordering::Relaxed);
         None
     }
-
-    fn repair(&self, target: &Target, wrong: u64) {
-        let (collection, tree) = (&target.collection, target.tree);
-        let indexes = &mut collection.indexes.iter();
-        let index = indexes.find(|index| index.tree == tree);
-        tracing::error!(
-            namespace = %collection.namespace,
-            index = index.map_or("_id_", |index| index.spec.name.as_str()),
-            ranges = wrong,
-            "counts disagreed with what is stored; the index is counted anew. Please report this"
-        );
-        self.audit.disagreements.fetch_add(1, Ordering::Relaxed);
-        collection.state.counted().forget(tree);
-        self.queue.push(&collection.state);
-    }
 }
 
-/// How many entries the tree has in the block, and how many of the block's ranges count other numbers.
-fn compare(target: &Target) -> Result<(u64, u64)> {
-    let Target { tree, block, .. } = target;
-    let end = match &block.end {
+/// How many entries the tree has in the leaf, and how many of the leaf's buckets count other numbers.
+fn compare(target: &AuditTarget) -> Result<(u64, u64)> {
+    let AuditTarget { tree, leaf, .. } = target;
+    let end = match &leaf.end {
         Some(end) => tree.key(end),
         None => tree.range().1.to_vec(),
     };
-    let start = tree.key(&block.start);
+    let start = tree.key(&leaf.start);
     let mut scan = target
         .snapshot
         .scan(target.family, &start, &end, Order::Forward);
-    let (mut audit, mut entries) = (block.part.audit(), 0);
+    let (mut audit, mut entries) = (leaf.part.audit(), 0);
     while scan.advance()? {
-        audit.see(&scan.entry().0[4..]);
+        audit.see(TreeKey::strip(scan.entry().0));
         entries += 1;
     }
     Ok((entries, audit.finish().unwrap_or_default()))
@@ -161,72 +152,76 @@ fn compare(target: &Target) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Catalog;
-    use crate::namespace::Namespace;
+    use crate::rank::RankIndex;
     use crate::storage::Store;
-    use crate::write::{InsertOptions, encode_id};
-    use bson::rawdoc;
 
-    fn writer() -> (Writer, Namespace) {
+    const TREE: TreeKey = TreeKey(7);
+
+    /// Commits new keys.
+    fn commit(store: &Store, ranks: &CollectionRanks, keys: impl Iterator<Item = u32>) {
+        let keys: Vec<[u8; 4]> = keys.map(u32::to_be_bytes).collect();
+        let mut batch = store.batch();
+        for key in &keys {
+            batch.add(Family::Documents, &TREE.key(key), b"");
+        }
+        ranks.begin_commit(store);
+        store.write(batch).unwrap();
+        ranks.end_commit(|indexes| indexes.add(TREE, keys.iter().map(|key| &key[..])));
+    }
+
+    fn counted(keys: u32) -> (Store, Arc<CollectionRanks>, Maintenance) {
         let store = Store::in_memory();
-        let catalog = Arc::new(Catalog::load(store.clone()).unwrap());
-        let writer = Writer::new(store, catalog, 1 << 20);
-        let namespace = Namespace::new("db", "c").unwrap();
-        let documents: Vec<_> = (0..20_000).map(|id| rawdoc! { "_id": id }).collect();
-        let documents: Vec<_> = documents.iter().map(|document| document.as_ref()).collect();
-        let inserted = writer.insert(&namespace, &documents, &InsertOptions::default());
-        assert_eq!(inserted.unwrap().inserted, documents.len());
-        (writer, namespace)
+        let ranks: Arc<CollectionRanks> = Arc::default();
+        ranks.insert(Family::Documents, TREE, RankIndex::empty());
+        commit(&store, &ranks, 0..keys);
+        (store.clone(), ranks, Maintenance::new(store))
     }
 
     /// Goes once through all trees.
-    fn audit_all(writer: &Writer) -> AuditFigures {
-        let before = writer.audit_figures().rounds;
-        while writer.audit_figures().rounds == before {
-            writer.audit_next().unwrap();
+    fn audit_all(maintenance: &Maintenance, all: &[Arc<CollectionRanks>]) -> AuditFigures {
+        let before = maintenance.audit_figures().rounds;
+        while maintenance.audit_figures().rounds == before {
+            maintenance.audit_next(all.iter().cloned()).unwrap();
         }
-        writer.audit_figures()
+        maintenance.audit_figures()
     }
 
     #[test]
     fn right_counts_are_left_alone_and_wrong_ones_are_found_wherever_they_are() {
-        let (writer, namespace) = writer();
-        let collection = writer.catalog.get(&namespace).unwrap();
-        let (tree, counted) = (collection.documents, collection.state.counted());
-        let entries = || {
-            counted.peek(tree, |summary| {
-                summary.is_complete().then(|| summary.entries())
-            })
-        };
-        let figures = audit_all(&writer);
+        let (_, ranks, maintenance) = counted(20_000);
+        let all = [ranks.clone()];
+        let entries = || ranks.peek(TREE, |index| index.is_complete().then(|| index.entries()));
+        let figures = audit_all(&maintenance, &all);
         assert_eq!((figures.entries, figures.disagreements), (20_000, 0));
-        for (number, id) in [0, 7, 9_999, 19_999].into_iter().enumerate() {
+        for (number, key) in [0_u32, 7, 9_999, 19_999].into_iter().enumerate() {
             // A key that nobody stored, as a lost or repeated change leaves it.
-            let mut phantom = Vec::new();
-            encode_id(&rawdoc! { "_id": id }, &mut phantom).unwrap();
-            phantom.push(b'x');
-            counted.end_commit(|summaries| summaries.add(tree, [&phantom[..]]));
+            let phantom = [&key.to_be_bytes()[..], b"x"].concat();
+            ranks.end_commit(|indexes| indexes.add(TREE, [&phantom[..]]));
             assert_eq!(entries(), Some(20_001));
-            let figures = audit_all(&writer);
+            let figures = audit_all(&maintenance, &all);
             assert_eq!(figures.disagreements, number as u64 + 1);
             assert_eq!(entries(), None, "a wrong count is not given");
-            writer.learn_all(&collection.state).unwrap();
+            maintenance.build_all(&ranks).unwrap();
             assert_eq!(entries(), Some(20_000));
         }
-        assert_eq!(audit_all(&writer).disagreements, 4);
+        assert_eq!(audit_all(&maintenance, &all).disagreements, 4);
     }
 
     #[test]
     fn trees_that_come_and_go_are_no_disagreement() {
-        let (writer, namespace) = writer();
-        writer.audit_next().unwrap();
-        writer.drop_collection(&namespace).unwrap();
-        assert_eq!(audit_all(&writer).disagreements, 0);
-        let document = rawdoc! { "_id": 1 };
-        writer
-            .insert(&namespace, &[&document], &InsertOptions::default())
-            .unwrap();
-        let before = writer.audit_figures().entries;
-        assert_eq!(audit_all(&writer).entries, before + 1);
+        let (store, ranks, maintenance) = counted(20_000);
+        maintenance.audit_next([ranks].into_iter()).unwrap();
+        assert_eq!(audit_all(&maintenance, &[]).disagreements, 0);
+        let (_, other, _) = counted(0);
+        let before = maintenance.audit_figures().entries;
+        drop(store);
+        let (store, ranks) = (maintenance.store.clone(), other);
+        let mut batch = store.batch();
+        let (start, end) = TREE.range();
+        batch.delete_range(Family::Documents, &start, &end);
+        store.write(batch).unwrap();
+        commit(&store, &ranks, 0..1);
+        let figures = audit_all(&maintenance, &[ranks]);
+        assert_eq!((figures.entries, figures.disagreements), (before + 1, 0));
     }
 }

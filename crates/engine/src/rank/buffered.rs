@@ -1,63 +1,63 @@
-//! A summary to which new keys are added many at a time.
+//! A rank index with a delta buffer for new keys.
 //!
-//! What it costs to place a key is mostly the memory that has to be fetched on the way to its range, and
-//! neighbours share that way. So a writer puts keys aside here, and they are placed in order when there
-//! are many, by the thread that keeps summaries fine, or when somebody looks: whoever looks sees all of them.
+//! Merging a key costs cache misses on the way to its bucket, and neighbours share that way. So a commit appends its keys
+//! to the delta buffer. They are merged in order when there are many, by the background thread, or before the
+//! rank index is read: a reader sees all of them.
 
-use crate::index::summary::{Arrived, Summary};
+use super::index::{DeltaBuffer, RankIndex};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::VecDeque;
 
-/// Keys are placed when there are so many, about two milliseconds' work: many fall into one range then, or
+/// Keys are merged when there are so many, about two milliseconds' work: many fall into one range then, or
 /// next to one another.
 const KEYS_MAX: usize = 16_384;
 /// ... or so many bytes of them.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// A writer places its keys itself when so many times as many wait to be placed.
+/// A writer merges its keys itself when so many times as many wait to be merged.
 const FULL_MAX: usize = 4;
 
-/// A summary, and keys that are still to be placed in it.
-pub(super) struct Deferred {
+/// A rank index, and keys that are still to be merged in it.
+pub(super) struct BufferedRankIndex {
     /// Locked before what waits.
-    summary: RwLock<Summary>,
+    ranks: RwLock<RankIndex>,
     /// Writers add to it while nobody looks.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingKeys>,
 }
 
-/// Keys that are to be placed. Who takes some away holds the summary to change it: who holds the summary
+/// Keys that are to be merged. Who takes some away holds the rank index to change it: who holds the rank index
 /// finds every key either here or in it.
 #[derive(Default)]
-struct Waiting {
-    arrived: Arrived,
-    /// Enough each time to be placed together.
-    full: VecDeque<Arrived>,
+struct PendingKeys {
+    arrived: DeltaBuffer,
+    /// Enough each time to be merged together.
+    full: VecDeque<DeltaBuffer>,
     /// Placed keys, for their memory.
-    placed: Option<Arrived>,
+    placed: Option<DeltaBuffer>,
 }
 
-impl Waiting {
+impl PendingKeys {
     fn is_empty(&self) -> bool {
         self.arrived.keys() == 0 && self.full.is_empty()
     }
 
-    fn place_all(&mut self, summary: &mut Summary) {
+    fn merge_all(&mut self, ranks: &mut RankIndex) {
         let arrived = std::mem::take(&mut self.arrived);
         for keys in self.full.drain(..).chain([arrived]) {
-            summary.add_arrived(&keys);
+            ranks.merge_delta(&keys);
         }
     }
 }
 
-impl Deferred {
-    /// A summary to which nothing is to be added.
-    pub fn new(summary: Summary) -> Self {
+impl BufferedRankIndex {
+    /// A rank index to which nothing is to be added.
+    pub fn new(ranks: RankIndex) -> Self {
         Self {
-            summary: RwLock::new(summary),
+            ranks: RwLock::new(ranks),
             waiting: Mutex::default(),
         }
     }
 
-    /// Notes keys that came, each of them new; whether there are now enough for [`Self::place_full`].
+    /// Notes keys that came, each of them new; whether there are now enough for [`Self::merge_full`].
     pub fn add<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         let mut waiting = self.waiting.lock();
         let arrived = &mut waiting.arrived;
@@ -76,15 +76,15 @@ impl Deferred {
         !are_too_many
     }
 
-    /// Places keys that are enough to be placed together; false when there were not so many. Writers go on
+    /// Places keys that are enough to be merged together; false when there were not so many. Writers go on
     /// meanwhile.
-    pub fn place_full(&self) -> bool {
-        let mut summary = self.summary.write();
+    pub fn merge_full(&self) -> bool {
+        let mut ranks = self.ranks.write();
         let Some(mut keys) = self.waiting.lock().full.pop_front() else {
             return false;
         };
-        summary.add_arrived(&keys);
-        drop(summary);
+        ranks.merge_delta(&keys);
+        drop(ranks);
         if keys.keys() < 2 * KEYS_MAX && keys.bytes() < 2 * BYTES_MAX {
             keys.clear();
             self.waiting.lock().placed = Some(keys);
@@ -92,32 +92,32 @@ impl Deferred {
         true
     }
 
-    /// The summary with all keys, to be asked. While it is held no keys come.
-    pub fn read(&self) -> RwLockReadGuard<'_, Summary> {
+    /// The rank index with all keys, to be asked. While it is held no keys come.
+    pub fn read(&self) -> RwLockReadGuard<'_, RankIndex> {
         let is_placed = self.waiting.lock().is_empty();
         if !is_placed {
             drop(self.change());
         }
         // Who looks may look twice.
-        self.summary.read_recursive()
+        self.ranks.read_recursive()
     }
 
-    /// The summary with all keys, to be changed.
-    pub fn change(&self) -> RwLockWriteGuard<'_, Summary> {
-        let mut summary = self.summary.write();
-        self.waiting.lock().place_all(&mut summary);
-        summary
+    /// The rank index with all keys, to be changed.
+    pub fn change(&self) -> RwLockWriteGuard<'_, RankIndex> {
+        let mut ranks = self.ranks.write();
+        self.waiting.lock().merge_all(&mut ranks);
+        ranks
     }
 
-    /// The summary with those keys that are placed, for what does not depend on the others.
-    pub fn as_placed(&self) -> RwLockWriteGuard<'_, Summary> {
-        self.summary.write()
+    /// The rank index with those keys that are merged, for what does not depend on the others.
+    pub fn as_merged(&self) -> RwLockWriteGuard<'_, RankIndex> {
+        self.ranks.write()
     }
 
-    /// Whether the summary has something to learn or to cut now; false while keys are being placed.
-    pub fn wants_recount(&self) -> bool {
-        let summary = self.summary.try_read();
-        summary.is_some_and(|summary| summary.wants_recount())
+    /// Whether the rank index has something to build or to split now; false while keys are being merged.
+    pub fn wants_rebuild(&self) -> bool {
+        let ranks = self.ranks.try_read();
+        ranks.is_some_and(|ranks| ranks.wants_rebuild())
     }
 }
 
@@ -134,7 +134,10 @@ mod tests {
         for seed in 0..4 {
             println!("seed {seed}");
             let mut random = ChaCha8Rng::seed_from_u64(seed);
-            let (deferred, mut plain) = (Deferred::new(Summary::empty()), Summary::empty());
+            let (deferred, mut plain) = (
+                BufferedRankIndex::new(RankIndex::empty()),
+                RankIndex::empty(),
+            );
             let mut all = Vec::new();
             for commit in 0..200 {
                 let size = if commit % 50 == 0 { KEYS_MAX } else { 500 };
@@ -144,19 +147,19 @@ mod tests {
                 plain.add(keys.iter().map(|key| &key[..]));
                 all.extend(keys);
                 match random.random_range(0..10) {
-                    2 => _ = deferred.place_full(),
+                    2 => _ = deferred.merge_full(),
                     0 => assert_eq!(deferred.read().entries(), all.len() as u64),
                     1 => {
                         let gone = all.swap_remove(random.random_range(0..all.len()));
                         assert!(deferred.change().remove([&gone[..]]));
                         assert!(plain.remove([&gone[..]]));
                     }
-                    _ => assert!(deferred.as_placed().entries() <= all.len() as u64),
+                    _ => assert!(deferred.as_merged().entries() <= all.len() as u64),
                 }
             }
-            let count = |summary: &Summary, start: &[u8]| {
-                summary.count(start, None, &mut |piece| {
-                    assert!(piece.range.entries() as usize <= all.len());
+            let count = |ranks: &RankIndex, start: &[u8]| {
+                ranks.count(start, None, &mut |piece| {
+                    assert!(piece.bucket.entries() as usize <= all.len());
                 })
             };
             for start in (0..=255_u8).map(|first| [first]) {
@@ -165,35 +168,35 @@ mod tests {
         }
     }
 
-    /// Keys are not put aside without end.
+    /// Keys are not in the delta buffer without end.
     #[test]
     fn many_keys_are_placed_though_nobody_looks() {
-        let deferred = Deferred::new(Summary::empty());
+        let deferred = BufferedRankIndex::new(RankIndex::empty());
         let all = (10 * FULL_MAX + 2) * KEYS_MAX;
         for first in (0..all).step_by(1_024) {
             let keys: Vec<[u8; 8]> = (first..first + 1_024).map(usize::to_be_bytes).collect();
             deferred.add(keys.iter().map(|key| &key[..]));
         }
-        let placed = deferred.as_placed().entries() as usize;
+        let placed = deferred.as_merged().entries() as usize;
         assert!(
             (all - (FULL_MAX + 1) * KEYS_MAX..all).contains(&placed),
             "{placed}"
         );
         let long = vec![7; BYTES_MAX];
         assert!(deferred.add([&long[..]]), "enough to be placed");
-        while deferred.place_full() {}
-        assert_eq!(deferred.as_placed().entries() as usize, all + 1);
+        while deferred.merge_full() {}
+        assert_eq!(deferred.as_merged().entries() as usize, all + 1);
     }
 
-    /// Whoever looks sees all keys while others are being placed.
+    /// Whoever looks sees all keys while others are being merged.
     #[test]
     fn keys_in_the_hands_of_the_placing_thread_are_seen() {
-        let deferred = Deferred::new(Summary::empty());
+        let deferred = BufferedRankIndex::new(RankIndex::empty());
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let place = || {
                 while !is_done.load(Ordering::Acquire) {
-                    deferred.place_full();
+                    deferred.merge_full();
                 }
             };
             scope.spawn(place);

@@ -1,191 +1,190 @@
-//! The summaries of a collection's trees, kept in step with what is committed.
+//! The rank indexes of a collection's trees, kept in step with its commits.
 //!
-//! A writer tells [`Counted`] before it writes a batch and, after it, what came and went. In between a
-//! reader is given the snapshot from before, so that the summaries and the snapshot of a [`Moment`]
-//! always agree: a count is exact at a point in time. Nobody waits for a write to the storage.
+//! A commit calls [`CollectionRanks::begin_commit`] before it writes its batch and [`CollectionRanks::end_commit`] after it. In
+//! between readers are given the snapshot from before the write, so that the rank indexes and the snapshot of a
+//! [`ReadView`] always agree: a count is exact at a point in time, and no reader waits for a write to the storage.
 
-use super::Tree;
-use super::deferred::Deferred;
-use crate::index::summary::{ReadRange, Span, Summary, Walked, WalkedRange};
-use crate::operation::Unpaced;
-use crate::storage::{Family, Snapshot, Store};
+use super::buffered::BufferedRankIndex;
+use super::index::{RankIndex, ReadBucket, ScannedBucket, ScannedSpan, UnbuiltSpan};
+use crate::operation::NoYield;
+use crate::storage::{Family, Snapshot, Store, TreeKey};
 use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The summaries of one collection.
+/// The rank indexes of one collection.
 #[derive(Default)]
-pub struct Counted {
-    state: RwLock<Summaries>,
-    /// Whether the collection waits for its summaries to be worked on.
+pub struct CollectionRanks {
+    state: RwLock<RankIndexes>,
+    /// Whether the collection waits for its rank indexes to be worked on.
     queued: AtomicBool,
-    /// Whether something has changed since the summaries were saved.
+    /// Whether something has changed since the rank indexes were saved.
     changed: AtomicBool,
 }
 
-/// The summaries, and the snapshot to read with while a commit is under way.
+/// The rank indexes, and the snapshot to read with while a commit is under way.
 #[derive(Default)]
-pub struct Summaries {
+pub struct RankIndexes {
     before: Option<Snapshot>,
-    trees: Vec<TreeSummary>,
-    /// Whether much is written.
+    trees: Vec<TreeRanks>,
+    /// Whether writes are heavy.
     busy: bool,
-    /// Whether keys wait for [`Counted::place_full`].
+    /// Whether keys wait for [`CollectionRanks::merge_full`].
     has_full: bool,
-    /// Summaries that were put in so far.
+    /// RankIndexes that were put in so far.
     inserted: u64,
 }
 
-struct TreeSummary {
+struct TreeRanks {
     family: Family,
-    tree: Tree,
-    summary: Arc<Deferred>,
+    tree: TreeKey,
+    ranks: Arc<BufferedRankIndex>,
     /// Tells it from another that the tree had before.
     number: u64,
 }
 
-/// A state of a summary, see [`Counted::remember`].
+/// A state of a rank index, see [`CollectionRanks::remember`].
 #[derive(Debug, Clone, Copy)]
-pub struct Mark {
+pub struct VersionStamp {
     number: u64,
     changes: u64,
 }
 
-/// The states of a collection's summaries at one moment.
+/// The states of a collection's rank indexes at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Marks(SmallVec<[(Tree, Mark); 4]>);
+pub struct VersionStamps(SmallVec<[(TreeKey, VersionStamp); 4]>);
 
-impl Marks {
-    /// The state of a tree's summary; `None` if it had none.
-    pub fn of(&self, tree: Tree) -> Option<Mark> {
+impl VersionStamps {
+    /// The state of a tree's rank index; `None` if it had none.
+    pub fn of(&self, tree: TreeKey) -> Option<VersionStamp> {
         let mut all = self.0.iter();
-        all.find(|(own, _)| *own == tree).map(|(_, mark)| *mark)
+        all.find(|(own, _)| *own == tree).map(|(_, stamp)| *stamp)
     }
 }
 
-impl TreeSummary {
-    fn mark(&self) -> Mark {
-        Mark {
+impl TreeRanks {
+    fn stamp(&self) -> VersionStamp {
+        VersionStamp {
             number: self.number,
-            changes: self.summary.read().changes(),
+            changes: self.ranks.read().changes(),
         }
     }
 
-    /// Whether it is the summary that a tree had when it was marked.
-    fn is_marked(&self, tree: Tree, mark: Mark) -> bool {
-        self.tree == tree && self.number == mark.number
+    /// Whether it is the rank index that a tree had of this stamp.
+    fn is_marked(&self, tree: TreeKey, stamp: VersionStamp) -> bool {
+        self.tree == tree && self.number == stamp.number
     }
 }
 
-/// A point in time: a snapshot, and summaries that count exactly what is in it. Writers cannot finish
+/// A point in time: a snapshot, and rank indexes that count exactly what is in it. Writers cannot finish
 /// a commit while it is held: let go of it before anything long.
-pub struct Moment<'c> {
+pub struct ReadView<'c> {
     /// What is committed.
     pub snapshot: Snapshot,
-    summaries: RwLockReadGuard<'c, Summaries>,
-    _unpaced: Unpaced,
+    ranks: RwLockReadGuard<'c, RankIndexes>,
+    _unpaced: NoYield,
 }
 
-impl Mark {
-    /// The summary's number of changes then.
+impl VersionStamp {
+    /// The rank index's number of changes then.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 }
 
-impl Moment<'_> {
-    /// The summary of a tree; `None` for a tree that has none yet, or is gone.
-    pub fn summary(&self, tree: Tree) -> Option<RwLockReadGuard<'_, Summary>> {
-        self.of_tree(tree).map(|one| one.summary.read())
+impl ReadView<'_> {
+    /// The rank index of a tree; `None` for a tree that has none yet, or is gone.
+    pub fn ranks(&self, tree: TreeKey) -> Option<RwLockReadGuard<'_, RankIndex>> {
+        self.of_tree(tree).map(|one| one.ranks.read())
     }
 
-    /// The present state of a tree's summary.
-    pub fn mark(&self, tree: Tree) -> Option<Mark> {
-        self.of_tree(tree).map(TreeSummary::mark)
+    /// The present state of a tree's rank index.
+    pub fn stamp(&self, tree: TreeKey) -> Option<VersionStamp> {
+        self.of_tree(tree).map(TreeRanks::stamp)
     }
 
-    /// The present states of all summaries.
-    pub fn marks(&self) -> Marks {
-        let of = |one: &TreeSummary| (one.tree, one.mark());
-        Marks(self.summaries.trees.iter().map(of).collect())
+    /// The present states of all rank indexes.
+    pub fn stamps(&self) -> VersionStamps {
+        let of = |one: &TreeRanks| (one.tree, one.stamp());
+        VersionStamps(self.ranks.trees.iter().map(of).collect())
     }
 
-    fn of_tree(&self, tree: Tree) -> Option<&TreeSummary> {
-        self.summaries.trees.iter().find(|one| one.tree == tree)
+    fn of_tree(&self, tree: TreeKey) -> Option<&TreeRanks> {
+        self.ranks.trees.iter().find(|one| one.tree == tree)
     }
 }
 
-/// A part of a tree to be walked on a snapshot, see [`Counted::begin_walk`].
-pub struct Walk {
+/// A part of a tree to be scanned on a snapshot, see [`CollectionRanks::begin_scan`].
+pub struct BuildScan {
     /// The family of the tree.
     pub family: Family,
     /// The tree.
-    pub tree: Tree,
+    pub tree: TreeKey,
     /// Which part.
-    pub span: Span,
-    /// What to walk it on.
+    pub span: UnbuiltSpan,
+    /// What to scan it on.
     pub snapshot: Snapshot,
 }
 
-/// What is known about the summaries of a collection.
+/// What is known about the rank indexes of a collection.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SummaryFigures {
-    /// Trees with a summary.
+pub struct RankFigures {
+    /// Trees with a rank index.
     pub trees: u64,
-    /// Of these, trees that are still being learnt: counts walk entries meanwhile.
+    /// Of these, trees that are still being built: counts walk entries meanwhile.
     pub incomplete: u64,
     /// Entries that are counted.
     pub entries: u64,
     /// Bytes of memory, about.
     pub bytes: u64,
-    /// Bytes of points that are remembered beside, about.
+    /// Bytes of points that are cached beside, about.
     pub points_bytes: u64,
 }
 
-impl Counted {
+impl CollectionRanks {
     /// The present.
-    pub fn moment(&self, store: &Store) -> Moment<'_> {
-        let summaries = self.state.read();
-        Moment {
-            snapshot: summaries.present(store),
-            summaries,
-            _unpaced: Unpaced::begin(),
+    pub fn view(&self, store: &Store) -> ReadView<'_> {
+        let ranks = self.state.read();
+        ReadView {
+            snapshot: ranks.present(store),
+            ranks,
+            _unpaced: NoYield::begin(),
         }
     }
 
-    /// Asks the summary of a tree as it is now; `None` when there is none. For amounts that only guide:
+    /// Asks the rank index of a tree as it is now; `None` when there is none. For amounts that only guide:
     /// they need not agree with any snapshot.
-    pub fn peek<T>(&self, tree: Tree, ask: impl FnOnce(&Summary) -> Option<T>) -> Option<T> {
+    pub fn peek<T>(&self, tree: TreeKey, ask: impl FnOnce(&RankIndex) -> Option<T>) -> Option<T> {
         let state = self.state.read();
         let found = state.trees.iter().find(|one| one.tree == tree)?;
-        ask(&found.summary.read())
+        ask(&found.ranks.read())
     }
 
-    /// As [`Self::peek`], if it is still the summary that was marked.
+    /// As [`Self::peek`], if it is still the rank index that was marked.
     pub fn peek_marked<T>(
         &self,
-        tree: Tree,
-        mark: Mark,
-        ask: impl FnOnce(&Summary) -> Option<T>,
+        tree: TreeKey,
+        stamp: VersionStamp,
+        ask: impl FnOnce(&RankIndex) -> Option<T>,
     ) -> Option<T> {
         let state = self.state.read();
         let mut trees = state.trees.iter();
-        ask(&trees.find(|one| one.is_marked(tree, mark))?.summary.read())
+        ask(&trees.find(|one| one.is_marked(tree, stamp))?.ranks.read())
     }
 
     /// To be called, under the collection's write lock, before a batch is written.
     pub fn begin_commit(&self, store: &Store) {
         let before = store.snapshot();
-        // Before the write: who sees its sequence number must see that something has changed.
-        self.note_changed();
         let mut state = self.state.write();
+        // With the snapshot: a copy holds either what has changed, or not, and then it is noted.
+        self.note_changed();
         state.before = Some(before);
-        state.set_busy(!store.rests());
+        state.set_busy(!store.is_idle());
     }
 
     /// To be called when the batch is written, or could not be, with what it changes.
-    pub fn end_commit(&self, change: impl FnOnce(&mut Summaries)) {
+    pub fn end_commit(&self, change: impl FnOnce(&mut RankIndexes)) {
         let mut state = self.state.write();
         change(&mut state);
         // Released after the lock: giving a snapshot back takes a lock of the storage.
@@ -194,70 +193,70 @@ impl Counted {
         drop(before);
     }
 
-    /// Adds the summary of a tree; it replaces one the tree had.
-    pub fn insert(&self, family: Family, tree: Tree, mut summary: Summary) {
+    /// Adds the rank index of a tree; it replaces one the tree had.
+    pub fn insert(&self, family: Family, tree: TreeKey, mut ranks: RankIndex) {
         let mut state = self.state.write();
-        summary.set_busy(state.busy);
+        ranks.set_busy(state.busy);
         self.note_changed();
         state.trees.retain(|one| one.tree != tree);
         state.inserted += 1;
         let number = state.inserted;
-        state.trees.push(TreeSummary {
+        state.trees.push(TreeRanks {
             family,
             tree,
-            summary: Arc::new(Deferred::new(summary)),
+            ranks: Arc::new(BufferedRankIndex::new(ranks)),
             number,
         });
     }
 
-    /// Remembers the points of ranges that were walked at the moment when the summary's state was
+    /// Caches the points of ranges that were scanned at the moment when the rank index's state was
     /// marked, as far as they have not changed since.
-    pub fn remember(&self, tree: Tree, mark: Mark, walked: Vec<WalkedRange>) {
+    pub fn remember(&self, tree: TreeKey, stamp: VersionStamp, walked: Vec<ScannedBucket>) {
         let state = self.state.read();
         let mut trees = state.trees.iter();
-        if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.change().remember(walked, mark.changes);
+        if let Some(one) = trees.find(|one| one.is_marked(tree, stamp)) {
+            one.ranks.change().remember(walked, stamp.changes);
         }
     }
 
-    /// Keeps the entries of ranges that were read at the moment when the summary's state was marked, as
+    /// Caches the entries of ranges that were read at the moment when the rank index's state was marked, as
     /// far as they have not changed since.
-    pub fn keep(&self, tree: Tree, mark: Mark, read: Vec<ReadRange>) {
+    pub fn keep(&self, tree: TreeKey, stamp: VersionStamp, read: Vec<ReadBucket>) {
         let state = self.state.read();
         let mut trees = state.trees.iter();
-        if let Some(one) = trees.find(|one| one.is_marked(tree, mark)) {
-            one.summary.change().keep(read, mark.changes);
+        if let Some(one) = trees.find(|one| one.is_marked(tree, stamp)) {
+            one.ranks.change().keep(read, stamp.changes);
         }
     }
 
-    /// Forgets what the summary of a tree says, if the tree has one: it is to be learnt anew.
-    pub fn forget(&self, tree: Tree) {
+    /// Forgets what the rank index of a tree says, if the tree has one: it is to be built anew.
+    pub fn forget(&self, tree: TreeKey) {
         let state = self.state.read();
         if let Some(one) = state.trees.iter().find(|one| one.tree == tree) {
-            one.summary.change().forget();
+            one.ranks.change().forget();
             self.note_changed();
         }
     }
 
-    /// Takes the summary of a tree away.
-    pub fn remove(&self, tree: Tree) {
+    /// Takes the rank index of a tree away.
+    pub fn remove(&self, tree: TreeKey) {
         self.state.write().trees.retain(|one| one.tree != tree);
     }
 
-    /// The next part of a tree to walk, if there is one. The caller walks it and calls
-    /// [`Self::end_walk`].
-    pub fn begin_walk(&self, store: &Store) -> Option<Walk> {
+    /// The next part of a tree to scan, if there is one. The caller scans it and calls
+    /// [`Self::end_scan`].
+    pub fn begin_scan(&self, store: &Store) -> Option<BuildScan> {
         let mut state = self.state.write();
-        state.set_busy(!store.rests());
+        state.set_busy(!store.is_idle());
         let snapshot = state.present(store);
-        let begin = |one: &TreeSummary| {
-            // What is put aside is placed only for a walk: that the snapshot has it.
-            let wants = one.summary.as_placed().wants_recount();
-            let span = wants.then(|| one.summary.change().begin_recount());
+        let begin = |one: &TreeRanks| {
+            // What is in the delta buffer is merged only for a scan: that the snapshot has it.
+            let wants = one.ranks.as_merged().wants_rebuild();
+            let span = wants.then(|| one.ranks.change().begin_rebuild());
             span.flatten().map(|span| (one.family, one.tree, span))
         };
         let (family, tree, span) = state.trees.iter().find_map(begin)?;
-        Some(Walk {
+        Some(BuildScan {
             family,
             tree,
             span,
@@ -265,45 +264,45 @@ impl Counted {
         })
     }
 
-    /// Installs what a walk found; `None` gives the walk up.
-    pub fn end_walk(&self, tree: Tree, walked: Option<Walked>) {
+    /// Installs what a scan found; `None` gives the scan up.
+    pub fn end_scan(&self, tree: TreeKey, walked: Option<ScannedSpan>) {
         let state = self.state.write();
         let Some(one) = state.trees.iter().find(|one| one.tree == tree) else {
             return;
         };
         match walked {
-            None => one.summary.as_placed().abandon_recount(),
+            None => one.ranks.as_merged().abandon_rebuild(),
             Some(walked) => {
                 self.note_changed();
-                if !one.summary.as_placed().finish_recount(walked) {
+                if !one.ranks.as_merged().finish_rebuild(walked) {
                     report_disagreement(tree);
                 }
             }
         }
     }
 
-    /// Whether some summary has something to learn or to cut now.
-    pub fn wants_walk(&self, store: &Store) -> bool {
+    /// Whether some rank index has something to build or to split now.
+    pub fn wants_scan(&self, store: &Store) -> bool {
         let mut state = self.state.write();
-        state.set_busy(!store.rests());
-        // What is put aside is placed in all of them.
+        state.set_busy(!store.is_idle());
+        // What is in the delta buffer is merged in all of them.
         let mut wants = false;
         for one in &state.trees {
-            wants |= one.summary.change().wants_recount();
+            wants |= one.ranks.change().wants_rebuild();
         }
         wants
     }
 
-    /// Places the keys that were put aside in great numbers. Writers go on meanwhile.
-    pub fn place_full(&self) {
+    /// Places the keys that were in the delta buffer in great numbers. Writers go on meanwhile.
+    pub fn merge_full(&self) {
         let mut state = self.state.write();
         if !std::mem::take(&mut state.has_full) {
             return;
         }
-        let summaries: Vec<_> = state.trees.iter().map(|one| one.summary.clone()).collect();
+        let ranks: Vec<_> = state.trees.iter().map(|one| one.ranks.clone()).collect();
         drop(state);
-        for summary in summaries {
-            while summary.place_full() {}
+        for ranks in ranks {
+            while ranks.merge_full() {}
         }
     }
 
@@ -317,7 +316,7 @@ impl Counted {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// Notes that the summaries are to be saved again.
+    /// Notes that the rank indexes are to be saved again.
     pub fn note_changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
@@ -327,63 +326,81 @@ impl Counted {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// All summaries as they are now, for saving.
-    pub fn copies(&self) -> Vec<(Tree, Summary)> {
+    /// All trees that have a rank index.
+    pub fn trees(&self) -> Vec<(Family, TreeKey)> {
         let state = self.state.read();
-        let copy = |one: &TreeSummary| (one.tree, one.summary.read().clone());
-        state.trees.iter().map(copy).collect()
+        state
+            .trees
+            .iter()
+            .map(|one| (one.family, one.tree))
+            .collect()
     }
 
-    /// What is known about the summaries.
-    pub fn figures(&self) -> SummaryFigures {
-        let mut figures = SummaryFigures::default();
+    /// Copies of all rank indexes, and the sequence number up to which they hold all commits. They count as changed
+    /// again while a commit is under way.
+    pub fn copies(&self, store: &Store) -> (u64, Vec<(TreeKey, RankIndex)>) {
+        let state = self.state.read();
+        let sequence = match &state.before {
+            Some(before) => {
+                self.note_changed();
+                before.sequence()
+            }
+            None => store.latest_sequence(),
+        };
+        let copy = |one: &TreeRanks| (one.tree, one.ranks.read().clone());
+        (sequence, state.trees.iter().map(copy).collect())
+    }
+
+    /// What is known about the rank indexes.
+    pub fn figures(&self) -> RankFigures {
+        let mut figures = RankFigures::default();
         for one in &self.state.read().trees {
             figures.trees += 1;
-            let summary = one.summary.read();
-            figures.incomplete += u64::from(!summary.is_complete());
-            figures.entries += summary.entries();
-            figures.bytes += summary.bytes() as u64;
-            figures.points_bytes += summary.points_bytes() as u64;
+            let ranks = one.ranks.read();
+            figures.incomplete += u64::from(!ranks.is_complete());
+            figures.entries += ranks.entries();
+            figures.bytes += ranks.bytes() as u64;
+            figures.points_bytes += ranks.points_bytes() as u64;
         }
         figures
     }
 }
 
-impl Summaries {
+impl RankIndexes {
     /// Keys of a tree that came, each of them new; with or without the tree's prefix they would sort
     /// alike, they are given without it.
-    pub fn add<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+    pub fn add<'k>(&mut self, tree: TreeKey, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter().find(|one| one.tree == tree) {
-            self.has_full |= one.summary.add(keys);
+            self.has_full |= one.ranks.add(keys);
         }
     }
 
     /// Keys of a tree that went, each of which was there.
-    pub fn remove<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+    pub fn remove<'k>(&mut self, tree: TreeKey, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter().find(|one| one.tree == tree)
-            && !one.summary.change().remove(keys)
+            && !one.ranks.change().remove(keys)
         {
             report_disagreement(tree);
         }
     }
 
     /// Keys of a tree that stayed, with other values.
-    pub fn touch<'k>(&mut self, tree: Tree, keys: impl IntoIterator<Item = &'k [u8]>) {
+    pub fn touch<'k>(&mut self, tree: TreeKey, keys: impl IntoIterator<Item = &'k [u8]>) {
         if let Some(one) = self.trees.iter().find(|one| one.tree == tree) {
-            // Keys that are put aside are in no range yet, and nothing is kept of them.
-            one.summary.as_placed().touch(keys);
+            // Keys that are in the delta buffer are in no range yet, and nothing is cached of them.
+            one.ranks.as_merged().touch(keys);
         }
     }
 
-    /// Whether some summary has keys to be placed, or something to learn or to cut now.
+    /// Whether some rank index has keys to be merged, or something to build or to split now.
     pub fn wants_work(&self) -> bool {
-        self.has_full || self.trees.iter().any(|one| one.summary.wants_recount())
+        self.has_full || self.trees.iter().any(|one| one.ranks.wants_rebuild())
     }
 
     fn set_busy(&mut self, busy: bool) {
         if std::mem::replace(&mut self.busy, busy) != busy {
             for one in &self.trees {
-                one.summary.as_placed().set_busy(busy);
+                one.ranks.as_merged().set_busy(busy);
             }
         }
     }
@@ -396,9 +413,9 @@ impl Summaries {
     }
 }
 
-fn report_disagreement(tree: Tree) {
+fn report_disagreement(tree: TreeKey) {
     tracing::error!(
         tree = tree.0,
-        "a summary disagreed with its tree and is learnt anew; please report this"
+        "a ranks disagreed with its tree and is learnt anew; please report this"
     );
 }

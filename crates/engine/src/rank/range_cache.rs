@@ -1,17 +1,15 @@
-//! Entries of ranges of a tree, kept in memory as those want them who come there often.
+//! The cache of ranges: entries of buckets of a rank index, decoded and ready to use.
 //!
-//! A range of the index's summary (a few dozen entries) is kept as a page. In a 2dsphere index, for
-//! searches for the nearest: the entries' cells, their points as unit vectors, and their bytes. In
-//! others, for samples: the identifiers of all entries; of a collection, its documents. So neither tree
-//! nor block is read there. Pages hang on the ranges of the tree's summary, which drops them with the
-//! first change (see [`super::summary`]);
-//! here they are made, and given up when the memory is wanted for others: a clock goes round all pages,
-//! and those that nobody has used since it came by are let go.
+//! Of a 2dsphere index a cached range holds the entries' cells, their points as unit vectors, and their bytes, for searches
+//! for the nearest; of other indexes the identifiers of all entries, and of a collection its documents, for
+//! samples. A cached range belongs to a bucket, which drops it with the first change. Memory comes from the block
+//! cache's budget; when it is used up, a clock (second-chance eviction) frees ranges that were not used since it
+//! passed them last.
 //!
-//! Deliberately absent: reading the tree, deciding whether a page is as a snapshot sees it.
+//! Deliberately absent: reading the tree; deciding whether a cached range is what a snapshot sees (`index/cached`).
 
 use crate::geo::SpherePoint;
-use crate::storage::{CacheRoom, Lease};
+use crate::storage::{CacheBudget, CacheReservation};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,16 +19,16 @@ use std::sync::{Arc, Weak};
 /// One search in so many reads whole ranges and keeps them: what is asked for often is soon kept, and
 /// what is not costs little.
 const KEEPING: u32 = 4;
-/// A range with more entries is not worth a page: it waits to be cut.
-pub const PAGE_ENTRIES_MAX: u32 = 1_024;
+/// A range with more entries is not worth a cached range: it waits to be split.
+pub const CACHED_ENTRIES_MAX: u32 = 1_024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;
-/// Pages that are looked at to make room for one.
+/// Cached ranges that are looked at to make room for one.
 const LOOKED_AT_MAX: usize = 64;
 
-/// What a page is for.
+/// What a cached range is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PageKind {
+pub enum CachedKind {
     /// Those entries that have a point, with their cells.
     Points,
     /// The `_id`s of all entries.
@@ -41,8 +39,8 @@ pub enum PageKind {
 
 /// Entries of a range, in order.
 #[derive(Debug)]
-pub struct PageContents {
-    kind: PageKind,
+pub struct CachedEntries {
+    kind: CachedKind,
     changes: u64,
     cells: Vec<u64>,
     points: Vec<SpherePoint>,
@@ -53,9 +51,9 @@ pub struct PageContents {
     values: Vec<u8>,
 }
 
-impl PageContents {
-    /// No entries of a range at a state of its summary, told by the number of changes before it.
-    pub fn new(kind: PageKind, changes: u64) -> Self {
+impl CachedEntries {
+    /// No entries of a range at a state of its rank index, told by the number of changes before it.
+    pub fn new(kind: CachedKind, changes: u64) -> Self {
         Self {
             kind,
             changes,
@@ -68,11 +66,11 @@ impl PageContents {
     }
 
     /// What it is for.
-    pub fn kind(&self) -> PageKind {
+    pub fn kind(&self) -> CachedKind {
         self.kind
     }
 
-    /// The summary's number of changes at the state that is held.
+    /// The rank index's number of changes at the state that is held.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -128,7 +126,7 @@ impl PageContents {
             + self.cells.capacity() * size_of::<u64>()
             + self.points.capacity() * size_of::<SpherePoint>()
             + self.ends.capacity() * size_of::<(u32, u32)>()
-            + size_of::<Page>()
+            + size_of::<CachedRange>()
             + size_of::<Self>()
     }
 
@@ -144,7 +142,7 @@ impl PageContents {
         &self.points
     }
 
-    /// The `_id` of an entry of a page of identifiers or documents.
+    /// The `_id` of an entry of a cached range of identifiers or documents.
     pub fn identifier(&self, number: usize) -> &[u8] {
         &self.keys[self.start(number).0..self.ends[number].0 as usize]
     }
@@ -176,16 +174,16 @@ impl PageContents {
     }
 }
 
-/// A range's entries for as long as they are kept.
-pub struct Page {
-    kept: Mutex<Option<(Arc<PageContents>, Lease)>>,
+/// A range's entries for as long as they are cached.
+pub struct CachedRange {
+    kept: Mutex<Option<(Arc<CachedEntries>, CacheReservation)>>,
     /// Whether it was used since the clock came by.
     is_used: AtomicBool,
 }
 
-impl Page {
+impl CachedRange {
     /// The entries, unless their memory was wanted for others.
-    pub fn contents(&self) -> Option<Arc<PageContents>> {
+    pub fn contents(&self) -> Option<Arc<CachedEntries>> {
         let contents = self.kept.lock().as_ref().map(|(kept, _)| kept.clone());
         if !self.is_used.load(Ordering::Relaxed) {
             self.is_used.store(true, Ordering::Relaxed);
@@ -194,31 +192,31 @@ impl Page {
     }
 }
 
-impl std::fmt::Debug for Page {
+impl std::fmt::Debug for CachedRange {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Page").finish_non_exhaustive()
+        out.debug_struct("CachedRange").finish_non_exhaustive()
     }
 }
 
-/// All pages of all trees together.
-pub struct PageCache {
-    room: Arc<CacheRoom>,
+/// All cached ranges of all trees together.
+pub struct RangeCache {
+    room: Arc<CacheBudget>,
     /// What the room had lent to others before, who keep it.
     lent_before: usize,
     clock: Mutex<Clock>,
     searches: AtomicU32,
 }
 
-/// The pages in the order in which they are looked at to make room.
+/// The cached ranges in the order in which they are looked at to make room.
 #[derive(Default)]
 struct Clock {
-    pages: VecDeque<Weak<Page>>,
+    pages: VecDeque<Weak<CachedRange>>,
     /// Once there are so many, those whose range has changed are taken out.
     swept_at: usize,
 }
 
 impl Clock {
-    fn add(&mut self, page: &Arc<Page>) {
+    fn add(&mut self, page: &Arc<CachedRange>) {
         if self.pages.len() >= self.swept_at {
             self.pages.retain(|page| page.strong_count() > 0);
             self.swept_at = 2 * self.pages.len() + LOOKED_AT_MAX;
@@ -227,9 +225,9 @@ impl Clock {
     }
 }
 
-impl PageCache {
+impl RangeCache {
     /// An empty one that takes its memory from here.
-    pub fn new(room: Arc<CacheRoom>) -> Self {
+    pub fn new(room: Arc<CacheBudget>) -> Self {
         Self {
             lent_before: room.lent(),
             room,
@@ -245,11 +243,11 @@ impl PageCache {
             .is_multiple_of(KEEPING)
     }
 
-    /// A page of these entries; `None` when there is no room for it.
-    pub fn keep(&self, contents: Arc<PageContents>) -> Option<Arc<Page>> {
+    /// A cached range of these entries; `None` when there is no room for it.
+    pub fn keep(&self, contents: Arc<CachedEntries>) -> Option<Arc<CachedRange>> {
         let mut clock = self.clock.lock();
         let lease = self.lend(contents.size(), &mut clock)?;
-        let page = Arc::new(Page {
+        let page = Arc::new(CachedRange {
             kept: Mutex::new(Some((contents, lease))),
             is_used: AtomicBool::new(false),
         });
@@ -257,7 +255,7 @@ impl PageCache {
         Some(page)
     }
 
-    /// Bytes of memory of all pages.
+    /// Bytes of memory of all cached ranges.
     pub fn bytes(&self) -> usize {
         self.room.lent().saturating_sub(self.lent_before)
     }
@@ -272,7 +270,7 @@ impl PageCache {
         self.bytes() as u64 + bytes <= self.bytes_max()
     }
 
-    fn lend(&self, bytes: usize, clock: &mut Clock) -> Option<Lease> {
+    fn lend(&self, bytes: usize, clock: &mut Clock) -> Option<CacheReservation> {
         for _ in 0..LOOKED_AT_MAX {
             if let Some(lease) = self.room.lend(bytes) {
                 return Some(lease);
@@ -283,7 +281,7 @@ impl PageCache {
             if page.is_used.swap(false, Ordering::Relaxed) {
                 clock.pages.push_back(Arc::downgrade(&page));
             } else {
-                // Given back outside of the page's lock.
+                // Given back outside of the cached range's lock.
                 let gone = page.kept.lock().take();
                 drop(gone);
             }
@@ -297,8 +295,8 @@ mod tests {
     use super::*;
     use crate::storage::Store;
 
-    fn contents(entries: u64, bytes: usize) -> Arc<PageContents> {
-        let mut contents = PageContents::new(PageKind::Points, 0);
+    fn contents(entries: u64, bytes: usize) -> Arc<CachedEntries> {
+        let mut contents = CachedEntries::new(CachedKind::Points, 0);
         let point = SpherePoint::from_degrees(1.0, 2.0).expect("on the sphere");
         for number in 0..entries {
             contents.push_point(number * 10, point, &number.to_be_bytes(), &vec![7; bytes]);
@@ -321,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_the_rest_makes_room() {
-        let pages = PageCache::new(Store::in_memory().cache_room());
+        let pages = RangeCache::new(Store::in_memory().cache_budget());
         let keep = || {
             let kept = pages.keep(contents(16, 16 * 1024));
             kept.expect("others make room")
@@ -330,7 +328,7 @@ mod tests {
         let mut others = Vec::new();
         while others
             .first()
-            .is_none_or(|first: &Arc<Page>| first.kept.lock().is_some())
+            .is_none_or(|first: &Arc<CachedRange>| first.kept.lock().is_some())
         {
             assert!(used.contents().is_some());
             others.push(keep());
@@ -348,7 +346,7 @@ mod tests {
 
     #[test]
     fn pages_whose_ranges_have_changed_do_not_gather() {
-        let pages = PageCache::new(Store::in_memory().cache_room());
+        let pages = RangeCache::new(Store::in_memory().cache_budget());
         for _ in 0..10_000 {
             drop(pages.keep(contents(1, 1)));
         }

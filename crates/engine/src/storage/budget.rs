@@ -14,7 +14,7 @@ const LENT_SHARE: usize = 4;
 const STEP_BYTES: usize = 1 << 20;
 
 /// What the cache lends.
-pub struct CacheRoom {
+pub struct CacheBudget {
     total: usize,
     lent: AtomicUsize,
     /// The cache that shrinks, if there is one.
@@ -22,12 +22,12 @@ pub struct CacheRoom {
 }
 
 /// Bytes that were lent; dropping it gives them back.
-pub struct Lease {
-    room: Arc<CacheRoom>,
+pub struct CacheReservation {
+    room: Arc<CacheBudget>,
     bytes: usize,
 }
 
-impl CacheRoom {
+impl CacheBudget {
     pub(super) fn new(total: usize, cache: Option<Cache>) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -37,7 +37,7 @@ impl CacheRoom {
     }
 
     /// Lends so many bytes; `None` when too many are lent already.
-    pub fn lend(self: &Arc<Self>, bytes: usize) -> Option<Lease> {
+    pub fn lend(self: &Arc<Self>, bytes: usize) -> Option<CacheReservation> {
         let add = |lent: usize| {
             let lent = lent.checked_add(bytes)?;
             (lent <= self.lent_max()).then_some(lent)
@@ -45,7 +45,7 @@ impl CacheRoom {
         let order = Ordering::Relaxed;
         let before = self.lent.fetch_update(order, order, add).ok()?;
         self.adjust(before, before + bytes);
-        Some(Lease {
+        Some(CacheReservation {
             room: self.clone(),
             bytes,
         })
@@ -70,7 +70,7 @@ impl CacheRoom {
     }
 }
 
-impl Drop for Lease {
+impl Drop for CacheReservation {
     fn drop(&mut self) {
         let before = self.room.lent.fetch_sub(self.bytes, Ordering::Relaxed);
         self.room.adjust(before, before - self.bytes);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_quarter_is_lent_and_comes_back() {
-        let room = CacheRoom::new(400, None);
+        let room = CacheBudget::new(400, None);
         let first = room.lend(60).expect("there is room");
         assert!(room.lend(41).is_none());
         let second = room.lend(40).expect("exactly so much is left");
@@ -132,7 +132,7 @@ mod tests {
         store.flush().expect("there is room on the disk");
         assert!(bytes_used(&store) > 56 * MEBIBYTE);
         // Of the quarter, rows have an eighth.
-        let lease = store.cache_room().lend(14 << 20).expect("a quarter");
+        let lease = store.cache_budget().lend(14 << 20).expect("a quarter");
         assert!(bytes_used(&store) < 52 * MEBIBYTE);
         drop(lease);
         assert!(bytes_used(&store) > 56 * MEBIBYTE);

@@ -9,7 +9,7 @@
 
 use super::Family;
 use super::compression::{Algorithm, CLASSES, Compression, class_of};
-use super::rest::BUSY_FILES;
+use super::idle::BUSY_FILES;
 use parking_lot::{Mutex, MutexGuard};
 use rocksdb::{
     AsColumnFamilyRef, BlockBasedOptions, BlockBasedTablePinningTier, BoundColumnFamily, Cache,
@@ -212,7 +212,7 @@ impl Families {
         compress(&mut settings, compression);
         settings.set_max_write_buffer_number(4);
         settings.set_level_zero_file_num_compaction_trigger(BUSY_FILES);
-        // Far beyond what `pressure` lets come: the library slows writers down for seconds.
+        // Far beyond what `throttle` lets come: the library slows writers down for seconds.
         settings.set_level_zero_slowdown_writes_trigger(5 * BUSY_FILES);
         settings.set_level_zero_stop_writes_trigger(8 * BUSY_FILES);
         let buffer = (self.cache_bytes / 8).clamp(16 * MEBIBYTE, 128 * MEBIBYTE);

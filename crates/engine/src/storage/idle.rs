@@ -9,11 +9,11 @@
 /// level below, and entries come in random order.
 pub(super) const BUSY_FILES: i32 = 8;
 /// The same at rest.
-pub(super) const REST_FILES: i32 = 2;
+pub(super) const IDLE_FILES: i32 = 2;
 /// At rest is a store that takes less a second...
-const REST_BYTES: u64 = 1 << 20;
+const IDLE_BYTES: u64 = 1 << 20;
 /// ... for so many seconds.
-const REST_SECONDS: u32 = 5;
+const IDLE_SECONDS: u32 = 5;
 
 /// What changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,24 +26,24 @@ pub(super) enum Change {
 
 /// What the store has been doing lately.
 #[derive(Debug, Default)]
-pub(super) struct Rest {
+pub(super) struct IdleDetector {
     written: u64,
     quiet_seconds: u32,
 }
 
-impl Rest {
+impl IdleDetector {
     /// To be told once a second.
     pub(super) fn second(&mut self, written: u64) -> Option<Change> {
-        let is_quiet = written - std::mem::replace(&mut self.written, written) < REST_BYTES;
+        let is_quiet = written - std::mem::replace(&mut self.written, written) < IDLE_BYTES;
         let now = if is_quiet {
-            (self.quiet_seconds + 1).min(REST_SECONDS)
+            (self.quiet_seconds + 1).min(IDLE_SECONDS)
         } else {
             0
         };
         let before = std::mem::replace(&mut self.quiet_seconds, now);
         match (before, now) {
-            (REST_SECONDS, 0) => Some(Change::Ends),
-            (before, REST_SECONDS) if before < REST_SECONDS => Some(Change::Begins),
+            (IDLE_SECONDS, 0) => Some(Change::Ends),
+            (before, IDLE_SECONDS) if before < IDLE_SECONDS => Some(Change::Begins),
             _ => None,
         }
     }
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn rest_begins_after_some_seconds_and_ends_with_the_first_writes() {
-        let mut rest = Rest::default();
+        let mut idle = IdleDetector::default();
         let mut written = 0;
         let mut told = Vec::new();
         let seconds = [9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9, 9, 0, 0, 0, 0, 0];
         for (second, mebibytes) in seconds.into_iter().enumerate() {
             written += mebibytes << 20;
-            told.extend(rest.second(written).map(|change| (second, change)));
+            told.extend(idle.second(written).map(|change| (second, change)));
         }
         assert_eq!(
             told,

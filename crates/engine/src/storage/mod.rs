@@ -3,24 +3,25 @@
 //! In come batches of puts and deletes on three families of trees (documents, indexes,
 //! catalogue), or many entries in key order past the log ([`Store::load`]); out go consistent
 //! snapshots, point reads, reads of many keys at once and ordered scans. A tree is a 4-byte prefix inside
-//! its family (see [`crate::catalog`]), so that ten thousand collections cost no more memory than one; the
+//! its family ([`TreeKey`]), so that ten thousand collections cost no more memory than one; the
 //! prefix tells how the tree is compressed. A scan, a range and the keys of one
 //! [`Snapshot::multi_get`] lie in one tree.
 //!
 //! Two stores answer alike: RocksDB on disk, and an ordered map in memory that serves the tests.
 //! Deliberately absent: BSON, index definitions, locks on documents.
 
+mod budget;
 mod compression;
 mod families;
 mod group_sync;
+mod idle;
 mod load;
 mod memory;
-mod pressure;
-mod rest;
 mod rocks;
-mod room;
 mod row_cache;
 mod scratch;
+mod throttle;
+mod tree_key;
 mod warm;
 
 use crate::error::{Code, Error};
@@ -28,11 +29,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use budget::{CacheBudget, CacheReservation};
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use memory::{Operation, Recording};
 pub use rocks::StoreOptions;
-pub use room::{CacheRoom, Lease};
 pub use scratch::Scratch;
+pub use tree_key::TreeKey;
 
 /// Which family of trees a key belongs to; each has settings of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,9 +176,9 @@ impl Store {
     }
 
     /// Whether little has been written for some seconds.
-    pub fn rests(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         match &self.0 {
-            Backend::Rocks(store) => store.rests(),
+            Backend::Rocks(store) => store.is_idle(),
             Backend::Memory(_) => true,
         }
     }
@@ -369,10 +371,10 @@ impl Store {
     }
 
     /// The part of the cache that is lent to what is kept in memory beside it.
-    pub fn cache_room(&self) -> Arc<CacheRoom> {
+    pub fn cache_budget(&self) -> Arc<CacheBudget> {
         match &self.0 {
             Backend::Rocks(store) => store.room(),
-            Backend::Memory(_) => CacheRoom::new(memory::CACHE_BYTES, None),
+            Backend::Memory(_) => CacheBudget::new(memory::CACHE_BYTES, None),
         }
     }
 
@@ -512,6 +514,14 @@ enum SnapshotBackend {
 }
 
 impl Snapshot {
+    /// The number of the newest operation that it shows.
+    pub fn sequence(&self) -> u64 {
+        match &self.0 {
+            SnapshotBackend::Rocks(snapshot) => snapshot.sequence(),
+            SnapshotBackend::Memory(_) => 0,
+        }
+    }
+
     /// The value of `key` in this view, handed to `read` without a copy.
     ///
     /// # Errors

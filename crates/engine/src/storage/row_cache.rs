@@ -14,7 +14,7 @@
 //! A row is kept when its key is asked for the second time: each bucket remembers a key that was
 //! looked for in vain, so that who reads everything once displaces nothing.
 
-use super::room::{CacheRoom, Lease};
+use super::budget::{CacheBudget, CacheReservation};
 use ahash::RandomState;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -37,7 +37,7 @@ pub(super) struct RowCache {
     rows: Cache<Box<[u8]>, Arc<Row>, Weight>,
     buckets: Box<[Bucket]>,
     hasher: RandomState,
-    _lease: Option<Lease>,
+    _lease: Option<CacheReservation>,
 }
 
 /// What a key held.
@@ -139,7 +139,7 @@ impl Bucket {
 
 impl RowCache {
     /// Rows in a share of `cache_bytes`, lent by `room`.
-    pub(super) fn new(cache_bytes: usize, room: &Arc<CacheRoom>) -> Self {
+    pub(super) fn new(cache_bytes: usize, room: &Arc<CacheBudget>) -> Self {
         let bytes = cache_bytes / SHARE;
         let buckets = (bytes / BUCKET_SHARE).next_power_of_two();
         Self {
@@ -237,7 +237,7 @@ mod tests {
     const MEBIBYTE: usize = 1 << 20;
 
     fn row_cache() -> RowCache {
-        RowCache::new(64 * MEBIBYTE, &CacheRoom::new(64 * MEBIBYTE, None))
+        RowCache::new(64 * MEBIBYTE, &CacheBudget::new(64 * MEBIBYTE, None))
     }
 
     fn found(rows: &RowCache, key: &[u8], sequence: u64) -> Option<Vec<u8>> {

@@ -6,7 +6,7 @@
 //! In: how many files level 0 has, now and then, and every batch's size. Out: how long a writer that holds
 //! no lock should wait before it prepares another one.
 
-use super::rest::BUSY_FILES;
+use super::idle::BUSY_FILES;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
 /// What keeps writers from running away from merges.
 #[derive(Debug, Default)]
-pub(super) struct Pressure {
+pub(super) struct WriteThrottle {
     level_zero_files: AtomicU32,
     /// When all that was written is paid for.
     paid_at: Mutex<Option<Instant>>,
@@ -36,7 +36,7 @@ pub(super) struct Pressure {
     large_at: Mutex<Option<Instant>>,
 }
 
-impl Pressure {
+impl WriteThrottle {
     /// The greatest number of files that level 0 of any family has now.
     pub(super) fn note_files(&self, files: u64) {
         let files = u32::try_from(files).unwrap_or(u32::MAX);
@@ -101,10 +101,10 @@ mod tests {
         let now = Instant::now();
         let mut waits = Vec::new();
         for files in [0, FREE_FILES, 22, 26, 30, 40, 1_000] {
-            let pressure = Pressure::default();
-            pressure.note_files(files.into());
-            pressure.charge_at(512 * 1024, now);
-            waits.push(pressure.wait_at(now).unwrap_or_default());
+            let throttle = WriteThrottle::default();
+            throttle.note_files(files.into());
+            throttle.charge_at(512 * 1024, now);
+            waits.push(throttle.wait_at(now).unwrap_or_default());
         }
         assert_eq!(waits[..2], [Duration::ZERO; 2]);
         assert!(waits[1..].is_sorted(), "{waits:?}");
@@ -114,15 +114,15 @@ mod tests {
 
     #[test]
     fn writers_pay_together_and_what_is_merged_ends_the_wait() {
-        let (pressure, now) = (Pressure::default(), Instant::now());
-        pressure.note_files(30);
-        pressure.charge_at(512 * 1024, now);
-        let one = pressure.wait_at(now).unwrap();
-        pressure.charge_at(512 * 1024, now);
-        assert!(pressure.wait_at(now).unwrap() > one.mul_f64(1.5));
-        pressure.charge_at(usize::MAX, now);
-        assert!(pressure.wait_at(now).unwrap() <= LONGEST_WAIT);
-        pressure.note_files(8);
-        assert_eq!(pressure.wait_at(now), None);
+        let (throttle, now) = (WriteThrottle::default(), Instant::now());
+        throttle.note_files(30);
+        throttle.charge_at(512 * 1024, now);
+        let one = throttle.wait_at(now).unwrap();
+        throttle.charge_at(512 * 1024, now);
+        assert!(throttle.wait_at(now).unwrap() > one.mul_f64(1.5));
+        throttle.charge_at(usize::MAX, now);
+        assert!(throttle.wait_at(now).unwrap() <= LONGEST_WAIT);
+        throttle.note_files(8);
+        assert_eq!(throttle.wait_at(now), None);
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct Warming {
 impl Warming {
     /// To be told once a second: whether writes rest, and whether files are being made. True when it is
     /// time to read those that are new.
-    pub(super) fn second(&mut self, rests: bool, grows: bool) -> bool {
-        if !rests || grows {
+    pub(super) fn second(&mut self, is_idle: bool, grows: bool) -> bool {
+        if !is_idle || grows {
             self.is_due = true;
             self.calm_seconds = 0;
             return false;
@@ -149,7 +149,7 @@ mod tests {
         ];
         let due: Vec<bool> = seconds
             .into_iter()
-            .map(|(rests, grows)| warming.second(rests, grows))
+            .map(|(is_idle, grows)| warming.second(is_idle, grows))
             .collect();
         let at: Vec<usize> = (0..due.len()).filter(|at| due[*at]).collect();
         assert_eq!(at, [4, 8]);

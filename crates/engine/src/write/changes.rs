@@ -9,7 +9,7 @@ use super::prepare::encode_id;
 use super::validate::validate;
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::storage::{Batch, Family};
+use crate::storage::{Batch, Family, TreeKey};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -297,7 +297,7 @@ impl<'d> CollectionChanges<'d> {
             if of_kind.clone().next().is_some() {
                 let keys = of_kind
                     .by_ref()
-                    .map(|document| &self.keys[document.key.clone()][4..]);
+                    .map(|document| TreeKey::strip(&self.keys[document.key.clone()]));
                 visit(ChangedKeys {
                     position: self.collection.indexes.len(),
                     tree: self.collection.documents,

@@ -17,9 +17,9 @@
 use super::Writer;
 use super::changes::CollectionChanges;
 use super::entries::{ChangedKeys, EntryChanges, KeyChange};
-use crate::catalog::{Summaries, WriteState, put_collection_entry, statistics_entry};
+use crate::catalog::{WriteState, put_collection_entry, statistics_entry};
 use crate::error::Result;
-use crate::index::summary::Summary;
+use crate::rank::{RankIndex, RankIndexes};
 use crate::storage::{AddEntry, Batch, Family};
 
 /// CollectionChanges of a collection, and its write lock.
@@ -45,7 +45,7 @@ impl Writer {
         for Locked { changes, .. } in &*locked {
             let state = &changes.collection().state;
             state.watchers().note(changes.changed_keys());
-            state.counted().begin_commit(&self.store);
+            state.ranks().begin_commit(&self.store);
         }
         let written = self.store.write(batch);
         for Locked { changes, writing } in locked {
@@ -87,34 +87,34 @@ impl Writer {
     ) {
         let state = &changes.collection().state;
         let mut wants_work = false;
-        state.counted().end_commit(|summaries| {
+        state.ranks().end_commit(|ranks| {
             if is_written {
-                changes.each_tree(&mut |changed| count(summaries, changed));
+                changes.each_tree(&mut |changed| count(ranks, changed));
                 let totals = changes.totals();
                 state.set_totals(
                     state.documents() + totals.documents_added,
                     state.bytes() + totals.bytes_added,
                 );
-                wants_work = summaries.wants_work();
+                wants_work = ranks.wants_work();
             }
         });
         if is_written {
             note_greatest_id(changes, writing);
         }
         if wants_work {
-            self.queue.push(state);
+            self.ranks.queue(state.ranks());
         }
     }
 
     /// Commits entries of indexes that are being built: nobody else writes to their trees or counts them. The
-    /// build's own summaries are in the order of its indexes.
+    /// build's own rank indexes are in the order of its indexes.
     ///
     /// # Errors
-    /// Storage failures; the summaries are then to be given up with the build.
+    /// Storage failures; the rank indexes are then to be given up with the build.
     pub(super) fn commit_built(
         &self,
         entries: &EntryChanges,
-        summaries: &mut [Summary],
+        ranks: &mut [RankIndex],
     ) -> Result<()> {
         let mut batch = self.store.batch();
         entries.write(&mut batch, &|_| true);
@@ -123,11 +123,11 @@ impl Writer {
         }
         self.store.write(batch)?;
         entries.each_tree(&|_| true, &mut |changed| {
-            let summary = &mut summaries[changed.position];
+            let ranks = &mut ranks[changed.position];
             match changed.change {
-                KeyChange::Added => summary.add(changed.keys),
-                KeyChange::Removed => _ = summary.remove(changed.keys),
-                KeyChange::Replaced => summary.touch(changed.keys),
+                KeyChange::Added => ranks.add(changed.keys),
+                KeyChange::Removed => _ = ranks.remove(changed.keys),
+                KeyChange::Replaced => ranks.touch(changed.keys),
             }
         });
         Ok(())
@@ -154,11 +154,11 @@ impl Writer {
     }
 }
 
-fn count(summaries: &mut Summaries, changed: ChangedKeys<'_>) {
+fn count(ranks: &mut RankIndexes, changed: ChangedKeys<'_>) {
     match changed.change {
-        KeyChange::Added => summaries.add(changed.tree, changed.keys),
-        KeyChange::Removed => summaries.remove(changed.tree, changed.keys),
-        KeyChange::Replaced => summaries.touch(changed.tree, changed.keys),
+        KeyChange::Added => ranks.add(changed.tree, changed.keys),
+        KeyChange::Removed => ranks.remove(changed.tree, changed.keys),
+        KeyChange::Replaced => ranks.touch(changed.tree, changed.keys),
     }
 }
 
@@ -175,9 +175,11 @@ fn note_greatest_id(changes: &CollectionChanges<'_>, writing: &mut WriteState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Catalog, Collection, SummariesAtStart, Tree};
+    use crate::catalog::{Catalog, Collection};
     use crate::index::IndexSpec;
     use crate::namespace::Namespace;
+    use crate::rank::RanksAtStart;
+    use crate::storage::TreeKey;
     use crate::storage::{Order, Store, StoreOptions};
     use crate::write::{InsertOptions, encode_id};
     use bson::raw::{RawDocument, RawDocumentBuf};
@@ -220,7 +222,7 @@ mod tests {
         }
     }
 
-    fn walked(writer: &Writer, family: Family, tree: Tree) -> u64 {
+    fn walked(writer: &Writer, family: Family, tree: TreeKey) -> u64 {
         let (start, end) = tree.range();
         let snapshot = writer.store.snapshot();
         let mut scan = snapshot.scan(family, &start, &end, Order::Forward);
@@ -234,9 +236,10 @@ mod tests {
     /// Compares counts and totals with what is stored; the number of documents.
     fn check(writer: &Writer, collection: &Collection) -> u64 {
         for (family, tree) in collection.counted_trees() {
-            let counted = collection.state.counted().peek(tree, |summary| {
-                summary.is_complete().then(|| summary.entries())
-            });
+            let counted = collection
+                .state
+                .ranks()
+                .peek(tree, |ranks| ranks.is_complete().then(|| ranks.entries()));
             assert_eq!(counted, Some(walked(writer, family, tree)));
         }
         let documents = walked(writer, Family::Documents, collection.documents);
@@ -252,7 +255,7 @@ mod tests {
         let writer = open(directory.path());
         fill(&writer, "one");
         fill(&writer, "other");
-        writer.catalog.save_summaries().unwrap();
+        writer.ranks.save(writer.catalog.ranks()).unwrap();
         let collections = ["one", "other"].map(|each| writer.catalog.get(&name(each)).unwrap());
         let [mut one, mut other] = collections.each_ref().map(CollectionChanges::new);
         for id in [-1, 700, 600, 900] {
@@ -288,8 +291,8 @@ mod tests {
         drop((one, other, collections, writer));
 
         let writer = open(directory.path());
-        let start = writer.catalog.summaries_at_start();
-        assert_eq!(start, SummariesAtStart::CaughtUp);
+        let start = writer.catalog.ranks_at_start();
+        assert_eq!(start, RanksAtStart::CaughtUp);
         let collections = ["one", "other"].map(|each| writer.catalog.get(&name(each)).unwrap());
         assert_eq!(
             collections.each_ref().map(|each| check(&writer, each)),

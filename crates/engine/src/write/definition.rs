@@ -16,21 +16,21 @@
 
 use super::Writer;
 use crate::catalog::{
-    Catalog, Collection, CollectionOptions, Index, Tree, WriteState, delete_collection_entry,
+    Catalog, Collection, CollectionOptions, Index, WriteState, delete_collection_entry,
     delete_totals, delete_tree, put_collection_entry, put_next_tree,
 };
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
-use crate::index::summary::Summary;
 use crate::namespace::Namespace;
-use crate::storage::{Batch, Family};
+use crate::rank::RankIndex;
+use crate::storage::{Batch, Family, TreeKey};
 use std::sync::Arc;
 
 /// A version of a collection that is being made, and counts for indexes that it makes ready.
 pub(super) struct Draft {
     pub collection: Collection,
     /// Those of other trees that become ready are known to be empty.
-    pub counts: Vec<(Tree, Summary)>,
+    pub counts: Vec<(TreeKey, RankIndex)>,
 }
 
 /// A collection before and after: one that has nothing before is created, one that has nothing after is dropped.
@@ -159,11 +159,9 @@ impl Writer {
             return Err(Error::new(Code::NamespaceExists, "target namespace exists"));
         }
         self.catalog.check_case(&to.database)?;
-        let renamed = Collection {
-            namespace: to.clone(),
-            temporary: false,
-            ..source.as_ref().clone()
-        };
+        let mut renamed = source.as_ref().clone();
+        renamed.namespace = to.clone();
+        renamed.temporary = false;
         let mut writing = source.state.lock();
         let mut target_writing = target.as_ref().map(|target| target.state.lock());
         let dropped = target.iter().zip(target_writing.as_deref_mut());
@@ -227,7 +225,7 @@ impl Writer {
     ///
     /// # Errors
     /// Storage failures.
-    pub(super) fn delete_unnamed(&self, trees: impl Iterator<Item = Tree>) -> Result<()> {
+    pub(super) fn delete_unnamed(&self, trees: impl Iterator<Item = TreeKey>) -> Result<()> {
         let mut batch = self.store.batch();
         trees.for_each(|tree| delete_tree(&mut batch, Family::Indexes, tree));
         match batch.is_empty() {
@@ -261,7 +259,7 @@ impl Writer {
 
 impl Redefined<'_> {
     /// Trees that are there before and not after.
-    fn gone(&self) -> Vec<(Family, Tree)> {
+    fn gone(&self) -> Vec<(Family, TreeKey)> {
         let after = self.after.as_ref();
         let kept = after.map_or_else(Vec::new, |after| after.collection.trees());
         let before = self.before.as_ref();
@@ -278,7 +276,7 @@ impl Redefined<'_> {
             writing.dropped = true;
             return;
         };
-        let counted = after.collection.state.counted();
+        let counted = after.collection.state.ranks();
         gone.iter().for_each(|(_, tree)| counted.remove(*tree));
         let before = self.before.as_ref();
         let before = before.map_or_else(Vec::new, |(before, _)| before.counted_trees());
@@ -286,10 +284,10 @@ impl Redefined<'_> {
             if !before.contains(&(family, tree)) {
                 let mut known = after.counts.iter_mut();
                 let known = known.find(|(own, _)| *own == tree);
-                let summary = known.map_or_else(Summary::empty, |(_, summary)| {
-                    std::mem::replace(summary, Summary::empty())
+                let ranks = known.map_or_else(RankIndex::empty, |(_, ranks)| {
+                    std::mem::replace(ranks, RankIndex::empty())
                 });
-                counted.insert(family, tree, summary);
+                counted.insert(family, tree, ranks);
             }
         }
     }
@@ -299,7 +297,8 @@ impl Redefined<'_> {
 fn derive(redefined: &Redefined<'_>, catalog: &Catalog, batch: &mut Batch) {
     let before = redefined.before.as_ref().map(|(before, _)| &***before);
     let after = redefined.after.as_ref().map(|draft| &draft.collection);
-    let former = before.filter(|before| after.is_none_or(|after| after.namespace != before.namespace));
+    let former =
+        before.filter(|before| after.is_none_or(|after| after.namespace != before.namespace));
     if let Some(former) = former {
         delete_collection_entry(batch, &former.namespace);
     }

@@ -4,10 +4,9 @@
 //! [`EntryChange`]s; what stays as it is is in none. An entry is
 //! `tree (4 bytes) ++ encoded fields ++ encoded _id -> value`; the fields and the value come from [`crate::index`].
 
-use crate::catalog::Tree;
 use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, IndexSet, KeySink, Multikey};
-use crate::storage::{Batch, Family};
+use crate::storage::{Batch, Family, TreeKey};
 use bson::raw::RawDocument;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -69,7 +68,7 @@ pub(super) struct EntryChanges {
 
 /// The changed entries of one index.
 struct TreeChanges {
-    tree: Tree,
+    tree: TreeKey,
     changes: Vec<EntryChange>,
     /// How many there are of each kind.
     counts: [usize; 3],
@@ -82,7 +81,7 @@ pub(super) struct ChangedKeys<'k> {
     /// The position of the index.
     pub position: usize,
     /// Where its entries are.
-    pub tree: Tree,
+    pub tree: TreeKey,
     /// What becomes of the keys.
     pub change: KeyChange,
     /// The keys, without the tree's prefix, ascending.
@@ -91,7 +90,7 @@ pub(super) struct ChangedKeys<'k> {
 
 impl EntryChanges {
     /// Empties it for indexes with these trees, keeping its memory.
-    pub fn reset(&mut self, trees: impl ExactSizeIterator<Item = Tree>) {
+    pub fn reset(&mut self, trees: impl ExactSizeIterator<Item = TreeKey>) {
         self.buffer.clear();
         self.before.clear();
         self.after.clear();
@@ -312,7 +311,7 @@ impl EntryChanges {
                     position,
                     tree: tree.tree,
                     change,
-                    keys: &mut entries.map(|entry| &self.key(entry)[4..]),
+                    keys: &mut entries.map(|entry| TreeKey::strip(self.key(entry))),
                 });
             }
         }
@@ -340,7 +339,7 @@ impl EntryChanges {
 }
 
 impl TreeChanges {
-    fn new(tree: Tree) -> Self {
+    fn new(tree: TreeKey) -> Self {
         Self {
             tree,
             changes: Vec::new(),
@@ -349,7 +348,7 @@ impl TreeChanges {
         }
     }
 
-    fn reset(&mut self, tree: Tree) {
+    fn reset(&mut self, tree: TreeKey) {
         let mut changes = std::mem::take(&mut self.changes);
         changes.clear();
         *self = Self {
@@ -391,7 +390,7 @@ fn made<'m>(
 /// An entry in the buffer, whose change is still to be found out.
 fn append(
     buffer: &mut Vec<u8>,
-    tree: Tree,
+    tree: TreeKey,
     document: u32,
     fields: &[u8],
     id: &[u8],

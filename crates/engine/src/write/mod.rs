@@ -9,7 +9,6 @@
 //!
 //! Deliberately absent: choosing which documents to change (see `database`), cursors.
 
-mod audit;
 mod build;
 mod changes;
 mod commit;
@@ -18,20 +17,18 @@ mod entries;
 mod insert;
 mod modify;
 mod prepare;
-mod summaries;
 mod unique;
 mod validate;
 
-pub use audit::AuditFigures;
 pub use build::{BuildPhase, BuildProgress};
 pub use insert::{InsertOptions, InsertOutcome};
 pub use modify::{Applied, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
-pub use summaries::SummaryQueue;
 
 use crate::catalog::{Catalog, Collection, WriteState};
 use crate::error::{Error, Result};
 use crate::operation;
+use crate::rank::Maintenance;
 use crate::storage::Store;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -92,8 +89,7 @@ fn shortened(message: &str) -> String {
 pub struct Writer {
     store: Store,
     catalog: Arc<Catalog>,
-    queue: Arc<SummaryQueue>,
-    audit: Arc<audit::AuditState>,
+    ranks: Arc<Maintenance>,
     conflicts: Arc<AtomicU64>,
     /// Serialises changes of definitions; never taken while a collection's write lock is held.
     defining: Arc<Mutex<()>>,
@@ -105,14 +101,18 @@ impl Writer {
     /// A writer for the store and its catalogue; index builds sort in `sort_bytes` of memory.
     pub fn new(store: Store, catalog: Arc<Catalog>, sort_bytes: usize) -> Self {
         Self {
+            ranks: Arc::new(Maintenance::new(store.clone())),
             store,
             catalog,
-            queue: Arc::default(),
-            audit: Arc::default(),
             conflicts: Arc::default(),
             defining: Arc::default(),
             sort_bytes,
         }
+    }
+
+    /// What keeps the rank indexes built, saved and right.
+    pub fn ranks(&self) -> &Arc<Maintenance> {
+        &self.ranks
     }
 
     /// Documents that others had changed between being found and being written.

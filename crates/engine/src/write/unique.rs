@@ -4,7 +4,7 @@ use super::entries::{EntryChange, EntryChanges};
 use crate::catalog::{Collection, Index};
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
-use crate::storage::{Family, Order, Scan, Snapshot};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use crate::text::document_text;
 use ahash::AHashSet;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -53,7 +53,7 @@ impl UniqueChecker {
             for entry in &of_document[position] {
                 let (part, key) = (entries.unique_part(entry), entries.key(entry));
                 if self.added.contains(part) || holds_other(scan, part, key)? {
-                    let (fields, value) = (&part[4..], entries.value(entry));
+                    let (fields, value) = (TreeKey::strip(part), entries.value(entry));
                     return Err(duplicate_in_index(
                         &collection.namespace,
                         index,

@@ -173,7 +173,7 @@ impl Trees {
 
     fn delete_range(&self, family: Family, start: &[u8], end: &[u8]) -> String {
         if let (Family::Catalog, [b'N', tree @ ..]) = (family, start) {
-            return format!("delete the saved summary of tree {}", number(tree));
+            return format!("delete the saved rank index of tree {}", number(tree));
         }
         let tree = number(start);
         if start.len() == 4 && end == (tree + 1).to_be_bytes() {

@@ -64,7 +64,7 @@ const SECTIONS: &[Section] = &[
     ("mem", write_memory),
     ("metrics", write_metrics),
     ("storageEngine", write_storage_engine),
-    ("summaries", write_summaries),
+    ("rankIndexes", write_rank_indexes),
 ];
 
 fn write_process(service: &Service, reply: &mut DocumentWriter<'_>) {
@@ -247,21 +247,18 @@ fn process_memory() -> (i64, i64) {
     (sizes.next().unwrap_or(0), sizes.next().unwrap_or(0))
 }
 
-/// Meridian's own: the counted ranges of documents and indexes.
-fn write_summaries(service: &Service, section: &mut DocumentWriter<'_>) {
+/// Meridian's own: what counts entries without scanning them.
+fn write_rank_indexes(service: &Service, section: &mut DocumentWriter<'_>) {
     let stats = service.engine.server_stats();
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     section
-        .int64("trees", number(stats.summaries.trees))
-        .int64("beingLearnt", number(stats.summaries.incomplete))
-        .int64("entries", number(stats.summaries.entries))
-        .int64("memoryBytes", number(stats.summaries.bytes))
-        .int64(
-            "rememberedPointsBytes",
-            number(stats.summaries.points_bytes),
-        )
-        .int64("keptEntriesBytes", number(stats.pages_bytes))
-        .string("atStart", stats.summaries_at_start);
+        .int64("trees", number(stats.ranks.trees))
+        .int64("beingBuilt", number(stats.ranks.incomplete))
+        .int64("entries", number(stats.ranks.entries))
+        .int64("memoryBytes", number(stats.ranks.bytes))
+        .int64("cachedPointsBytes", number(stats.ranks.points_bytes))
+        .int64("cachedRangesBytes", number(stats.pages_bytes))
+        .string("atStart", stats.ranks_at_start);
     section
         .document("audit")
         .int64("entries", number(stats.audit.entries))

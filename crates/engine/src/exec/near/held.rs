@@ -129,13 +129,13 @@ impl Held {
     }
 
     /// A place to return to with [`Self::release_to`].
-    pub(super) fn mark(&self) -> usize {
+    pub(super) fn stamp(&self) -> usize {
         self.bytes.len()
     }
 
     /// Forgets everything that was held since `mark`.
-    pub(super) fn release_to(&mut self, mark: usize) {
-        self.bytes.truncate(mark);
+    pub(super) fn release_to(&mut self, stamp: usize) {
+        self.bytes.truncate(stamp);
     }
 
     pub(super) fn bytes(&self) -> usize {

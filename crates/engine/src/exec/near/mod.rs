@@ -7,11 +7,11 @@
 //! at the distance of the cell's border, and gives way to the cell's siblings and what lies outside of
 //! its parent. So ten results look at a few dozen entries in one to four seeks, whatever the radius.
 //!
-//! How many entries a cell holds is asked of the index's summary as it is now: that only guides. What is
+//! How many entries a cell holds is asked of the index's rank index as it is now: that only guides. What is
 //! empty, the snapshot tells: a seek that lands behind a cell shows a gap, which later cells inside it
 //! need no seek for.
 //!
-//! Where searches come again and again, the entries of a range of the summary are kept in memory
+//! Where searches come again and again, the entries of a range of the rank index are kept in memory
 //! ([`paged`]): cells are then taken from there, and nothing is read. Where it is known how many results
 //! are wanted and every entry is one, what lies behind the last of the nearest met is left out ([`bound`]).
 //!
@@ -25,17 +25,17 @@ mod walk;
 
 use super::ranked::too_much;
 use super::seen::SeenIds;
-use super::{Context, Entries, Entry, Pacer, corrupt_entry};
-use crate::catalog::{Collection, CollectionState, Index, Tree};
+use super::{Context, Entries, Entry, YieldCheck, corrupt_entry};
+use crate::catalog::{Collection, CollectionState, Index};
 use crate::error::{Error, Result, corrupt_document};
 use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
 use crate::index::IndexField;
 use crate::index::entry::Located;
-use crate::index::summary::Hint;
 use crate::operation::memory::Reservation;
 use crate::plan::{NearAccess, SORT_BYTES_MAX};
 use crate::query::Nearest;
-use crate::storage::{Family, Snapshot};
+use crate::rank::SearchHint;
+use crate::storage::{Family, Snapshot, TreeKey};
 use bound::Bound;
 use bson::raw::RawDocument;
 use held::{Held, Item, Slot, What};
@@ -68,7 +68,7 @@ const SURPRISE: u64 = 4;
 pub struct NearEntries {
     index: Arc<Index>,
     state: Arc<CollectionState>,
-    documents: Tree,
+    documents: TreeKey,
     nearest: Nearest,
     reach: Reach,
     snapshot: Snapshot,
@@ -89,7 +89,7 @@ pub struct NearEntries {
     /// Why there is no result at all.
     refused: Option<Error>,
     memory: Reservation,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 impl NearEntries {
@@ -134,7 +134,7 @@ impl NearEntries {
             settled: repeats.then(SeenIds::new),
             measured: SeenIds::new(),
             memory: Reservation::none(),
-            pacer: Pacer::new(context),
+            pacer: YieldCheck::new(context),
             index,
         };
         search.refused = search.reach.outside();
@@ -218,14 +218,14 @@ impl NearEntries {
     }
 
     /// The finest level whose cells would hold enough if entries lay everywhere as densely as in the
-    /// summary's range around the point.
+    /// rank index's range around the point.
     fn guessed_level(&self, prefix: u32) -> Option<u8> {
         let leaf = self.reach.home(LEAF_LEVEL).id();
         let (start, end) = self.walk.keys(prefix, leaf, leaf);
         let leading = start.len() - 9;
-        let (entries, cells) = self.state.counted().peek(self.index.tree, |summary| {
+        let (entries, cells) = self.state.ranks().peek(self.index.tree, |ranks| {
             let mut range = None;
-            let mut piece = |piece: crate::index::summary::Piece<'_>| {
+            let mut piece = |piece: crate::rank::PartialBucket<'_>| {
                 // Ranges begin at keys that are cut short.
                 let cell = |key: &[u8]| {
                     let rest = key.strip_prefix(&start[4..leading])?;
@@ -234,15 +234,15 @@ impl NearEntries {
                     whole[..length].copy_from_slice(&rest[..length]);
                     decode_cell(&whole, Direction::Ascending)
                 };
-                let first = cell(&piece.range.start()).unwrap_or(0);
-                let behind = piece.range.end();
+                let first = cell(&piece.bucket.start()).unwrap_or(0);
+                let behind = piece.bucket.end();
                 let last = behind.and_then(|key| cell(&key)).unwrap_or(u64::MAX);
-                range = Some((piece.range.entries(), last.saturating_sub(first)));
+                range = Some((piece.bucket.entries(), last.saturating_sub(first)));
             };
-            summary.count_from(
-                &mut Hint::default(),
-                &start[4..],
-                Some(&end[4..]),
+            ranks.count_from(
+                &mut SearchHint::default(),
+                TreeKey::strip(&start),
+                Some(TreeKey::strip(&end)),
                 &mut piece,
             )?;
             range
@@ -260,14 +260,19 @@ impl NearEntries {
         self.about(prefix, cell.range_min().id(), cell.range_max().id())
     }
 
-    /// About how many entries lie in cells `first` to `last`, as the summary has it now.
+    /// About how many entries lie in cells `first` to `last`, as the rank index has it now.
     fn about(&self, prefix: u32, first: u64, last: u64) -> Option<f64> {
         let (start, end) = self.walk.keys(prefix, first, last);
-        self.state.counted().peek(self.index.tree, |summary| {
+        self.state.ranks().peek(self.index.tree, |ranks| {
             let mut in_pieces = 0.0;
-            let mut piece = |piece: crate::index::summary::Piece<'_>| in_pieces += piece.estimate();
-            let mut hint = Hint::default();
-            let whole = summary.count_from(&mut hint, &start[4..], Some(&end[4..]), &mut piece)?;
+            let mut piece = |piece: crate::rank::PartialBucket<'_>| in_pieces += piece.estimate();
+            let mut hint = SearchHint::default();
+            let whole = ranks.count_from(
+                &mut hint,
+                TreeKey::strip(&start),
+                Some(TreeKey::strip(&end)),
+                &mut piece,
+            )?;
             #[allow(clippy::cast_precision_loss)]
             Some(whole as f64 + in_pieces)
         })
@@ -444,7 +449,7 @@ impl NearEntries {
         last: u64,
         at_most: u64,
     ) -> Result<bool> {
-        let mark = self.held.mark();
+        let stamp = self.held.stamp();
         let mut found: smallvec::SmallVec<[Item; 64]> = smallvec::SmallVec::new();
         let mut step = self.walk.enter(prefix, first, last)?;
         let mut seen = 0;
@@ -453,7 +458,7 @@ impl NearEntries {
             seen += 1;
             if seen > at_most {
                 self.walk.leave();
-                self.held.release_to(mark);
+                self.held.release_to(stamp);
                 return Ok(false);
             }
             found.extend(self.locate(item.distance, cell)?);
@@ -483,12 +488,12 @@ impl NearEntries {
         if is_point && distance < near.distance_min() {
             if let Some(settled) = &mut self.settled {
                 // Its document has a place that is too near, whatever others it has.
-                let id_at = self.index.layout.fields_length(&key[4..]);
+                let id_at = self.index.layout.fields_length(TreeKey::strip(key));
                 settled.insert(&key[4 + id_at.ok_or_else(corrupt_entry)?..])?;
             }
             return Ok(None);
         }
-        let slot = Slot::Held(self.held.hold(&key[4..], value));
+        let slot = Slot::Held(self.held.hold(TreeKey::strip(key), value));
         let what = if is_point {
             self.bound.meet(distance);
             What::Entry(slot)

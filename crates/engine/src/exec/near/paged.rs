@@ -6,12 +6,12 @@
 use super::keys;
 use crate::catalog::{CollectionState, Index};
 use crate::error::Result;
-use crate::exec::{KeptPages, Pacer, corrupt_entry};
+use crate::exec::{CachedRanges, YieldCheck, corrupt_entry};
 use crate::geo::SpherePoint;
 use crate::index::entry::Located;
-use crate::index::pages::{PAGE_ENTRIES_MAX, PageContents, PageKind};
-use crate::index::summary::{PagedRange, ReadRange};
-use crate::storage::{Family, Order, Snapshot};
+use crate::rank::{CACHED_ENTRIES_MAX, CachedEntries, CachedKind};
+use crate::rank::{CachedBucket, ReadBucket};
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use meridian_value::key::{Direction, decode_cell};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const USED_MAX: usize = 256;
 const USED_BYTES_MAX: usize = 16 << 20;
 
 /// The pages of a few ranges side by side.
-pub(super) type Pages = SmallVec<[Arc<PageContents>; 4]>;
+pub(super) type Pages = SmallVec<[Arc<CachedEntries>; 4]>;
 
 /// What is known of a range of cells.
 pub(super) enum Look {
@@ -41,10 +41,10 @@ pub(super) struct Paged {
     index: Arc<Index>,
     state: Arc<CollectionState>,
     snapshot: Snapshot,
-    kept: KeptPages,
+    kept: CachedRanges,
     /// Whether this search reads what is missing.
     keeps: bool,
-    used: Vec<Arc<PageContents>>,
+    used: Vec<Arc<CachedEntries>>,
     used_bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl Paged {
         index: &Arc<Index>,
         state: &Arc<CollectionState>,
         snapshot: &Snapshot,
-        kept: KeptPages,
+        kept: CachedRanges,
     ) -> Self {
         Self {
             index: index.clone(),
@@ -75,19 +75,19 @@ impl Paged {
     }
 
     /// What is known of cells `first` to `last`.
-    pub(super) fn look(&mut self, first: u64, last: u64, pacer: &mut Pacer) -> Result<Look> {
+    pub(super) fn look(&mut self, first: u64, last: u64, pacer: &mut YieldCheck) -> Result<Look> {
         if self.used.len() >= USED_MAX || self.used_bytes >= USED_BYTES_MAX {
             return Ok(Look::Apart(None));
         }
         let (start, end) = keys(&[], first, last);
-        let mut pages: SmallVec<[Option<Arc<PageContents>>; 4]> = SmallVec::new();
+        let mut pages: SmallVec<[Option<Arc<CachedEntries>>; 4]> = SmallVec::new();
         let mut missing = Vec::new();
         let mut is_whole = true;
         let keeps = self.keeps;
-        let mut range = |range: PagedRange<'_>| {
+        let mut range = |range: CachedBucket<'_>| {
             if range.contents.is_none() {
                 is_whole = false;
-                if keeps && range.entries <= PAGE_ENTRIES_MAX {
+                if keeps && range.entries <= CACHED_ENTRIES_MAX {
                     missing.push(Missing {
                         start: range.start.to_vec(),
                         end: range.end.map(<[u8]>::to_vec),
@@ -97,9 +97,9 @@ impl Paged {
             }
             pages.push(range.contents);
         };
-        let (tree, mark) = (self.index.tree, self.kept.mark);
-        let about = self.state.counted().peek_marked(tree, mark, |summary| {
-            summary.paged_ranges(&start, &end, mark.changes(), TAKEN_MAX, &mut range)
+        let (tree, stamp) = (self.index.tree, self.kept.stamp);
+        let about = self.state.ranks().peek_marked(tree, stamp, |ranks| {
+            ranks.cached_buckets(&start, &end, stamp.changes(), TAKEN_MAX, &mut range)
         });
         if about.is_none_or(f64::is_infinite) {
             return Ok(Look::Apart(about));
@@ -117,7 +117,7 @@ impl Paged {
     }
 
     /// Notes that the search goes on using a page.
-    pub(super) fn use_page(&mut self, page: Arc<PageContents>) {
+    pub(super) fn use_page(&mut self, page: Arc<CachedEntries>) {
         self.used_bytes += page.size();
         self.used.push(page);
     }
@@ -131,8 +131,8 @@ impl Paged {
     fn read(
         &self,
         missing: &[Missing],
-        pages: &mut [Option<Arc<PageContents>>],
-        pacer: &mut Pacer,
+        pages: &mut [Option<Arc<CachedEntries>>],
+        pacer: &mut YieldCheck,
     ) -> Result<()> {
         let mut read = Vec::with_capacity(missing.len());
         for range in missing {
@@ -142,7 +142,7 @@ impl Paged {
             let contents = Arc::new(contents);
             pages[range.position] = Some(contents.clone());
             if let Some(page) = self.kept.cache.keep(contents) {
-                read.push(ReadRange {
+                read.push(ReadBucket {
                     start: range.start.clone(),
                     end: range.end.clone(),
                     entries,
@@ -151,8 +151,8 @@ impl Paged {
             }
         }
         if !read.is_empty() {
-            let counted = self.state.counted();
-            counted.keep(self.index.tree, self.kept.mark, read);
+            let counted = self.state.ranks();
+            counted.keep(self.index.tree, self.kept.stamp, read);
         }
         Ok(())
     }
@@ -161,8 +161,8 @@ impl Paged {
     fn read_range(
         &self,
         range: &Missing,
-        pacer: &mut Pacer,
-    ) -> Result<Option<(PageContents, usize)>> {
+        pacer: &mut YieldCheck,
+    ) -> Result<Option<(CachedEntries, usize)>> {
         let tree = self.index.tree;
         let end = match &range.end {
             Some(end) => tree.key(end),
@@ -172,14 +172,14 @@ impl Paged {
         let mut scan = self
             .snapshot
             .scan(Family::Indexes, &start, &end, Order::Forward);
-        let mut contents = PageContents::new(PageKind::Points, self.kept.mark.changes());
+        let mut contents = CachedEntries::new(CachedKind::Points, self.kept.stamp.changes());
         let mut entries = 0;
         while scan.advance()? {
-            // Counted when they are taken from the page.
+            // CollectionRanks when they are taken from the page.
             pacer.step()?;
             entries += 1;
             let (key, value) = scan.entry();
-            let key = &key[4..];
+            let key = TreeKey::strip(key);
             let located = self.index.layout.located(value).ok_or_else(corrupt_entry)?;
             // Who has no place on the sphere is not found by a search.
             if let Located::Point { lon, lat, .. } = located

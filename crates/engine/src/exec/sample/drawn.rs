@@ -3,8 +3,8 @@
 use super::ranks::Target;
 use crate::error::Result;
 use crate::error::corrupt_document;
-use crate::exec::stacks::{Stacked, StackedPart, Stacking};
-use crate::index::pages::PageContents;
+use crate::exec::row_buffers::{BufferLayout, BufferedRows, Stacked};
+use crate::rank::CachedEntries;
 use bson::raw::RawDocument;
 
 /// Entries that were drawn: their identifiers and, if they are kept, documents.
@@ -17,7 +17,7 @@ pub(super) struct Drawn {
 
 /// Some of the drawn entries in the order in which they were read.
 pub(super) struct DrawnPart {
-    stacked: StackedPart,
+    stacked: BufferedRows,
     /// Which of the draw each is, and where.
     entries: Vec<(usize, Place)>,
 }
@@ -32,9 +32,9 @@ struct Place {
 
 impl DrawnPart {
     /// Room for so many entries.
-    pub fn new(stacking: Stacking, entries: usize) -> Self {
+    pub fn new(stacking: BufferLayout, entries: usize) -> Self {
         Self {
-            stacked: StackedPart::new(stacking, entries),
+            stacked: BufferedRows::new(stacking, entries),
             entries: Vec::with_capacity(entries),
         }
     }
@@ -43,7 +43,7 @@ impl DrawnPart {
     pub fn push_all(
         &mut self,
         targets: &[Target],
-        page: &PageContents,
+        page: &CachedEntries,
         keeps_documents: bool,
     ) -> Result<()> {
         for target in targets {
@@ -73,7 +73,7 @@ impl DrawnPart {
 }
 
 impl Drawn {
-    pub fn new(stacking: Stacking, parts: Vec<DrawnPart>, size: usize) -> Self {
+    pub fn new(stacking: BufferLayout, parts: Vec<DrawnPart>, size: usize) -> Self {
         let mut stacked = Stacked::new(stacking);
         let mut places = vec![(0, Place::default()); size];
         for part in parts {

@@ -1,8 +1,8 @@
 //! Draws documents uniformly at random from what an access path matches, by rank.
 //!
 //! Everything that matches is numbered: first the entries that had to be looked at anyway (pieces of
-//! ranges at the ends, an area's border), then those in whole ranges of the summary, by their rank in
-//! the tree. A pseudo-random order of these numbers gives the sample; the summary says where the entry
+//! ranges at the ends, an area's border), then those in whole ranges of the rank index, by their rank in
+//! the tree. A pseudo-random order of these numbers gives the sample; the rank index says where the entry
 //! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index, and those of
 //! the documents, that a sample walks from end to end are kept in memory, so that the next one needs no
 //! steps there. Conditions that entries do not prove are tested on the documents, and the draw goes on
@@ -13,14 +13,14 @@ mod permutation;
 mod population;
 mod ranks;
 
-use super::keeper::Keeper;
-use super::stacks::Stacking;
+use super::cache_writer::CacheWriter;
+use super::row_buffers::BufferLayout;
 use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::index::pages::{PAGE_ENTRIES_MAX, PageCache};
-use crate::index::summary::Summary;
 use crate::plan::{Access, Plan};
+use crate::rank::RankIndex;
+use crate::rank::{CACHED_ENTRIES_MAX, RangeCache};
 use crate::storage::{Family, Snapshot, Store};
 use bson::raw::RawDocument;
 use drawn::{Drawn, DrawnPart};
@@ -55,7 +55,7 @@ pub struct Sample {
 }
 
 /// Draws from what a plan without sort, skip and limit matches; `None` when its entries cannot be
-/// numbered (no summary yet, entries to be de-duplicated): then everything must be read.
+/// numbered (no rank index yet, entries to be de-duplicated): then everything must be read.
 ///
 /// # Errors
 /// Storage failures, time limits.
@@ -64,14 +64,14 @@ pub fn sample(
     wanted: SampleSize,
     collection: &Collection,
     store: &Store,
-    pages: &Arc<PageCache>,
+    pages: &Arc<RangeCache>,
     context: &Context,
 ) -> Result<Option<Sample>> {
-    let moment = collection.state.counted().moment(store);
-    let Some(population) = Population::of(&plan.access, collection, &moment, context)? else {
+    let view = collection.state.ranks().view(store);
+    let Some(population) = Population::of(&plan.access, collection, &view, context)? else {
         return Ok(None);
     };
-    let Some(summary) = moment.summary(population.tree) else {
+    let Some(ranks) = view.ranks(population.tree) else {
         return Ok(None);
     };
     let count = population.count();
@@ -90,33 +90,37 @@ pub fn sample(
         mean_bytes,
         next: 0,
         batch: wanted.size.clamp(1, BATCH),
-        summary: None,
-        snapshot: moment.snapshot.clone(),
+        ranks: None,
+        snapshot: view.snapshot.clone(),
         context: context.clone(),
         population,
     };
-    let snapshot = moment.snapshot.clone();
-    let keeper = |tree| Keeper::new(tree, &moment, &collection.state, pages);
-    let documents = keeper(collection.documents);
+    let snapshot = view.snapshot.clone();
+    let cache_writer = |tree| CacheWriter::new(tree, &view, &collection.state, pages);
+    let documents = cache_writer(collection.documents);
     if !tests_documents && wanted.size <= BATCH {
-        let located = entries.locate(&summary, wanted.size);
-        let keeper = keeper(entries.population.tree).filter(|keeper| match &plan.access {
+        let located = entries.locate(&ranks, wanted.size);
+        let cache_writer = cache_writer(entries.population.tree).filter(|cache_writer| match &plan
+            .access
+        {
             // Pages of a geo index are for searches.
             Access::Geo(_) => false,
             _ if entries.population.index.is_some() => true,
             // Documents cost more to keep than identifiers.
-            _ => keeps_documents && keeper.is_to_keep(count.saturating_mul(mean_bytes as u64)),
+            _ => {
+                keeps_documents && cache_writer.is_to_keep(count.saturating_mul(mean_bytes as u64))
+            }
         });
         // Writers go on while the entries are read on the snapshot.
-        drop(summary);
-        drop(moment);
-        entries.read(&located, keeper.as_ref())?;
+        drop(ranks);
+        drop(view);
+        entries.read(&located, cache_writer.as_ref())?;
         entries.batch = 0;
     } else {
         // What else may be drawn later has to be drawn from the same point in time.
-        entries.summary = Some(Box::new(summary.clone()));
-        drop(summary);
-        drop(moment);
+        entries.ranks = Some(Box::new(ranks.clone()));
+        drop(ranks);
+        drop(view);
     }
     if keeps_documents {
         return Ok(Some(Sample {
@@ -165,7 +169,7 @@ struct SampledEntries {
     next: usize,
     /// Size of the next batch; 0 when all is drawn.
     batch: u64,
-    summary: Option<Box<Summary>>,
+    ranks: Option<Box<RankIndex>>,
     snapshot: Snapshot,
     context: Context,
 }
@@ -187,18 +191,18 @@ impl SampledEntries {
     }
 
     fn draw_more(&mut self) -> Result<()> {
-        let Some(summary) = self.summary.take() else {
+        let Some(ranks) = self.ranks.take() else {
             return Ok(());
         };
         let batch = self.batch;
         self.batch = (batch * 2).min(BATCH);
-        let located = self.locate(&summary, batch);
-        self.summary = Some(summary);
+        let located = self.locate(&ranks, batch);
+        self.ranks = Some(ranks);
         self.read(&located, None)
     }
 
     /// Where the next `size` entries of the order are.
-    fn locate(&mut self, summary: &Summary, size: u64) -> Located {
+    fn locate(&mut self, index: &RankIndex, size: u64) -> Located {
         let end = (self.drawn + size).min(self.population.count());
         let numbers = (self.drawn..end).map(|place| self.order.at(place));
         let size = (end - self.drawn) as usize;
@@ -215,32 +219,32 @@ impl SampledEntries {
         Located {
             size,
             listed,
-            targets: Targets::locate(summary, &self.population, &ranks),
+            targets: Targets::locate(index, &self.population, &ranks),
         }
     }
 
     /// Reads these entries: they are handed out next.
-    fn read(&mut self, located: &Located, keeper: Option<&Keeper>) -> Result<()> {
+    fn read(&mut self, located: &Located, cache_writer: Option<&CacheWriter>) -> Result<()> {
         let stacking = self.stacking(located.size);
         let mut listed = DrawnPart::new(stacking, located.listed.len());
         for (number, slot) in &located.listed {
             self.read_listed(*number, *slot, &mut listed)?;
         }
-        let mut parts = self.read_targets(&located.targets, stacking, keeper)?;
+        let mut parts = self.read_targets(&located.targets, stacking, cache_writer)?;
         parts.push(listed);
         self.found = Drawn::new(stacking, parts, located.size);
         self.next = 0;
         Ok(())
     }
 
-    /// How so many entries are put into stacks.
-    fn stacking(&self, entries: usize) -> Stacking {
+    /// How so many entries are put into row_buffers.
+    fn stacking(&self, entries: usize) -> BufferLayout {
         let document = if self.keeps_documents {
             self.mean_bytes
         } else {
             0
         };
-        Stacking::of(entries, ID_BYTES + document)
+        BufferLayout::of(entries, ID_BYTES + document)
     }
 
     /// Adds one of the entries that were looked at.
@@ -259,16 +263,21 @@ impl SampledEntries {
     fn read_targets(
         &self,
         targets: &Targets,
-        stacking: Stacking,
-        keeper: Option<&Keeper>,
+        stacking: BufferLayout,
+        cache_writer: Option<&CacheWriter>,
     ) -> Result<Vec<DrawnPart>> {
         // What lies apart is not walked from end to end.
-        let keeper = keeper.filter(|_| targets.are_neighbours);
+        let cache_writer = cache_writer.filter(|_| targets.are_neighbours);
         if targets.len() < PARALLEL_TARGETS {
             let all = &targets.ranges;
-            return Ok(vec![self.read_part(targets, all, stacking, keeper)?]);
+            return Ok(vec![self.read_part(
+                targets,
+                all,
+                stacking,
+                cache_writer,
+            )?]);
         }
-        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, keeper);
+        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, cache_writer);
         let parts = parallel::in_parts(&targets.ranges, read)?;
         Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
@@ -277,13 +286,13 @@ impl SampledEntries {
         &self,
         targets: &Targets,
         ranges: &[TargetRange],
-        stacking: Stacking,
-        keeper: Option<&Keeper>,
+        stacking: BufferLayout,
+        cache_writer: Option<&CacheWriter>,
     ) -> Result<DrawnPart> {
         let mut walk = RankWalk::new(&self.population, targets, &self.snapshot, &self.context);
         let entries = ranges.iter().map(|range| targets.within(range).len());
         let mut part = DrawnPart::new(stacking, entries.sum());
-        let mut keeping = keeper.map(Keeper::begin);
+        let mut keeping = cache_writer.map(CacheWriter::begin);
         for range in ranges {
             let wanted = targets.within(range);
             if let Some(page) = &range.page {
@@ -291,10 +300,10 @@ impl SampledEntries {
                 part.push_all(wanted, page, self.keeps_documents)?;
                 continue;
             }
-            if let Some((keeper, keeping)) = keeper.zip(keeping.as_mut())
-                && range.entries <= PAGE_ENTRIES_MAX
+            if let Some((cache_writer, keeping)) = cache_writer.zip(keeping.as_mut())
+                && range.entries <= CACHED_ENTRIES_MAX
             {
-                let page = walk.read_range(range, keeper.changes(), self.mean_bytes)?;
+                let page = walk.read_range(range, cache_writer.changes(), self.mean_bytes)?;
                 let page = Arc::new(page);
                 part.push_all(wanted, &page, self.keeps_documents)?;
                 let (start, end) = targets.bounds(range);

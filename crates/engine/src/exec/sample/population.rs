@@ -1,19 +1,19 @@
 //! What a sample may be drawn from: everything that an access path matches, numbered.
 
-use crate::catalog::{Collection, Index, Moment, Tree};
+use crate::catalog::{Collection, Index};
 use crate::error::Result;
-use crate::exec::counted::{Pieces, TreeRanges};
+use crate::exec::counted::{PartialBuckets, TreeRanges};
 use crate::exec::{Context, corrupt_entry, counted_area};
-use crate::index::pages::PageKind;
-use crate::index::summary::Run;
 use crate::plan::Access;
-use crate::storage::Family;
+use crate::rank::RankInterval;
+use crate::rank::{CachedKind, ReadView};
+use crate::storage::{Family, TreeKey};
 use std::sync::Arc;
 
 /// Everything that a sample may be drawn from, numbered.
 pub(super) struct Population {
     pub family: Family,
-    pub tree: Tree,
+    pub tree: TreeKey,
     pub index: Option<Arc<Index>>,
     /// Encoded `_id`s that were looked at: numbers from 0 on.
     pub listed: Vec<Vec<u8>>,
@@ -25,11 +25,11 @@ impl Population {
     pub fn of(
         access: &Access,
         collection: &Collection,
-        moment: &Moment<'_>,
+        view: &ReadView<'_>,
         context: &Context,
     ) -> Result<Option<Self>> {
         if let Access::Geo(access) = access {
-            let Some(taken) = counted_area::take(access, moment) else {
+            let Some(taken) = counted_area::take(access, view) else {
                 return Ok(None);
             };
             let mut population = Self::new(
@@ -38,23 +38,23 @@ impl Population {
                 Some(access.index.clone()),
             );
             let matches = counted_area::entry_test(access);
-            population.list(&taken.pieces, moment, context, &matches)?;
+            population.list(&taken.pieces, view, context, &matches)?;
             population.add_runs(&taken.runs);
             return Ok(Some(population));
         }
         let Some(ranges) = TreeRanges::of(access, collection) else {
             return Ok(None);
         };
-        let Some((runs, pieces)) = ranges.runs(moment) else {
+        let Some((runs, pieces)) = ranges.runs(view) else {
             return Ok(None);
         };
         let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
-        population.list(&pieces, moment, context, &|(), _| true)?;
+        population.list(&pieces, view, context, &|(), _| true)?;
         population.add_runs(&runs);
         Ok(Some(population))
     }
 
-    fn new(family: Family, tree: Tree, index: Option<Arc<Index>>) -> Self {
+    fn new(family: Family, tree: TreeKey, index: Option<Arc<Index>>) -> Self {
         Self {
             family,
             tree,
@@ -66,14 +66,14 @@ impl Population {
 
     fn list<M: Copy + Sync>(
         &mut self,
-        pieces: &Pieces<M>,
-        moment: &Moment<'_>,
+        pieces: &PartialBuckets<M>,
+        view: &ReadView<'_>,
         context: &Context,
         test: &dyn Fn(M, &[u8]) -> bool,
     ) -> Result<()> {
         let (mut listed, mut failed) = (Vec::new(), None);
-        pieces.each(&moment.snapshot, context, &mut |mark, key, value| {
-            if test(mark, value) {
+        pieces.each(&view.snapshot, context, &mut |stamp, key, value| {
+            if test(stamp, value) {
                 match self.id_of(key) {
                     Ok(id) => listed.push(id.to_vec()),
                     Err(error) => failed = Some(error),
@@ -84,7 +84,7 @@ impl Population {
         failed.map_or(Ok(()), Err)
     }
 
-    fn add_runs(&mut self, runs: &[Run]) {
+    fn add_runs(&mut self, runs: &[RankInterval]) {
         let mut end = self.listed.len() as u64;
         for run in runs.iter().filter(|run| run.entries > 0) {
             end += run.entries;
@@ -112,16 +112,16 @@ impl Population {
     }
 
     /// What pages of the tree hold for samples.
-    pub fn page_kind(&self) -> PageKind {
+    pub fn page_kind(&self) -> CachedKind {
         match &self.index {
-            None => PageKind::Documents,
-            Some(_) => PageKind::Identifiers,
+            None => CachedKind::Documents,
+            Some(_) => CachedKind::Identifiers,
         }
     }
 
     /// The encoded `_id` at the end of a key of the tree.
     pub fn id_of<'k>(&self, key: &'k [u8]) -> Result<&'k [u8]> {
-        let key = &key[4..];
+        let key = TreeKey::strip(key);
         match &self.index {
             None => Ok(key),
             Some(index) => {

@@ -1,11 +1,11 @@
-//! From ranks to entries: the ranges of the summary they lie in, and a walk to those that are not kept.
+//! From ranks to entries: the ranges of the rank index they lie in, and a walk to those that are not kept.
 
 use super::Population;
 use crate::error::Result;
-use crate::exec::{Context, Pacer, STEPS_BEFORE_SEEK, corrupt_entry};
-use crate::index::pages::{PageContents, PageKind};
-use crate::index::summary::{Selected, Summary};
-use crate::storage::{Order, Scan, Snapshot};
+use crate::exec::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
+use crate::rank::{CachedEntries, CachedKind};
+use crate::rank::{RankIndex, SelectedEntry};
+use crate::storage::{Order, Scan, Snapshot, TreeKey};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub(super) struct Target {
     pub offset: u32,
 }
 
-/// A range of the summary in which drawn entries lie.
+/// A range of the rank index in which drawn entries lie.
 pub(super) struct TargetRange {
     /// All its entries, if they are kept.
-    pub page: Option<Arc<PageContents>>,
+    pub page: Option<Arc<CachedEntries>>,
     pub entries: u32,
     /// Rank of its first entry.
     rank: u64,
@@ -42,7 +42,7 @@ pub(super) struct Targets {
 
 impl Targets {
     /// Where the entries of ascending ranks are, each with its slot.
-    pub fn locate(summary: &Summary, population: &Population, ranks: &[(u64, usize)]) -> Self {
+    pub fn locate(index: &RankIndex, population: &Population, ranks: &[(u64, usize)]) -> Self {
         let (first, last) = (ranks.first(), ranks.last());
         let span = last.zip(first).map_or(0, |(last, first)| last.0 - first.0);
         let mut located = Self {
@@ -52,7 +52,7 @@ impl Targets {
             are_neighbours: span <= STEPS_BEFORE_SEEK * ranks.len() as u64,
         };
         let wanted: Vec<u64> = ranks.iter().map(|rank| rank.0).collect();
-        summary.select(&wanted, &mut |selected| {
+        index.select(&wanted, &mut |selected| {
             let (rank, slot) = ranks[located.targets.len()];
             let first_rank = rank - u64::from(selected.offset);
             if located
@@ -73,7 +73,7 @@ impl Targets {
         located
     }
 
-    fn add_range(&mut self, selected: &Selected<'_>, population: &Population, rank: u64) {
+    fn add_range(&mut self, selected: &SelectedEntry<'_>, population: &Population, rank: u64) {
         let mut add = |parts: &[&[u8]]| {
             let start = self.keys.len();
             parts
@@ -82,11 +82,11 @@ impl Targets {
             start..self.keys.len()
         };
         self.ranges.push(TargetRange {
-            page: selected.range.contents(population.page_kind()),
-            entries: selected.range.entries(),
+            page: selected.bucket.contents(population.page_kind()),
+            entries: selected.bucket.entries(),
             rank,
-            start: add(&[&population.tree.prefix()[..], &selected.range.start()]),
-            end: selected.range.end().map(|end| add(&[&end])),
+            start: add(&[&population.tree.prefix()[..], &selected.bucket.start()]),
+            end: selected.bucket.end().map(|end| add(&[&end])),
             targets: self.targets.len()..self.targets.len(),
         });
     }
@@ -104,7 +104,7 @@ impl Targets {
     /// The first key of a range, without the tree's prefix, and the first key behind it.
     pub fn bounds(&self, range: &TargetRange) -> (&[u8], Option<&[u8]>) {
         let end = range.end.clone().map(|end| &self.keys[end]);
-        (&self.keys[range.start.clone()][4..], end)
+        (TreeKey::strip(&self.keys[range.start.clone()]), end)
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) struct RankWalk<'p> {
     targets: &'p Targets,
     scan: Scan,
     rank: Option<u64>,
-    pacer: Pacer,
+    pacer: YieldCheck,
 }
 
 impl<'p> RankWalk<'p> {
@@ -130,7 +130,7 @@ impl<'p> RankWalk<'p> {
             targets,
             scan: snapshot.scan(population.family, &start, &end, Order::Forward),
             rank: None,
-            pacer: Pacer::new(context.clone()),
+            pacer: YieldCheck::new(context.clone()),
         }
     }
 
@@ -164,24 +164,24 @@ impl<'p> RankWalk<'p> {
         Ok((self.population.id_of(key)?, value))
     }
 
-    /// All entries of a range, at a state of its summary; documents have so many bytes about.
+    /// All entries of a range, at a state of its rank index; documents have so many bytes about.
     pub fn read_range(
         &mut self,
         range: &TargetRange,
         changes: u64,
         mean_bytes: usize,
-    ) -> Result<PageContents> {
+    ) -> Result<CachedEntries> {
         let kind = self.population.page_kind();
-        let mut contents = PageContents::new(kind, changes);
-        if kind == PageKind::Documents {
+        let mut contents = CachedEntries::new(kind, changes);
+        if kind == CachedKind::Documents {
             contents.reserve_documents(range.entries as usize, mean_bytes);
         }
         for offset in 0..range.entries {
             self.go_to(range, offset)?;
             let (id, value) = self.entry()?;
             match kind {
-                PageKind::Documents => contents.push_document(id, value),
-                PageKind::Identifiers | PageKind::Points => contents.push_identifier(id),
+                CachedKind::Documents => contents.push_document(id, value),
+                CachedKind::Identifiers | CachedKind::Points => contents.push_identifier(id),
             }
         }
         contents.shrink();

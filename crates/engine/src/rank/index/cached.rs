@@ -1,57 +1,57 @@
-//! The pages of ranges, for searches and samples on a snapshot.
+//! The cached ranges of buckets, for searches and samples on a snapshot.
 //!
-//! A page holds what its range held at some state of the summary, and is dropped when the range changes.
-//! So it is as a snapshot sees the range when that was taken no earlier than the page, or when nothing
-//! around the range has changed since the snapshot.
+//! A cached range holds what its bucket held at some version of the rank index, and is dropped when the bucket changes.
+//! So it is what a snapshot sees when the snapshot is not older than the cached range, or when nothing
+//! in the leaf has changed since the snapshot.
 
-use super::{Place, Summary};
-use crate::index::pages::{Page, PageContents, PageKind};
+use super::{BucketPosition, RankIndex};
+use crate::rank::range_cache::{CachedEntries, CachedKind, CachedRange};
 use std::sync::Arc;
 
-/// A range that a part of a tree runs through.
+/// A bucket that a part of a tree runs through.
 #[derive(Debug)]
-pub struct PagedRange<'a> {
+pub struct CachedBucket<'a> {
     /// Its first key.
     pub start: &'a [u8],
     /// The first key behind it; `None` at the end of the tree.
     pub end: Option<&'a [u8]>,
     /// The number of its entries.
     pub entries: u32,
-    /// Its entries, if they are kept.
-    pub contents: Option<Arc<PageContents>>,
+    /// Its entries, if they are cached.
+    pub contents: Option<Arc<CachedEntries>>,
 }
 
-/// A range that was read, and is to be kept.
+/// A bucket that was read, and is to be cached.
 #[derive(Debug)]
-pub struct ReadRange {
+pub struct ReadBucket {
     /// Its first key.
     pub start: Vec<u8>,
     /// The first key behind it; `None` at the end of the tree.
     pub end: Option<Vec<u8>>,
     /// The number of its entries.
     pub entries: usize,
-    /// What is kept.
-    pub page: Arc<Page>,
+    /// What is cached.
+    pub page: Arc<CachedRange>,
 }
 
-impl Summary {
+impl RankIndex {
     /// About how many entries lie in `[start, end)`, infinitely many if there are more than `most`;
-    /// otherwise the ranges that hold them are handed out, with their pages as a snapshot of the summary's
-    /// state `changes` sees them. `None` when part of it is unknown.
-    pub fn paged_ranges(
+    /// otherwise the buckets that hold them are handed out, with their cached ranges as a snapshot of the rank index's
+    /// state `changes` sees them. `None` when part of it is not built yet.
+    pub fn cached_buckets(
         &self,
         start: &[u8],
         end: &[u8],
         changes: u64,
         most: f64,
-        range: &mut dyn FnMut(PagedRange<'_>),
+        bucket: &mut dyn FnMut(CachedBucket<'_>),
     ) -> Option<f64> {
-        if self.is_unknown_before(Some(end)) {
+        if self.is_unbuilt_before(Some(end)) {
             return None;
         }
-        let first = self.find(Place::FIRST, start);
+        let first = self.find(BucketPosition::FIRST, start);
         let (mut place, mut about) = (first, 0.0);
-        while place.block < self.blocks.len() && (place == first || *self.start(place) < *end) {
+        while place.leaf < self.leaves.len() && (place == first || *self.start(place) < *end) {
             let behind = self.end(place);
             let to = behind.as_deref().map_or(end, |behind| behind.min(end));
             if place != first && behind.as_deref() == Some(to) {
@@ -71,12 +71,12 @@ impl Summary {
         place = first;
         while place != behind {
             // One that is empty now may have held something then.
-            if self.count_at(place) > 0 || self.blocks[place.block].changed_at > changes {
-                range(PagedRange {
+            if self.count_at(place) > 0 || self.leaves[place.leaf].changed_at > changes {
+                bucket(CachedBucket {
                     start: &self.start(place),
                     end: self.end(place).as_deref(),
                     entries: self.count_at(place),
-                    contents: self.contents(place, PageKind::Points, changes),
+                    contents: self.contents(place, CachedKind::Points, changes),
                 });
             }
             place = self.next(place);
@@ -84,38 +84,38 @@ impl Summary {
         Some(about)
     }
 
-    /// Keeps what was read; ranges that have changed since `changes` are left out.
-    pub fn keep(&mut self, read: Vec<ReadRange>, changes: u64) {
-        for range in read {
-            let place = self.find(Place::FIRST, &range.start);
-            let end = range.end.as_deref();
-            if self.is_as_read(place, &range.start, end, range.entries, changes) {
-                self.block_mut(place.block)
-                    .set_page(place.range, range.page);
+    /// Caches what was read; buckets that have changed since `changes` are left out.
+    pub fn keep(&mut self, read: Vec<ReadBucket>, changes: u64) {
+        for bucket in read {
+            let place = self.find(BucketPosition::FIRST, &bucket.start);
+            let end = bucket.end.as_deref();
+            if self.is_as_read(place, &bucket.start, end, bucket.entries, changes) {
+                self.leaf_mut(place.leaf)
+                    .set_cached(place.bucket, bucket.page);
             }
         }
     }
 
-    /// The number of entries from the range that holds one key to the range that holds another, which is not
-    /// before it; `None` when part of it is unknown.
+    /// The number of entries from the bucket that holds one key to the bucket that holds another, which is not
+    /// before it; `None` when part of it is not built yet.
     pub fn entries_around(&self, first: &[u8], last: &[u8]) -> Option<u64> {
-        let from = self.find(Place::FIRST, first);
+        let from = self.find(BucketPosition::FIRST, first);
         let to = self.find_from(from, last);
-        let is_known = !self.is_unknown_before(self.end(to).as_deref());
+        let is_known = !self.is_unbuilt_before(self.end(to).as_deref());
         is_known.then(|| self.sum(from, Some(self.next(to))))
     }
 
-    /// Hands out the ranges that hold these ascending keys, with how many of them each holds, and its page as
-    /// a snapshot of the summary's state `changes` sees it.
-    pub fn ranges_of<'k>(
+    /// Hands out the buckets that hold these ascending keys, with how many of them each holds, and its cached range as
+    /// a snapshot of the rank index's state `changes` sees it.
+    pub fn buckets_of<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
-        kind: PageKind,
+        kind: CachedKind,
         changes: u64,
-        found: &mut dyn FnMut(PagedRange<'_>, usize),
+        found: &mut dyn FnMut(CachedBucket<'_>, usize),
     ) {
         let mut keys = keys.peekable();
-        let mut place = Place::FIRST;
+        let mut place = BucketPosition::FIRST;
         while let Some(key) = keys.next() {
             place = self.find_from(place, key);
             let (start, end) = (self.start(place), self.end(place));
@@ -127,29 +127,38 @@ impl Summary {
             {
                 held += 1;
             }
-            let range = PagedRange {
+            let bucket = CachedBucket {
                 start: &start,
                 end,
                 entries: self.count_at(place),
                 contents: self.contents(place, kind, changes),
             };
-            found(range, held);
+            found(bucket, held);
         }
     }
 
-    /// The entries of a range as they are now, if they are kept.
-    pub(super) fn contents_now(&self, place: Place, kind: PageKind) -> Option<Arc<PageContents>> {
+    /// The entries of a bucket as they are now, if they are cached.
+    pub(super) fn cached_now(
+        &self,
+        place: BucketPosition,
+        kind: CachedKind,
+    ) -> Option<Arc<CachedEntries>> {
         self.contents(place, kind, self.changes)
     }
 
-    /// The entries of a range at an earlier state, if they are kept and have not changed in between.
-    fn contents(&self, place: Place, kind: PageKind, changes: u64) -> Option<Arc<PageContents>> {
-        let block = &self.blocks[place.block];
-        let contents = block.page(place.range)?.contents()?;
+    /// The entries of a bucket at an earlier state, if they are cached and have not changed in between.
+    fn contents(
+        &self,
+        place: BucketPosition,
+        kind: CachedKind,
+        changes: u64,
+    ) -> Option<Arc<CachedEntries>> {
+        let leaf = &self.leaves[place.leaf];
+        let contents = leaf.page(place.bucket)?.contents()?;
         if contents.kind() != kind {
             return None;
         }
-        let is_as_then = contents.changes() <= changes || block.changed_at <= changes;
+        let is_as_then = contents.changes() <= changes || leaf.changed_at <= changes;
         is_as_then.then_some(contents)
     }
 }

@@ -1,14 +1,14 @@
-//! Keys that are to be added together, in order: neighbours share most of the way to their ranges.
+//! Keys that are to be added together, in order: neighbours share most of the way to their buckets.
 
-use super::block::word;
-use super::{Summary, shared_bytes};
+use super::leaf::word;
+use super::{RankIndex, shared_bytes};
 
 /// Bits of a number of a key among others; a commit has fewer.
 const NUMBER_BITS: u32 = 24;
 
 /// Keys one behind the other, in any order.
 #[derive(Debug, Default)]
-pub struct Arrived {
+pub struct DeltaBuffer {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct Arrived {
     shared: usize,
 }
 
-impl Arrived {
+impl DeltaBuffer {
     /// Adds a key behind the others.
     pub fn push(&mut self, key: &[u8]) {
         self.shared = match self.ends.first() {
@@ -68,9 +68,9 @@ impl Arrived {
     }
 }
 
-impl Summary {
+impl RankIndex {
     /// Notes keys that came, each of them new.
-    pub fn add_arrived(&mut self, arrived: &Arrived) {
+    pub fn merge_delta(&mut self, arrived: &DeltaBuffer) {
         self.add(arrived.in_order().map(|number| arrived.key(number)));
     }
 }

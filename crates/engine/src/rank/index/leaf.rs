@@ -1,172 +1,173 @@
-//! Consecutive key ranges with their numbers of entries, packed: about 12 bytes a range.
+//! A leaf: consecutive buckets with their numbers of entries, packed in about 12 bytes a bucket.
 //!
-//! What all first keys of a block have in common is kept once.
+//! What all first keys of a leaf have in common is stored once.
 
-use super::numbers::Numbers;
+use super::numbers::PackedNumbers;
 use super::points::Points;
 use super::{head, last_where_near, shared_bytes};
-use crate::index::pages::Page;
+use crate::rank::range_cache::CachedRange;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Heads of a block's first key and of the next block's that are closer than this tell too little.
+/// Heads of a leaf's first key and of the next leaf's that are closer than this tell too little.
 const HEADS_APART_MIN: u128 = 1 << 16;
 
-/// The first key of a range.
-pub(super) type Start = SmallVec<[u8; 48]>;
+/// The first key of a bucket.
+pub(super) type BucketStart = SmallVec<[u8; 48]>;
 
-/// What is kept of a range's entries until the range changes.
+/// What is cached of a bucket's entries until the bucket changes.
 #[derive(Debug, Clone, Default)]
-struct Kept {
-    /// The points, where an area's border ran through.
+struct CachedBucketEntries {
+    /// The points, where an area's boundary ran through.
     points: Option<Arc<Points>>,
     /// The entries, where searches for the nearest or samples came by.
-    page: Option<Arc<Page>>,
+    page: Option<Arc<CachedRange>>,
 }
 
 /// Ranges side by side: each begins at its own first key and ends where the next begins.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Block {
-    /// What the first keys of all ranges begin with.
+pub(super) struct Leaf {
+    /// What the first keys of all buckets begin with.
     prefix: Vec<u8>,
     /// What follows in each, one behind the other.
     rests: Vec<u8>,
     /// Where each ends in `rests`.
-    ends: Numbers,
-    counts: Numbers,
-    /// Of ranges that were looked into; empty, or one a range.
-    kept: Vec<Kept>,
-    /// The summary's number of changes when this block changed last.
+    ends: PackedNumbers,
+    counts: PackedNumbers,
+    /// Of buckets that were looked into; empty, or one a bucket.
+    kept: Vec<CachedBucketEntries>,
+    /// The rank index's number of changes when this leaf changed last.
     pub changed_at: u64,
 }
 
-impl Block {
-    pub fn ranges(&self) -> usize {
+impl Leaf {
+    pub fn buckets(&self) -> usize {
         self.counts.len()
     }
 
-    /// First key of a range.
-    pub fn start(&self, range: usize) -> Start {
-        let mut start = Start::from_slice(&self.prefix);
-        start.extend_from_slice(self.rest(range));
+    /// First key of a bucket.
+    pub fn start(&self, bucket: usize) -> BucketStart {
+        let mut start = BucketStart::from_slice(&self.prefix);
+        start.extend_from_slice(self.rest(bucket));
         start
     }
 
-    /// How the first key of a range compares with a key.
-    pub fn compare_start(&self, range: usize, key: &[u8]) -> Ordering {
+    /// How the first key of a bucket compares with a key.
+    pub fn compare_start(&self, bucket: usize, key: &[u8]) -> Ordering {
         let (head, rest) = key.split_at(self.prefix.len().min(key.len()));
         let by_prefix = self.prefix.as_slice().cmp(head);
-        by_prefix.then_with(|| self.rest(range).cmp(rest))
+        by_prefix.then_with(|| self.rest(bucket).cmp(rest))
     }
 
-    /// What follows the prefix in the first key of a range.
-    fn rest(&self, range: usize) -> &[u8] {
-        &self.rests[self.rest_offset(range)..self.ends.get(range) as usize]
+    /// What follows the prefix in the first key of a bucket.
+    fn rest(&self, bucket: usize) -> &[u8] {
+        &self.rests[self.rest_offset(bucket)..self.ends.get(bucket) as usize]
     }
 
-    pub fn count(&self, range: usize) -> u32 {
-        self.counts.get(range)
+    pub fn count(&self, bucket: usize) -> u32 {
+        self.counts.get(bucket)
     }
 
-    /// Changes the number of entries of a range.
-    pub fn set_count(&mut self, range: usize, count: u32) {
-        self.forget(range);
-        self.counts.set(range, count);
+    /// Changes the number of entries of a bucket.
+    pub fn set_count(&mut self, bucket: usize, count: u32) {
+        self.forget(bucket);
+        self.counts.set(bucket, count);
     }
 
-    /// Drops what is kept of a range.
-    pub fn forget(&mut self, range: usize) {
-        if let Some(kept) = self.kept.get_mut(range) {
-            *kept = Kept::default();
+    /// Drops what is cached of a bucket.
+    pub fn forget(&mut self, bucket: usize) {
+        if let Some(kept) = self.kept.get_mut(bucket) {
+            *kept = CachedBucketEntries::default();
         }
     }
 
-    /// The points of a range, if they are known.
-    pub fn points(&self, range: usize) -> Option<&Points> {
-        self.kept.get(range)?.points.as_deref()
+    /// The points of a bucket, if they are known.
+    pub fn points(&self, bucket: usize) -> Option<&Points> {
+        self.kept.get(bucket)?.points.as_deref()
     }
 
-    /// The page of a range, if there is one.
-    pub fn page(&self, range: usize) -> Option<&Arc<Page>> {
-        self.kept.get(range)?.page.as_ref()
+    /// The cached range of a bucket, if there is one.
+    pub fn page(&self, bucket: usize) -> Option<&Arc<CachedRange>> {
+        self.kept.get(bucket)?.page.as_ref()
     }
 
-    pub fn set_points(&mut self, range: usize, points: Arc<Points>) {
-        self.kept_mut(range).points = Some(points);
+    pub fn set_points(&mut self, bucket: usize, points: Arc<Points>) {
+        self.cached_mut(bucket).points = Some(points);
     }
 
-    pub fn set_page(&mut self, range: usize, page: Arc<Page>) {
-        self.kept_mut(range).page = Some(page);
+    pub fn set_cached(&mut self, bucket: usize, page: Arc<CachedRange>) {
+        self.cached_mut(bucket).page = Some(page);
     }
 
     pub fn forget_points(&mut self) {
         self.kept.iter_mut().for_each(|kept| kept.points = None);
     }
 
-    fn kept_mut(&mut self, range: usize) -> &mut Kept {
-        self.kept.resize_with(self.counts.len(), Kept::default);
-        &mut self.kept[range]
+    fn cached_mut(&mut self, bucket: usize) -> &mut CachedBucketEntries {
+        self.kept
+            .resize_with(self.counts.len(), CachedBucketEntries::default);
+        &mut self.kept[bucket]
     }
 
-    /// Drops what is kept: the ranges are about to become others.
+    /// Drops what is cached: the buckets are about to become others.
     fn forget_all(&mut self) {
         self.kept = Vec::new();
     }
 
-    /// Points that are known of all ranges.
+    /// Points that are known of all buckets.
     pub fn points_known(&self) -> usize {
         let points = self.kept.iter().filter_map(|kept| kept.points.as_ref());
         points.map(|points| points.count()).sum()
     }
 
-    /// Entries of several ranges together.
-    pub fn sum(&self, ranges: Range<usize>) -> u64 {
-        self.counts.sum(ranges)
+    /// Entries of several buckets together.
+    pub fn sum(&self, buckets: Range<usize>) -> u64 {
+        self.counts.sum(buckets)
     }
 
-    /// The last range from `from` on that begins at or before `key`; `from` itself must. `heads` are those of
-    /// the block's first key and of the first behind it.
+    /// The last bucket from `from` on that begins at or before `key`; `from` itself must. `heads` are those of
+    /// the leaf's first key and of the first behind it.
     pub fn find(&self, from: usize, key: &[u8], heads: [u128; 2]) -> usize {
-        let last = self.ranges() - 1;
+        let last = self.buckets() - 1;
         let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
             // All of them are on one side of it.
             let are_before = self.prefix.as_slice() < key;
             return if are_before { last } else { from };
         };
-        // Heads nearly always tell where among the ranges a key is, without a look at the first and the last
+        // Heads nearly always tell where among the buckets a key is, without a look at the first and the last
         // of them: each look elsewhere is a cache miss.
         let near = if heads[1].saturating_sub(heads[0]) >= HEADS_APART_MIN {
-            guess(heads, head(key), self.ranges()).max(from)
+            guess(heads, head(key), self.buckets()).max(from)
         } else {
             let words = [self.rest(from), self.rest(last)].map(|rest| word(rest).into());
             from + guess(words, word(rest).into(), last - from)
         };
-        self.find_near(near, from..self.ranges(), rest)
+        self.find_near(near, from..self.buckets(), rest)
     }
 
-    /// The same among some ranges, by what follows the prefix, looked for from a guess on.
-    fn find_near(&self, guess: usize, ranges: Range<usize>, key: &[u8]) -> usize {
+    /// The same among some buckets, by what follows the prefix, looked for from a guess on.
+    fn find_near(&self, guess: usize, buckets: Range<usize>, key: &[u8]) -> usize {
         // Nearly always tells which of two keys is the lesser.
         let own = word(key);
-        let begins_before = |range: usize| {
-            let rest = self.rest(range);
+        let begins_before = |bucket: usize| {
+            let rest = self.rest(bucket);
             match word(rest).cmp(&own) {
                 Ordering::Equal => rest <= key,
                 order => order == Ordering::Less,
             }
         };
-        last_where_near(guess, ranges.start, ranges.end, begins_before)
+        last_where_near(guess, buckets.start, buckets.end, begins_before)
     }
 
-    /// Cuts the range before `at` in two. What is kept of the others stays.
+    /// Cuts the bucket before `at` in two. What is cached of the others stays.
     pub fn insert(&mut self, at: usize, start: &[u8], count: u32) {
         if !self.kept.is_empty() {
             self.forget(at.saturating_sub(1));
-            self.kept.insert(at, Kept::default());
+            self.kept.insert(at, CachedBucketEntries::default());
         }
-        if self.ranges() == 0 {
+        if self.buckets() == 0 {
             self.prefix = start.to_vec();
         }
         self.shorten_prefix(shared_bytes(&self.prefix, start));
@@ -180,20 +181,20 @@ impl Block {
         self.ends.change_from(at, |end| end + added);
     }
 
-    /// Joins a range with the one before it.
-    pub fn join_with_previous(&mut self, range: usize) {
+    /// Joins a bucket with the one before it.
+    pub fn join_with_previous(&mut self, bucket: usize) {
         self.forget_all();
-        let joined = self.counts.get(range - 1) + self.counts.get(range);
-        self.counts.set(range - 1, joined);
-        let (from, to) = (self.rest_offset(range), self.ends.get(range) as usize);
+        let joined = self.counts.get(bucket - 1) + self.counts.get(bucket);
+        self.counts.set(bucket - 1, joined);
+        let (from, to) = (self.rest_offset(bucket), self.ends.get(bucket) as usize);
         self.rests.drain(from..to);
-        self.ends.remove(range);
-        self.counts.remove(range);
+        self.ends.remove(bucket);
+        self.counts.remove(bucket);
         let removed = length(to - from);
-        self.ends.change_from(range, |end| end - removed);
+        self.ends.change_from(bucket, |end| end - removed);
     }
 
-    /// Takes the ranges from `at` on away into a block of their own.
+    /// Takes the buckets from `at` on away into a leaf of their own.
     pub fn split_off(&mut self, at: usize) -> Self {
         let kept = match self.kept.is_empty() {
             true => Vec::new(),
@@ -217,12 +218,12 @@ impl Block {
         other
     }
 
-    /// Adds the ranges of the block behind this one.
+    /// Adds the buckets of the leaf behind this one.
     pub fn append(&mut self, other: &Self) {
         self.forget_all();
         self.changed_at = self.changed_at.max(other.changed_at);
-        for range in 0..other.ranges() {
-            self.insert(self.ranges(), &other.start(range), other.count(range));
+        for bucket in 0..other.buckets() {
+            self.insert(self.buckets(), &other.start(bucket), other.count(bucket));
         }
     }
 
@@ -237,10 +238,10 @@ impl Block {
         }
     }
 
-    /// Keeps all that the first keys have in common once; also gives back what is not used of the memory.
+    /// Caches all that the first keys have in common once; also gives back what is not used of the memory.
     fn lengthen_prefix(&mut self) {
         // They are in order: what the first and the last share all do.
-        let (first, last) = (self.rest(0), self.rest(self.ranges() - 1));
+        let (first, last) = (self.rest(0), self.rest(self.buckets() - 1));
         let shared = shared_bytes(first, last);
         let more = first[..shared].to_vec();
         self.prefix.extend_from_slice(&more);
@@ -253,10 +254,10 @@ impl Block {
     fn change_rests(&mut self, change: impl Fn(&[u8], &mut Vec<u8>)) {
         let mut rests = Vec::with_capacity(self.rests.len());
         let mut start = 0;
-        for range in 0..self.ranges() {
-            let end = self.ends.get(range) as usize;
+        for bucket in 0..self.buckets() {
+            let end = self.ends.get(bucket) as usize;
             change(&self.rests[start..end], &mut rests);
-            self.ends.set(range, length(rests.len()));
+            self.ends.set(bucket, length(rests.len()));
             start = end;
         }
         self.rests = rests;
@@ -271,7 +272,7 @@ impl Block {
             + self.counts.bytes()
     }
 
-    /// Makes room for one more range and few others: vectors that double would waste a third of the memory.
+    /// Makes room for one more bucket and few others: vectors that double would waste a third of the memory.
     fn reserve(&mut self, rest_bytes: usize) {
         const RANGES: usize = 8;
         if self.rests.capacity() - self.rests.len() < rest_bytes {
@@ -281,10 +282,10 @@ impl Block {
         self.counts.reserve(RANGES);
     }
 
-    fn rest_offset(&self, range: usize) -> usize {
-        match range {
+    fn rest_offset(&self, bucket: usize) -> usize {
+        match bucket {
             0 => 0,
-            _ => self.ends.get(range - 1) as usize,
+            _ => self.ends.get(bucket - 1) as usize,
         }
     }
 }
@@ -295,7 +296,7 @@ pub(super) fn word(key: &[u8]) -> u64 {
     if let Some(first) = key.first_chunk() {
         return u64::from_be_bytes(*first);
     }
-    // Most of what follows a block's prefix is this short. Two reads that overlap take in 4 to 7 bytes, three
+    // Most of what follows a leaf's prefix is this short. Two reads that overlap take in 4 to 7 bytes, three
     // take in 1 to 3, without a loop.
     let length = key.len();
     if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
@@ -321,7 +322,7 @@ fn guess([first, last]: [u128; 2], own: u128, steps: usize) -> usize {
 }
 
 fn length(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("a block holds few keys, none longer than a document")
+    u32::try_from(bytes).expect("a leaf holds few keys, none longer than a document")
 }
 
 #[cfg(test)]

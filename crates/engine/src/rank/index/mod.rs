@@ -1,162 +1,163 @@
-//! How many entries lie in any range of keys of one tree, and which one is the k-th.
+//! The rank index of one tree: how many entries lie between two keys, and which entry is the k-th.
 //!
-//! A tree is cut into ranges of about thirty entries, and the exact number in each is kept. A count
-//! of `[a, b)` is the sum of the ranges wholly inside and of what a short walk finds in the two ranges
-//! at the ends; the k-th entry is found by adding up ranges and a short walk in one. Writers tell every
-//! key that comes or goes. A range that grows crowded is cut again by walking it (see `recount`), later
-//! while much is written; and so is learnt a tree that was there before: until then what lies behind
-//! `unknown_from` is not known.
-//! Where keys are appended, new ranges begin at them without a walk.
+//! It is an exact equi-depth histogram. The tree's keys are divided into buckets of about thirty entries, each with its
+//! first key and its exact number of entries; buckets lie in leaves of up to 128. A count of `[a, b)` is the sum of
+//! the buckets wholly inside and of what a short scan finds in the partial buckets at both ends ([`search`]). The k-th
+//! entry is found by adding up buckets and a short scan in one of them. Each commit adds and removes its keys.
 //!
-//! Memory: about 12 bytes a range, at most a byte an entry. Keys are those of the tree without its
-//! prefix. Deliberately absent: reading the tree, locks, snapshots (see `catalog::counted`).
+//! A bucket that becomes oversized is split by scanning it ([`rebuild`]); under heavy writes that is deferred. A
+//! tree without a rank index is built in the same way, part by part; until then nothing is known of the keys from
+//! `unbuilt_from` on. Where keys are appended, new buckets begin at them without a scan.
+//!
+//! Memory: about 12 bytes a bucket, at most a byte an entry. Keys are those of the tree without its
+//! prefix. Deliberately absent: reading the tree, locks, snapshots (see `rank::collection`).
 
-mod arrived;
-mod asked;
 mod audit;
-mod block;
+mod cached;
 mod codec;
+mod delta;
+mod leaf;
 mod numbers;
-mod paged;
 mod points;
-mod recount;
+mod rebuild;
+mod search;
 #[cfg(test)]
 mod tests;
 
-pub use arrived::Arrived;
-pub use asked::{Hint, Piece, RangeAt, Run, Selected};
-pub use audit::{Audit, AuditedBlock};
-pub use paged::{PagedRange, ReadRange};
-pub use points::{Point, Points, WalkedRange};
-pub use recount::{Span, Walked};
+pub use audit::AuditedLeaf;
+pub use cached::{CachedBucket, ReadBucket};
+pub use delta::DeltaBuffer;
+pub use points::{Point, Points, ScannedBucket};
+pub use rebuild::{ScannedSpan, UnbuiltSpan};
+pub use search::{BucketRef, PartialBucket, RankInterval, SearchHint, SelectedEntry};
 
-use block::{Block, Start};
-use recount::Recount;
+use leaf::{BucketStart, Leaf};
+use rebuild::Rebuild;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A range with more entries than this is cut.
+/// A bucket with more entries than this is split.
 const ENTRIES_MAX: u32 = 64;
-/// The same while much is written: a walk looks into every file of level 0, whatever it finds there, and
+/// The same while writes are heavy: a scan looks into every file of level 0, whatever it finds there, and
 /// so costs little more for several times as many entries.
 const ENTRIES_MAX_BUSY: u32 = 512;
-/// Entries of a range that was just made; growing from here to [`ENTRIES_MAX`] pays for the walk.
+/// Entries of a bucket that was just made; growing from here to [`ENTRIES_MAX`] pays for the scan.
 const ENTRIES_FRESH: u32 = 16;
-/// The same where little is written: such ranges will hardly grow.
+/// The same where the store is idle: such buckets will hardly grow.
 const ENTRIES_SETTLED: u32 = 32;
-/// Neighbours that are to be cut are walked together up to so many entries, when much was left to be cut.
-const ENTRIES_SWEPT: u32 = 2_048;
-/// Where keys are appended a range is closed with this many, since it will hardly grow.
+/// Neighbours that are to be split are scanned together up to so many entries, when much was left to be split.
+const ENTRIES_SPLIT_TOGETHER: u32 = 2_048;
+/// Where keys are appended a bucket is closed with this many, since it will hardly grow.
 const ENTRIES_APPENDED: u32 = 16;
 /// Neighbours are joined up to this many entries.
 const ENTRIES_JOINED: u32 = 16;
-/// A block with fewer entries a range than this is compacted.
+/// A leaf with fewer entries a bucket than this is compacted.
 const ENTRIES_SPARSE: u64 = 4;
-/// Ranges of a block: a cut moves at most this many.
-const BLOCK_RANGES_MAX: usize = 128;
+/// Ranges of a leaf: a cut moves at most this many.
+const LEAF_BUCKETS_MAX: usize = 128;
 
-/// The counted ranges of one tree.
+/// The counted buckets of one tree.
 #[derive(Debug, Clone)]
-pub struct Summary {
-    /// Never empty; the first range begins at the empty key.
+pub struct RankIndex {
+    /// Never empty; the first bucket begins at the empty key.
     /// Shared with copies until one of them changes.
-    blocks: Vec<Arc<Block>>,
-    /// Entries of each block.
+    leaves: Vec<Arc<Leaf>>,
+    /// Entries of each leaf.
     totals: Vec<u64>,
-    /// The beginning of the first key of each block, see [`head`]: nearly always it tells on which side a
-    /// key is, without the cache misses of looking at the block.
+    /// The beginning of the first key of each leaf, see [`head`]: nearly always it tells on which side a
+    /// key is, without the cache misses of looking at the leaf.
     heads: Vec<u128>,
     /// No entry is greater.
     greatest: Vec<u8>,
-    /// What lies from this key on has not been learnt yet.
-    unknown_from: Option<Vec<u8>>,
-    /// First keys of ranges to be cut.
-    crowded: Vec<Vec<u8>>,
-    /// From this key on there may be more of them, to be looked for when little is written.
-    unswept_from: Option<Vec<u8>>,
-    /// Whether much is written: ranges may grow larger then.
+    /// What lies from this key on has not been built yet.
+    unbuilt_from: Option<Vec<u8>>,
+    /// First keys of buckets to be split.
+    oversized: Vec<Vec<u8>>,
+    /// From this key on there may be more of them, to be looked for when the store is idle.
+    unsplit_from: Option<Vec<u8>>,
+    /// Whether writes are heavy: buckets may grow larger then.
     busy: bool,
-    recount: Option<Recount>,
-    /// Changes to ranges so far.
+    rebuild: Option<Rebuild>,
+    /// Changes to buckets so far.
     changes: u64,
 }
 
-/// A range: which block, and which in it.
+/// A bucket: which leaf, and which in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    block: usize,
-    range: usize,
+pub struct BucketPosition {
+    leaf: usize,
+    bucket: usize,
 }
 
-impl Place {
-    const FIRST: Self = Self { block: 0, range: 0 };
+impl BucketPosition {
+    const FIRST: Self = Self { leaf: 0, bucket: 0 };
 }
 
-impl Summary {
-    /// The summary of a tree without entries.
+impl RankIndex {
+    /// The rank index of a tree without entries.
     pub fn empty() -> Self {
-        let mut block = Block::default();
-        block.insert(0, b"", 0);
+        let mut leaf = Leaf::default();
+        leaf.insert(0, b"", 0);
         Self {
-            blocks: vec![Arc::new(block)],
+            leaves: vec![Arc::new(leaf)],
             totals: vec![0],
             heads: vec![head(b"")],
             greatest: Vec::new(),
-            unknown_from: None,
-            crowded: Vec::new(),
-            unswept_from: None,
+            unbuilt_from: None,
+            oversized: Vec::new(),
+            unsplit_from: None,
             busy: false,
-            recount: None,
+            rebuild: None,
             changes: 0,
         }
     }
 
-    /// The summary of a tree that has to be learnt.
-    pub fn unknown() -> Self {
+    /// The rank index of a tree that has to be learnt.
+    pub fn unbuilt() -> Self {
         Self {
-            unknown_from: Some(Vec::new()),
+            unbuilt_from: Some(Vec::new()),
             ..Self::empty()
         }
     }
 
     /// A copy of what is known of the keys from `start` up to `end` (`None`: to the end of the tree), to be
-    /// asked about no others. `None` when part of it is unknown.
+    /// asked about no others. `None` when part of it is not built yet.
     pub fn part(&self, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
         if end.is_some_and(|end| end <= start) {
             return Some(Self::empty());
         }
-        if let Some(unknown) = &self.unknown_from
+        if let Some(unknown) = &self.unbuilt_from
             && end.is_none_or(|end| end > unknown.as_slice())
         {
             return None;
         }
-        let first = self.find(Place::FIRST, start);
-        let last = end.map_or(self.blocks.len() - 1, |end| self.find(first, end).block);
-        Some(self.of_blocks(first.block..last.max(first.block) + 1))
+        let first = self.find(BucketPosition::FIRST, start);
+        let last = end.map_or(self.leaves.len() - 1, |end| self.find(first, end).leaf);
+        Some(self.of_blocks(first.leaf..last.max(first.leaf) + 1))
     }
 
-    fn of_blocks(&self, blocks: std::ops::Range<usize>) -> Self {
+    fn of_blocks(&self, leaves: std::ops::Range<usize>) -> Self {
         Self {
-            blocks: self.blocks[blocks.clone()].to_vec(),
-            totals: self.totals[blocks.clone()].to_vec(),
-            heads: self.heads[blocks].to_vec(),
+            leaves: self.leaves[leaves.clone()].to_vec(),
+            totals: self.totals[leaves.clone()].to_vec(),
+            heads: self.heads[leaves].to_vec(),
             ..Self::empty()
         }
     }
 
     /// Whether the whole tree is known, so that every count is answered.
     pub fn is_complete(&self) -> bool {
-        self.unknown_from.is_none()
+        self.unbuilt_from.is_none()
     }
 
-    /// Whether there is something to learn or to cut now.
-    pub fn wants_recount(&self) -> bool {
-        let wants_sweep = !self.busy && self.unswept_from.is_some();
-        let wants = self.unknown_from.is_some() || !self.crowded.is_empty() || wants_sweep;
-        wants && self.recount.is_none()
+    /// Whether there is something to build or to split now.
+    pub fn wants_rebuild(&self) -> bool {
+        let wants_sweep = !self.busy && self.unsplit_from.is_some();
+        let wants = self.unbuilt_from.is_some() || !self.oversized.is_empty() || wants_sweep;
+        wants && self.rebuild.is_none()
     }
 
-    /// Whether much is written: ranges are then cut later, and the rest of it is made up for after it.
+    /// Whether writes are heavy: buckets are then cut later, and the rest of it is made up for after it.
     pub fn set_busy(&mut self, busy: bool) {
         self.busy = busy;
     }
@@ -168,20 +169,20 @@ impl Summary {
 
     /// Bytes of memory, about.
     pub fn bytes(&self) -> usize {
-        let keys = self.crowded.iter().map(Vec::len).sum::<usize>() + self.greatest.len();
-        let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
+        let keys = self.oversized.iter().map(Vec::len).sum::<usize>() + self.greatest.len();
+        let leaves: usize = self.leaves.iter().map(|leaf| leaf.bytes()).sum();
         let each = 8 * self.totals.capacity() + 16 * self.heads.capacity();
-        size_of::<Self>() + blocks + each + keys
+        size_of::<Self>() + leaves + each + keys
     }
 
-    /// Notes keys that came, each of them new; ascending ones are placed fastest.
+    /// Notes keys that came, each of them new; ascending ones are merged fastest.
     pub fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) {
-        let (mut place, mut previous) = (Place::FIRST, &b""[..]);
+        let (mut place, mut previous) = (BucketPosition::FIRST, &b""[..]);
         for key in keys {
-            if let Some(recount) = &mut self.recount {
-                recount.note(key, true);
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.note(key, true);
             }
-            if self.is_unknown(key) {
+            if self.is_unbuilt(key) {
                 continue;
             }
             place = if key < previous {
@@ -194,22 +195,22 @@ impl Summary {
                 place = self.append_key(place, key);
             }
             self.change(place, 1);
-            self.note_crowded(place);
+            self.note_oversized(place);
         }
     }
 
-    /// Notes a range that has grown by one entry, if it is to be cut for that.
-    fn note_crowded(&mut self, place: Place) {
+    /// Notes a bucket that has grown by one entry, if it is to be split for that.
+    fn note_oversized(&mut self, place: BucketPosition) {
         const FIRST: u32 = ENTRIES_MAX + 1;
         const FIRST_BUSY: u32 = ENTRIES_MAX_BUSY + 1;
         match self.count_at(place) {
-            FIRST if self.busy => self.unswept_from = Some(Vec::new()),
-            FIRST | FIRST_BUSY => self.crowded.push(self.start(place).to_vec()),
+            FIRST if self.busy => self.unsplit_from = Some(Vec::new()),
+            FIRST | FIRST_BUSY => self.oversized.push(self.start(place).to_vec()),
             _ => {}
         }
     }
 
-    /// A range with more entries than this is to be cut now.
+    /// A bucket with more entries than this is to be split now.
     fn entries_max(&self) -> u32 {
         match self.busy {
             true => ENTRIES_MAX_BUSY,
@@ -219,21 +220,21 @@ impl Summary {
 
     /// Notes a key that is greater than all others: what a tree is filled with in order.
     pub fn append(&mut self, key: &[u8]) {
-        let block = self.blocks.len() - 1;
-        let range = self.blocks[block].ranges() - 1;
-        let place = self.append_key(Place { block, range }, key);
+        let leaf = self.leaves.len() - 1;
+        let bucket = self.leaves[leaf].buckets() - 1;
+        let place = self.append_key(BucketPosition { leaf, bucket }, key);
         self.change(place, 1);
     }
 
-    /// Notes keys that went, each of which was there. False when that cannot be: the summary then
-    /// forgets everything and is to be learnt anew.
+    /// Notes keys that went, each of which was there. False when that cannot be: the rank index then
+    /// forgets everything and is to be built anew.
     pub fn remove<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
-        let mut place = Place::FIRST;
+        let mut place = BucketPosition::FIRST;
         for key in keys {
-            if let Some(recount) = &mut self.recount {
-                recount.note(key, false);
+            if let Some(rebuild) = &mut self.rebuild {
+                rebuild.note(key, false);
             }
-            if self.is_unknown(key) {
+            if self.is_unbuilt(key) {
                 continue;
             }
             place = self.find(place, key);
@@ -242,138 +243,138 @@ impl Summary {
                 return false;
             }
             self.change(place, -1);
-            if self.is_sparse(place.block) {
-                self.compact(place.block);
-                place = Place::FIRST;
+            if self.is_sparse(place.leaf) {
+                self.compact(place.leaf);
+                place = BucketPosition::FIRST;
             }
         }
         true
     }
 
-    /// Notes keys whose values have changed: what is kept of their ranges' entries is kept no longer.
+    /// Notes keys whose values have changed: what is cached of their buckets' entries is cached no longer.
     pub fn touch<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) {
         for key in keys {
-            if !self.is_unknown(key) {
-                let place = self.find(Place::FIRST, key);
-                self.note_change(place.block).forget(place.range);
+            if !self.is_unbuilt(key) {
+                let place = self.find(BucketPosition::FIRST, key);
+                self.note_change(place.leaf).forget(place.bucket);
             }
         }
     }
 
-    fn is_unknown(&self, key: &[u8]) -> bool {
-        self.unknown_from
+    fn is_unbuilt(&self, key: &[u8]) -> bool {
+        self.unbuilt_from
             .as_ref()
             .is_some_and(|from| from.as_slice() <= key)
     }
 
     /// Whether some of what lies before `end` is not known.
-    fn is_unknown_before(&self, end: Option<&[u8]>) -> bool {
-        self.unknown_from
+    fn is_unbuilt_before(&self, end: Option<&[u8]>) -> bool {
+        self.unbuilt_from
             .as_ref()
             .is_some_and(|from| end.is_none_or(|end| end > from.as_slice()))
     }
 
-    /// Forgets everything: to be learnt anew.
+    /// Forgets everything: to be built anew.
     pub fn forget(&mut self) {
         *self = Self {
             changes: self.changes,
             busy: self.busy,
-            ..Self::unknown()
+            ..Self::unbuilt()
         };
         self.note_change(0);
     }
 
-    /// Notes that ranges of a block have changed; the block.
-    fn note_change(&mut self, block: usize) -> &mut Block {
+    /// Notes that buckets of a leaf have changed; the leaf.
+    fn note_change(&mut self, leaf: usize) -> &mut Leaf {
         self.changes += 1;
         let changes = self.changes;
-        let block = self.block_mut(block);
-        block.changed_at = changes;
-        block
+        let leaf = self.leaf_mut(leaf);
+        leaf.changed_at = changes;
+        leaf
     }
 
-    /// The range that holds `key`, looked for from `from` on when it is not before that.
-    fn find(&self, from: Place, key: &[u8]) -> Place {
-        if from.block < self.blocks.len() && self.begins_by(from, key) {
+    /// The bucket that holds `key`, looked for from `from` on when it is not before that.
+    fn find(&self, from: BucketPosition, key: &[u8]) -> BucketPosition {
+        if from.leaf < self.leaves.len() && self.begins_by(from, key) {
             self.find_from(from, key)
         } else {
-            self.find_from(Place::FIRST, key)
+            self.find_from(BucketPosition::FIRST, key)
         }
     }
 
-    /// The range that holds `key`, which is not before `from`.
-    fn find_from(&self, from: Place, key: &[u8]) -> Place {
-        self.find_in(self.block_from(from.block, key), from, key)
+    /// The bucket that holds `key`, which is not before `from`.
+    fn find_from(&self, from: BucketPosition, key: &[u8]) -> BucketPosition {
+        self.find_in(self.leaf_from(from.leaf, key), from, key)
     }
 
-    /// The same where the block that holds `key` is known.
-    fn find_in(&self, block: usize, from: Place, key: &[u8]) -> Place {
-        let first = if block == from.block { from.range } else { 0 };
-        let heads = [self.heads[block], self.next_head(block)];
-        Place {
-            block,
-            range: self.blocks[block].find(first, key, heads),
+    /// The same where the leaf that holds `key` is known.
+    fn find_in(&self, leaf: usize, from: BucketPosition, key: &[u8]) -> BucketPosition {
+        let first = if leaf == from.leaf { from.bucket } else { 0 };
+        let heads = [self.heads[leaf], self.next_head(leaf)];
+        BucketPosition {
+            leaf,
+            bucket: self.leaves[leaf].find(first, key, heads),
         }
     }
 
-    /// The block that holds `key`, which is not before the block `from`.
-    fn block_from(&self, from: usize, key: &[u8]) -> usize {
+    /// The leaf that holds `key`, which is not before the leaf `from`.
+    fn leaf_from(&self, from: usize, key: &[u8]) -> usize {
         let own = head(key);
-        let begins_before = |block: usize| match self.heads[block].cmp(&own) {
+        let begins_before = |leaf: usize| match self.heads[leaf].cmp(&own) {
             Ordering::Less => true,
-            Ordering::Equal => self.begins_by(Place { block, range: 0 }, key),
+            Ordering::Equal => self.begins_by(BucketPosition { leaf, bucket: 0 }, key),
             Ordering::Greater => false,
         };
-        last_where(from, self.blocks.len(), begins_before)
+        last_where(from, self.leaves.len(), begins_before)
     }
 
-    /// The head of the first key behind a block; behind the last one its own.
-    fn next_head(&self, block: usize) -> u128 {
-        let next = self.heads.get(block + 1);
-        next.copied().unwrap_or(self.heads[block])
+    /// The head of the first key behind a leaf; behind the last one its own.
+    fn next_head(&self, leaf: usize) -> u128 {
+        let next = self.heads.get(leaf + 1);
+        next.copied().unwrap_or(self.heads[leaf])
     }
 
-    fn next(&self, place: Place) -> Place {
-        if place.range + 1 < self.blocks[place.block].ranges() {
-            return Place {
-                range: place.range + 1,
+    fn next(&self, place: BucketPosition) -> BucketPosition {
+        if place.bucket + 1 < self.leaves[place.leaf].buckets() {
+            return BucketPosition {
+                bucket: place.bucket + 1,
                 ..place
             };
         }
-        Place {
-            block: place.block + 1,
-            range: 0,
+        BucketPosition {
+            leaf: place.leaf + 1,
+            bucket: 0,
         }
     }
 
-    fn start(&self, place: Place) -> Start {
-        self.blocks[place.block].start(place.range)
+    fn start(&self, place: BucketPosition) -> BucketStart {
+        self.leaves[place.leaf].start(place.bucket)
     }
 
-    /// Whether a range begins at a key or before it.
-    fn begins_by(&self, place: Place, key: &[u8]) -> bool {
-        let order = self.blocks[place.block].compare_start(place.range, key);
+    /// Whether a bucket begins at a key or before it.
+    fn begins_by(&self, place: BucketPosition, key: &[u8]) -> bool {
+        let order = self.leaves[place.leaf].compare_start(place.bucket, key);
         order != Ordering::Greater
     }
 
-    /// Whether a range ends at a key or before it.
-    fn ends_by(&self, place: Place, key: &[u8]) -> bool {
+    /// Whether a bucket ends at a key or before it.
+    fn ends_by(&self, place: BucketPosition, key: &[u8]) -> bool {
         !self.is_last(place) && self.begins_by(self.next(place), key)
     }
 
-    fn is_last(&self, place: Place) -> bool {
-        self.next(place).block == self.blocks.len()
+    fn is_last(&self, place: BucketPosition) -> bool {
+        self.next(place).leaf == self.leaves.len()
     }
 
-    /// The first key behind a range; `None` for the last.
-    fn end(&self, place: Place) -> Option<Start> {
+    /// The first key behind a bucket; `None` for the last.
+    fn end(&self, place: BucketPosition) -> Option<BucketStart> {
         (!self.is_last(place)).then(|| self.start(self.next(place)))
     }
 
-    /// Whether a range is still the one that was read at the state `changes`, with all its entries.
+    /// Whether a bucket is still the one that was read at the state `changes`, with all its entries.
     fn is_as_read(
         &self,
-        place: Place,
+        place: BucketPosition,
         start: &[u8],
         end: Option<&[u8]>,
         entries: usize,
@@ -382,34 +383,34 @@ impl Summary {
         *self.start(place) == *start
             && self.end(place).as_deref() == end
             && self.count_at(place) as usize == entries
-            && self.blocks[place.block].changed_at <= changes
+            && self.leaves[place.leaf].changed_at <= changes
     }
 
-    fn block_mut(&mut self, block: usize) -> &mut Block {
-        Arc::make_mut(&mut self.blocks[block])
+    fn leaf_mut(&mut self, leaf: usize) -> &mut Leaf {
+        Arc::make_mut(&mut self.leaves[leaf])
     }
 
-    fn count_at(&self, place: Place) -> u32 {
-        self.blocks[place.block].count(place.range)
+    fn count_at(&self, place: BucketPosition) -> u32 {
+        self.leaves[place.leaf].count(place.bucket)
     }
 
-    fn change(&mut self, place: Place, by: i64) {
+    fn change(&mut self, place: BucketPosition, by: i64) {
         let changed = i64::from(self.count_at(place)) + by;
-        let count = u32::try_from(changed).expect("a range holds between 0 and 2^32 entries");
-        self.note_change(place.block).set_count(place.range, count);
-        let total = &mut self.totals[place.block];
+        let count = u32::try_from(changed).expect("a bucket holds between 0 and 2^32 entries");
+        self.note_change(place.leaf).set_count(place.bucket, count);
+        let total = &mut self.totals[place.leaf];
         *total = total
             .checked_add_signed(by)
-            .expect("a block's total is that of its ranges");
+            .expect("a leaf's total is that of its buckets");
     }
 
-    /// Remembers the greatest key so far; begins a range at it when the last one is long enough.
-    fn append_key(&mut self, place: Place, key: &[u8]) -> Place {
+    /// Caches the greatest key so far; begins a bucket at it when the last one is long enough.
+    fn append_key(&mut self, place: BucketPosition, key: &[u8]) -> BucketPosition {
         let is_long = self.is_last(place) && self.count_at(place) >= ENTRIES_APPENDED;
         let mut place = place;
-        if is_long && self.recount.is_none() {
+        if is_long && self.rebuild.is_none() {
             let start = separator(&self.greatest, key).to_vec();
-            self.append_range(&start, 0);
+            self.append_bucket(&start, 0);
             place = self.find_from(place, key);
         }
         self.greatest.clear();
@@ -417,76 +418,76 @@ impl Summary {
         place
     }
 
-    fn append_range(&mut self, start: &[u8], count: u32) {
+    fn append_bucket(&mut self, start: &[u8], count: u32) {
         if self
-            .blocks
+            .leaves
             .last()
-            .is_some_and(|last| last.ranges() >= BLOCK_RANGES_MAX)
+            .is_some_and(|last| last.buckets() >= LEAF_BUCKETS_MAX)
         {
-            self.blocks.push(Arc::default());
+            self.leaves.push(Arc::default());
             self.totals.push(0);
             self.heads.push(head(start));
         }
-        let last = self.blocks.len() - 1;
-        let ranges = self.blocks[last].ranges();
-        self.note_change(last).insert(ranges, start, count);
-        *self.totals.last_mut().expect("there is a total a block") += u64::from(count);
+        let last = self.leaves.len() - 1;
+        let buckets = self.leaves[last].buckets();
+        self.note_change(last).insert(buckets, start, count);
+        *self.totals.last_mut().expect("there is a total a leaf") += u64::from(count);
     }
 
-    /// Puts ranges behind `place`, all before the range that follows it.
-    fn insert_ranges(&mut self, place: Place, ranges: &[(Vec<u8>, u32)]) {
+    /// Puts buckets behind `place`, all before the bucket that follows it.
+    fn insert_buckets(&mut self, place: BucketPosition, buckets: &[(Vec<u8>, u32)]) {
         let mut place = place;
-        for (start, count) in ranges {
-            if self.blocks[place.block].ranges() >= BLOCK_RANGES_MAX {
-                self.split_block(place.block);
-                place = self.find(Place::FIRST, start);
+        for (start, count) in buckets {
+            if self.leaves[place.leaf].buckets() >= LEAF_BUCKETS_MAX {
+                self.split_leaf(place.leaf);
+                place = self.find(BucketPosition::FIRST, start);
             }
-            self.block_mut(place.block)
-                .insert(place.range + 1, start, *count);
-            self.totals[place.block] += u64::from(*count);
-            place.range += 1;
+            self.leaf_mut(place.leaf)
+                .insert(place.bucket + 1, start, *count);
+            self.totals[place.leaf] += u64::from(*count);
+            place.bucket += 1;
         }
     }
 
-    fn split_block(&mut self, block: usize) {
-        let middle = self.blocks[block].ranges() / 2;
-        let other = self.block_mut(block).split_off(middle);
-        let moved = other.sum(0..other.ranges());
-        self.heads.insert(block + 1, head(&other.start(0)));
-        self.blocks.insert(block + 1, Arc::new(other));
-        self.totals[block] -= moved;
-        self.totals.insert(block + 1, moved);
+    fn split_leaf(&mut self, leaf: usize) {
+        let middle = self.leaves[leaf].buckets() / 2;
+        let other = self.leaf_mut(leaf).split_off(middle);
+        let moved = other.sum(0..other.buckets());
+        self.heads.insert(leaf + 1, head(&other.start(0)));
+        self.leaves.insert(leaf + 1, Arc::new(other));
+        self.totals[leaf] -= moved;
+        self.totals.insert(leaf + 1, moved);
     }
 
-    fn is_sparse(&self, block: usize) -> bool {
-        let ranges = self.blocks[block].ranges();
-        let is_lonely = ranges == 1 && self.blocks.len() == 1;
-        self.recount.is_none() && !is_lonely && self.totals[block] < ENTRIES_SPARSE * ranges as u64
+    fn is_sparse(&self, leaf: usize) -> bool {
+        let buckets = self.leaves[leaf].buckets();
+        let is_lonely = buckets == 1 && self.leaves.len() == 1;
+        self.rebuild.is_none() && !is_lonely && self.totals[leaf] < ENTRIES_SPARSE * buckets as u64
     }
 
-    /// Joins neighbouring ranges of a block that hold few entries, and the block with a short neighbour.
-    fn compact(&mut self, block: usize) {
-        let ranges = self.block_mut(block);
+    /// Joins neighbouring buckets of a leaf that hold few entries, and the leaf with a short neighbour.
+    fn compact(&mut self, leaf: usize) {
+        let buckets = self.leaf_mut(leaf);
         let mut at = 1;
-        while at < ranges.ranges() {
-            if ranges.count(at - 1) + ranges.count(at) <= ENTRIES_JOINED {
-                ranges.join_with_previous(at);
+        while at < buckets.buckets() {
+            if buckets.count(at - 1) + buckets.count(at) <= ENTRIES_JOINED {
+                buckets.join_with_previous(at);
             } else {
                 at += 1;
             }
         }
         let fits = |first: usize| {
-            self.blocks.get(first + 1).is_some_and(|second| {
-                self.blocks[first].ranges() + second.ranges() <= BLOCK_RANGES_MAX / 2
+            self.leaves.get(first + 1).is_some_and(|second| {
+                self.leaves[first].buckets() + second.buckets() <= LEAF_BUCKETS_MAX / 2
             })
         };
-        let first = match block.checked_sub(1) {
+        let first = match leaf.checked_sub(1) {
             Some(before) if fits(before) => before,
-            _ if fits(block) => block,
+            _ if fits(leaf) => leaf,
             _ => return,
         };
-        let second = self.blocks.remove(first + 1);
-        self.block_mut(first).append(&second);
+        let second = self.leaves.remove(first + 1);
+        self.leaf_mut(first).append(&second);
         self.heads.remove(first + 1);
         let total = self.totals.remove(first + 1);
         self.totals[first] += total;

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// Numbers below 2^32, nearly always below 2^16.
+/// PackedNumbers below 2^32, nearly always below 2^16.
 #[derive(Debug, Clone)]
-pub(super) enum Numbers {
+pub(super) enum PackedNumbers {
     Narrow(Vec<u16>),
     Wide(Vec<u32>),
 }
 
-impl Default for Numbers {
+impl Default for PackedNumbers {
     fn default() -> Self {
         Self::Narrow(Vec::new())
     }
@@ -19,13 +19,13 @@ impl Default for Numbers {
 macro_rules! either {
     ($numbers:expr, $list:ident => $does:expr) => {
         match $numbers {
-            Numbers::Narrow($list) => $does,
-            Numbers::Wide($list) => $does,
+            PackedNumbers::Narrow($list) => $does,
+            PackedNumbers::Wide($list) => $does,
         }
     };
 }
 
-impl Numbers {
+impl PackedNumbers {
     pub fn len(&self) -> usize {
         either!(self, list => list.len())
     }
@@ -84,8 +84,8 @@ impl Numbers {
     }
 
     /// Several together.
-    pub fn sum(&self, range: Range<usize>) -> u64 {
-        either!(self, list => list[range].iter().map(|number| u64::from(*number)).sum())
+    pub fn sum(&self, bucket: Range<usize>) -> u64 {
+        either!(self, list => list[bucket].iter().map(|number| u64::from(*number)).sum())
     }
 
     /// Bytes of memory.
@@ -130,7 +130,7 @@ mod tests {
         for seed in 0..20 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let most = if seed % 2 == 0 { 1_000 } else { 200_000 };
-            let (mut numbers, mut plain) = (Numbers::default(), Vec::<u32>::new());
+            let (mut numbers, mut plain) = (PackedNumbers::default(), Vec::<u32>::new());
             for _ in 0..500 {
                 let (number, at) = (
                     random.random_range(0..most),

@@ -1,18 +1,18 @@
-//! The points of ranges of a 2dsphere index that a count has looked into.
+//! The points of buckets of a 2dsphere index that a count has scanned.
 //!
-//! The border of an area runs through a few hundred ranges, whose points have to be tested one by one.
-//! They are remembered until a write changes their range or the memory is wanted for others, so that the
-//! next area along the same border reads nothing.
+//! The boundary of an area runs through a few hundred buckets, whose points have to be tested one by one.
+//! They are cached until a write changes their bucket or the memory is needed for others, so that the
+//! next area along the same boundary reads nothing.
 
-use super::{Place, Summary};
+use super::{BucketPosition, RankIndex};
 use crate::geo::{Cut, FlatPlaces};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of points that a summary remembers at most: so many an entry, but no more than in all.
+/// Bytes of points that a rank index caches at most: so many an entry, but no more than in all.
 const BYTES_AN_ENTRY: u64 = 4;
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// A range with more points is not remembered: it waits to be cut.
+/// A bucket with more points is not cached: it waits to be split.
 const POINTS_MAX: usize = 1_024;
 
 /// The point of an entry.
@@ -29,7 +29,7 @@ pub struct Point {
 /// Bytes of memory of a point among others.
 const POINT_BYTES: usize = size_of::<Point>() + 2 * size_of::<f32>();
 
-/// The points of all entries of a range, in the order of their cells. What is looked at of nearly every one
+/// The points of all entries of a bucket, in the order of their cells. What is looked at of nearly every one
 /// lies side by side.
 #[derive(Debug)]
 pub struct Points {
@@ -78,10 +78,10 @@ impl Points {
     }
 }
 
-/// A range that was walked at some point in time.
+/// A bucket that was scanned at some point in time.
 #[derive(Debug)]
-pub struct WalkedRange {
-    /// The range's first key.
+pub struct ScannedBucket {
+    /// The bucket's first key.
     pub start: Vec<u8>,
     /// The first key behind it; `None` at the end of the tree.
     pub end: Option<Vec<u8>>,
@@ -89,38 +89,38 @@ pub struct WalkedRange {
     pub points: Arc<Points>,
 }
 
-impl Summary {
-    /// How often the summary has changed: to be noted with the point in time of a walk.
+impl RankIndex {
+    /// How often the rank index has changed: to be noted with the point in time of a scan.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Remembers what a walk found; ranges that have changed since `changes` are left out.
-    pub fn remember(&mut self, walked: Vec<WalkedRange>, changes: u64) {
+    /// Caches what a scan found; buckets that have changed since `changes` are left out.
+    pub fn remember(&mut self, walked: Vec<ScannedBucket>, changes: u64) {
         let limit = BYTES_MAX.min(self.entries() * BYTES_AN_ENTRY);
-        let new: usize = walked.iter().map(|range| range.points.count()).sum();
-        let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
+        let new: usize = walked.iter().map(|bucket| bucket.points.count()).sum();
+        let known: usize = self.leaves.iter().map(|leaf| leaf.points_known()).sum();
         let bytes = ((new + known) * POINT_BYTES) as u64;
         if bytes > limit {
-            let all = self.blocks.iter_mut();
-            let with_points = all.filter(|block| block.points_known() > 0);
-            with_points.for_each(|block| Arc::make_mut(block).forget_points());
+            let all = self.leaves.iter_mut();
+            let with_points = all.filter(|leaf| leaf.points_known() > 0);
+            with_points.for_each(|leaf| Arc::make_mut(leaf).forget_points());
         }
-        let mut place = Place::FIRST;
-        for range in walked {
-            place = self.find(place, &range.start);
-            let (end, points) = (range.end.as_deref(), range.points.count());
-            let is_as_read = self.is_as_read(place, &range.start, end, points, changes);
+        let mut place = BucketPosition::FIRST;
+        for bucket in walked {
+            place = self.find(place, &bucket.start);
+            let (end, points) = (bucket.end.as_deref(), bucket.points.count());
+            let is_as_read = self.is_as_read(place, &bucket.start, end, points, changes);
             if is_as_read && points <= POINTS_MAX {
-                self.block_mut(place.block)
-                    .set_points(place.range, range.points);
+                self.leaf_mut(place.leaf)
+                    .set_points(place.bucket, bucket.points);
             }
         }
     }
 
-    /// Bytes of points that are remembered, about.
+    /// Bytes of points that are cached, about.
     pub fn points_bytes(&self) -> usize {
-        let known: usize = self.blocks.iter().map(|block| block.points_known()).sum();
+        let known: usize = self.leaves.iter().map(|leaf| leaf.points_known()).sum();
         known * POINT_BYTES
     }
 }

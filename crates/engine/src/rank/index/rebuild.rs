@@ -1,33 +1,34 @@
-//! Learns what a tree holds by walking a part of it while writers go on.
+//! Builds parts of a rank index by scanning the tree while writers go on.
 //!
-//! A part is begun at a point in time and walked on a snapshot of that time. What is committed
-//! meanwhile is applied to the summary as ever and also logged here, and applied once more to what
-//! the walk found when that is installed.
+//! A part is begun at a point in time and scanned on a snapshot of that time. What is committed
+//! meanwhile is applied to the rank index as always and also logged here. The log is applied to the result of the scan
+//! when that is installed.
 
 use super::{
-    ENTRIES_FRESH, ENTRIES_MAX, ENTRIES_SETTLED, ENTRIES_SWEPT, Place, Summary, separator,
+    BucketPosition, ENTRIES_FRESH, ENTRIES_MAX, ENTRIES_SETTLED, ENTRIES_SPLIT_TOGETHER, RankIndex,
+    separator,
 };
 
-/// A part of a tree to walk, from `start` up to but not including `end` (`None`: to the end of the tree).
+/// A part of a tree to scan, from `start` up to but not including `end` (`None`: to the end of the tree).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct UnbuiltSpan {
     /// Its first key.
     pub start: Vec<u8>,
     /// The first key behind it.
     pub end: Option<Vec<u8>>,
-    /// Into ranges of how many entries it is to be cut.
-    pub entries_a_range: u32,
+    /// Into buckets of how many entries it is to be split.
+    pub entries_a_bucket: u32,
 }
 
-/// A part that is being walked.
+/// A part that is being scanned.
 #[derive(Debug, Clone)]
-pub(super) struct Recount {
-    pub span: Span,
+pub(super) struct Rebuild {
+    pub span: UnbuiltSpan,
     /// Keys that came (true) and went (false) since the snapshot.
     pub log: Vec<(Vec<u8>, bool)>,
 }
 
-impl Recount {
+impl Rebuild {
     pub fn note(&mut self, key: &[u8], came: bool) {
         let inside = self.span.start.as_slice() <= key
             && self
@@ -41,35 +42,35 @@ impl Recount {
     }
 }
 
-/// What a walk over a part found.
+/// What a scan over a part found.
 #[derive(Debug, Default)]
-pub struct Walked {
-    pub(super) ranges: Vec<(Vec<u8>, u32)>,
+pub struct ScannedSpan {
+    pub(super) buckets: Vec<(Vec<u8>, u32)>,
     pub(super) last: Vec<u8>,
-    /// The first key that was not walked; `None` when the walk came to the end of its span.
+    /// The first key that was not scanned; `None` when the scan came to the end of its span.
     pub(super) stopped_before: Option<Vec<u8>>,
     entries: usize,
-    entries_a_range: u32,
+    entries_a_bucket: u32,
 }
 
-impl Walked {
-    /// A walk over `span` that has seen nothing yet.
-    pub fn new(span: &Span) -> Self {
+impl ScannedSpan {
+    /// A scan over `span` that has seen nothing yet.
+    pub fn new(span: &UnbuiltSpan) -> Self {
         Self {
-            ranges: vec![(span.start.clone(), 0)],
+            buckets: vec![(span.start.clone(), 0)],
             last: span.start.clone(),
-            entries_a_range: span.entries_a_range,
+            entries_a_bucket: span.entries_a_bucket,
             ..Self::default()
         }
     }
 
     /// Notes the next key, in ascending order.
     pub fn push(&mut self, key: &[u8]) {
-        let range = self.ranges.last_mut().expect("there is always a range");
-        if range.1 < self.entries_a_range {
-            range.1 += 1;
+        let bucket = self.buckets.last_mut().expect("there is always a bucket");
+        if bucket.1 < self.entries_a_bucket {
+            bucket.1 += 1;
         } else {
-            self.ranges.push((separator(&self.last, key).to_vec(), 1));
+            self.buckets.push((separator(&self.last, key).to_vec(), 1));
         }
         self.last.clear();
         self.last.extend_from_slice(key);
@@ -81,37 +82,37 @@ impl Walked {
         self.entries
     }
 
-    /// Ends the walk before `key`, short of the end of its span.
+    /// Ends the scan before `key`, short of the end of its span.
     pub fn stop_before(&mut self, key: &[u8]) {
         self.stopped_before = Some(key.to_vec());
     }
 }
 
-impl Summary {
-    /// The next part to walk, if there is one: first what is not known yet, then crowded ranges. The
+impl RankIndex {
+    /// The next part to scan, if there is one: first what is not built yet, then oversized buckets. The
     /// caller takes its snapshot at the same point in time.
-    pub fn begin_recount(&mut self) -> Option<Span> {
-        if self.recount.is_some() {
+    pub fn begin_rebuild(&mut self) -> Option<UnbuiltSpan> {
+        if self.rebuild.is_some() {
             return None;
         }
-        let span = match &self.unknown_from {
-            Some(start) => Span {
+        let span = match &self.unbuilt_from {
+            Some(start) => UnbuiltSpan {
                 start: start.clone(),
                 end: None,
-                entries_a_range: ENTRIES_FRESH,
+                entries_a_bucket: ENTRIES_FRESH,
             },
-            None => self.next_crowded()?,
+            None => self.next_oversized()?,
         };
-        self.recount = Some(Recount {
+        self.rebuild = Some(Rebuild {
             span: span.clone(),
             log: Vec::new(),
         });
         Some(span)
     }
 
-    fn next_crowded(&mut self) -> Option<Span> {
-        while let Some(start) = self.crowded.pop() {
-            let place = self.find(Place::FIRST, &start);
+    fn next_oversized(&mut self) -> Option<UnbuiltSpan> {
+        while let Some(start) = self.oversized.pop() {
+            let place = self.find(BucketPosition::FIRST, &start);
             let entries = self.count_at(place);
             if *self.start(place) != *start || entries <= ENTRIES_MAX {
                 continue;
@@ -119,99 +120,103 @@ impl Summary {
             if entries > self.entries_max() {
                 return Some(self.span(place, ENTRIES_FRESH));
             }
-            self.unswept_from = Some(Vec::new());
+            self.unsplit_from = Some(Vec::new());
         }
-        if self.busy { None } else { self.sweep() }
+        if self.busy {
+            None
+        } else {
+            self.next_deferred_split()
+        }
     }
 
-    /// The next crowded range that nobody has listed, with its neighbours of the kind.
-    fn sweep(&mut self) -> Option<Span> {
-        let from = self.unswept_from.take()?;
-        let mut place = self.find(Place::FIRST, &from);
+    /// The next oversized bucket that nobody has listed, with its neighbours of the kind.
+    fn next_deferred_split(&mut self) -> Option<UnbuiltSpan> {
+        let from = self.unsplit_from.take()?;
+        let mut place = self.find(BucketPosition::FIRST, &from);
         while self.count_at(place) <= ENTRIES_MAX {
             place = self.next(place);
-            if place.block == self.blocks.len() {
+            if place.leaf == self.leaves.len() {
                 return None;
             }
         }
-        self.join_crowded(place);
+        self.join_oversized(place);
         let span = self.span(place, ENTRIES_SETTLED);
-        self.unswept_from.clone_from(&span.end);
+        self.unsplit_from.clone_from(&span.end);
         Some(span)
     }
 
-    /// Joins a crowded range with those behind it in its block that are crowded too.
-    fn join_crowded(&mut self, place: Place) {
-        let next = place.range + 1;
-        let block = self.block_mut(place.block);
-        while next < block.ranges()
-            && block.count(next) > ENTRIES_MAX
-            && block.count(place.range) + block.count(next) <= ENTRIES_SWEPT
+    /// Joins an oversized bucket with those behind it in its leaf that are oversized too.
+    fn join_oversized(&mut self, place: BucketPosition) {
+        let next = place.bucket + 1;
+        let leaf = self.leaf_mut(place.leaf);
+        while next < leaf.buckets()
+            && leaf.count(next) > ENTRIES_MAX
+            && leaf.count(place.bucket) + leaf.count(next) <= ENTRIES_SPLIT_TOGETHER
         {
-            block.join_with_previous(next);
+            leaf.join_with_previous(next);
         }
-        self.note_change(place.block);
+        self.note_change(place.leaf);
     }
 
-    fn span(&self, place: Place, entries_a_range: u32) -> Span {
-        Span {
+    fn span(&self, place: BucketPosition, entries_a_bucket: u32) -> UnbuiltSpan {
+        UnbuiltSpan {
             start: self.start(place).to_vec(),
             end: self.end(place).map(|end| end.to_vec()),
-            entries_a_range,
+            entries_a_bucket,
         }
     }
 
-    /// Gives a walk up; what it was to learn stays to be done.
-    pub fn abandon_recount(&mut self) {
-        if let Some(recount) = self.recount.take()
-            && self.unknown_from.is_none()
+    /// Gives a scan up; what it was to learn stays to be done.
+    pub fn abandon_rebuild(&mut self) {
+        if let Some(rebuild) = self.rebuild.take()
+            && self.unbuilt_from.is_none()
         {
-            self.crowded.push(recount.span.start);
+            self.oversized.push(rebuild.span.start);
         }
     }
 
-    /// Installs what the walk found. False when it contradicts the summary, which then forgets
-    /// everything and is to be learnt anew.
-    pub fn finish_recount(&mut self, walked: Walked) -> bool {
-        let Some(recount) = self.recount.take() else {
+    /// Installs what the scan found. False when it contradicts the rank index, which then forgets
+    /// everything and is to be built anew.
+    pub fn finish_rebuild(&mut self, walked: ScannedSpan) -> bool {
+        let Some(rebuild) = self.rebuild.take() else {
             return true;
         };
-        if self.unknown_from.is_some() {
-            self.extend(walked, recount);
+        if self.unbuilt_from.is_some() {
+            self.extend(walked, rebuild);
             return true;
         }
-        self.replace(walked, recount)
+        self.replace(walked, rebuild)
     }
 
-    /// Appends ranges behind what is known.
-    fn extend(&mut self, walked: Walked, recount: Recount) {
-        let mut ranges = walked.ranges.into_iter();
-        if self.unknown_from.as_ref().is_some_and(Vec::is_empty) {
-            // The very first range is there already: it begins before all keys.
-            let first = ranges.next().map_or(0, |(_, count)| count);
-            self.change(Place::FIRST, i64::from(first));
+    /// Appends buckets behind what is known.
+    fn extend(&mut self, walked: ScannedSpan, rebuild: Rebuild) {
+        let mut buckets = walked.buckets.into_iter();
+        if self.unbuilt_from.as_ref().is_some_and(Vec::is_empty) {
+            // The very first bucket is there already: it begins before all keys.
+            let first = buckets.next().map_or(0, |(_, count)| count);
+            self.change(BucketPosition::FIRST, i64::from(first));
         }
-        for (start, count) in ranges {
-            self.append_range(&start, count);
+        for (start, count) in buckets {
+            self.append_bucket(&start, count);
         }
         if walked.last > self.greatest {
             self.greatest = walked.last;
         }
-        self.unknown_from = walked.stopped_before;
-        self.replay(recount.log);
+        self.unbuilt_from = walked.stopped_before;
+        self.replay(rebuild.log);
     }
 
-    /// Puts several ranges in the place of a crowded one.
-    fn replace(&mut self, walked: Walked, recount: Recount) -> bool {
-        let place = self.find(Place::FIRST, &recount.span.start);
+    /// Puts several buckets in the place of an oversized one.
+    fn replace(&mut self, walked: ScannedSpan, rebuild: Rebuild) -> bool {
+        let place = self.find(BucketPosition::FIRST, &rebuild.span.start);
         let before = self.count_at(place);
         let logged = |(key, came): &(Vec<u8>, bool)| {
             let walked_over = walked.stopped_before.as_ref().is_none_or(|stop| key < stop);
             i64::from(walked_over) * if *came { 1 } else { -1 }
         };
-        let log: i64 = recount.log.iter().map(logged).sum();
+        let log: i64 = rebuild.log.iter().map(logged).sum();
         let found: i64 = walked
-            .ranges
+            .buckets
             .iter()
             .map(|(_, count)| i64::from(*count))
             .sum();
@@ -224,25 +229,25 @@ impl Summary {
             self.forget();
             return false;
         }
-        let mut ranges = walked.ranges;
-        let mut log = recount.log;
+        let mut buckets = walked.buckets;
+        let mut log = rebuild.log;
         if let Some(stop) = walked.stopped_before {
             log.retain(|(key, _)| *key < stop);
             let rest = u32::try_from(rest).unwrap_or(u32::MAX);
             if rest > ENTRIES_MAX {
-                self.crowded.push(stop.clone());
+                self.oversized.push(stop.clone());
             }
-            ranges.push((stop, rest));
+            buckets.push((stop, rest));
         }
-        let first = ranges[0].1;
+        let first = buckets[0].1;
         self.change(place, i64::from(first) - i64::from(before));
-        self.insert_ranges(place, &ranges[1..]);
+        self.insert_buckets(place, &buckets[1..]);
         self.replay(log);
         true
     }
 
     fn replay(&mut self, mut log: Vec<(Vec<u8>, bool)>) {
-        log.retain(|(key, _)| !self.is_unknown(key));
+        log.retain(|(key, _)| !self.is_unbuilt(key));
         let keys = |came: bool| {
             let mut keys: Vec<&[u8]> = log
                 .iter()

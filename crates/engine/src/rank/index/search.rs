@@ -1,98 +1,98 @@
-//! What a summary is asked: how many entries lie between two keys, and where the one of a rank is.
+//! What a rank index is asked: how many entries lie between two keys, and where the one of a rank is.
 
-use super::block::{Start, word};
-use super::{Place, Points, Summary, shared_bytes};
-use crate::index::pages::{PageContents, PageKind};
+use super::leaf::{BucketStart, word};
+use super::{BucketPosition, Points, RankIndex, shared_bytes};
+use crate::rank::range_cache::{CachedEntries, CachedKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the last range was, see [`Summary::count_from`].
+/// Where the last bucket was, see [`RankIndex::count_from`].
 #[derive(Debug, Clone, Copy)]
-pub struct Hint {
-    place: Place,
-    /// A range before which the number of entries is known, and that number.
-    ranked: (Place, u64),
+pub struct SearchHint {
+    place: BucketPosition,
+    /// A bucket before which the number of entries is known, and that number.
+    ranked: (BucketPosition, u64),
 }
 
-impl Default for Hint {
+impl Default for SearchHint {
     fn default() -> Self {
         Self {
-            place: Place::FIRST,
-            ranked: (Place::FIRST, 0),
+            place: BucketPosition::FIRST,
+            ranked: (BucketPosition::FIRST, 0),
         }
     }
 }
 
-/// Whole ranges side by side.
+/// Whole buckets side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct RankInterval {
     /// Rank of the first entry in its tree.
     pub first_rank: u64,
     /// Number of entries.
     pub entries: u64,
 }
 
-/// One range.
+/// One bucket.
 #[derive(Debug, Clone, Copy)]
-pub struct RangeAt<'a> {
-    summary: &'a Summary,
-    place: Place,
+pub struct BucketRef<'a> {
+    ranks: &'a RankIndex,
+    place: BucketPosition,
 }
 
-impl<'a> RangeAt<'a> {
-    /// Which range it is, as long as the summary does not change.
-    pub fn place(&self) -> Place {
+impl<'a> BucketRef<'a> {
+    /// Which bucket it is, as long as the rank index does not change.
+    pub fn place(&self) -> BucketPosition {
         self.place
     }
 
     /// Its first key.
-    pub fn start(&self) -> Start {
-        self.summary.start(self.place)
+    pub fn start(&self) -> BucketStart {
+        self.ranks.start(self.place)
     }
 
     /// The first key behind it; `None` at the end of the tree.
-    pub fn end(&self) -> Option<Start> {
-        self.summary.end(self.place)
+    pub fn end(&self) -> Option<BucketStart> {
+        self.ranks.end(self.place)
     }
 
     /// The number of its entries.
     pub fn entries(&self) -> u32 {
-        self.summary.count_at(self.place)
+        self.ranks.count_at(self.place)
     }
 
-    /// The points of its entries, if they are remembered.
+    /// The points of its entries, if they are cached.
     pub fn points(&self) -> Option<&'a Points> {
-        self.summary.blocks[self.place.block].points(self.place.range)
+        self.ranks.leaves[self.place.leaf].points(self.place.bucket)
     }
 
-    /// Its entries, if they are kept.
-    pub fn contents(&self, kind: PageKind) -> Option<Arc<PageContents>> {
-        self.summary.contents_now(self.place, kind)
+    /// Its entries, if they are cached.
+    pub fn contents(&self, kind: CachedKind) -> Option<Arc<CachedEntries>> {
+        self.ranks.cached_now(self.place, kind)
     }
 }
 
-/// A piece of a range: the entries from `start` up to `end` (`None`: the end of the tree) have to be
-/// walked to be counted.
+/// A partial bucket of a bucket: the entries from `start` up to `end` (`None`: the end of the tree) have to be
+/// scanned to be counted.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'a> {
+pub struct PartialBucket<'a> {
     /// The first key asked for.
     pub start: &'a [u8],
     /// The first key not asked for.
     pub end: Option<&'a [u8]>,
-    /// The whole range.
-    pub range: RangeAt<'a>,
+    /// The whole bucket.
+    pub bucket: BucketRef<'a>,
 }
 
-impl Piece<'_> {
-    /// About how many entries it has, if they lie evenly in their range.
+impl PartialBucket<'_> {
+    /// About how many entries it has, if they lie evenly in their bucket.
     pub fn estimate(&self) -> f64 {
-        f64::from(self.range.entries()) * self.share().unwrap_or(0.5)
+        f64::from(self.bucket.entries()) * self.share().unwrap_or(0.5)
     }
 
-    /// Which part of its range the piece is, told from the eight bytes behind those that the range's ends
+    /// Which part of its bucket the partial bucket is, told from the eight bytes behind those that the bucket's ends
     /// have in common.
     fn share(&self) -> Option<f64> {
-        let (low, high) = (self.range.start(), self.range.end()?);
+        let (low, high) = (self.bucket.start(), self.bucket.end()?);
         let shared = shared_bytes(&low, &high);
         let behind = |key: &[u8]| word(key.get(shared..).unwrap_or_default());
         let (first, last) = (behind(&low), behind(&high));
@@ -106,72 +106,72 @@ impl Piece<'_> {
     }
 }
 
-/// Where the entry of some rank is: that many entries behind the first of a range.
+/// Where the entry of some rank is: that many entries behind the first of a bucket.
 #[derive(Debug, Clone, Copy)]
-pub struct Selected<'a> {
-    /// The range.
-    pub range: RangeAt<'a>,
-    /// Entries of the range before it.
+pub struct SelectedEntry<'a> {
+    /// The bucket.
+    pub bucket: BucketRef<'a>,
+    /// Entries of the bucket before it.
     pub offset: u32,
 }
 
-impl Summary {
-    /// The number of entries in `[start, end)` (`None`: to the end of the tree) as far as whole ranges
-    /// go; what is left, at most two pieces, is handed to `piece`. `None` when part of it is unknown.
+impl RankIndex {
+    /// The number of entries in `[start, end)` (`None`: to the end of the tree) as far as whole buckets
+    /// go; what is left, at most two partial buckets, is handed to `partial bucket`. `None` when part of it is not built yet.
     pub fn count(
         &self,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
+        piece: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<u64> {
-        self.count_from(&mut Hint::default(), start, end, piece)
+        self.count_from(&mut SearchHint::default(), start, end, piece)
     }
 
-    /// [`Self::count`] where ranges are asked for in ascending order: each is looked for from where
+    /// [`Self::count`] where buckets are asked for in ascending order: each is looked for from where
     /// the last one began.
     pub fn count_from(
         &self,
-        hint: &mut Hint,
+        hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
+        piece: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<u64> {
-        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
+        let (from, to) = self.whole_buckets(hint, start, end, piece)?;
         Some(self.sum(from, to))
     }
 
-    /// As [`Self::count_from`], with the rank of the first entry that is in a whole range. Ranks are
+    /// As [`Self::count_from`], with the rank of the first entry that is in a whole bucket. Ranks are
     /// added up from the last one that was asked for.
-    pub fn run_from(
+    pub fn interval_from(
         &self,
-        hint: &mut Hint,
+        hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<Run> {
-        let (from, to) = self.whole_ranges(hint, start, end, piece)?;
+        piece: &mut dyn FnMut(PartialBucket<'_>),
+    ) -> Option<RankInterval> {
+        let (from, to) = self.whole_buckets(hint, start, end, piece)?;
         if from < hint.ranked.0 {
-            hint.ranked = Hint::default().ranked;
+            hint.ranked = SearchHint::default().ranked;
         }
         let (last, before) = hint.ranked;
         let first_rank = before + self.sum(last, Some(from));
         hint.ranked = (from, first_rank);
-        Some(Run {
+        Some(RankInterval {
             first_rank,
             entries: self.sum(from, to),
         })
     }
 
-    /// Hands out the ranges that hold entries and of which `[start, end)` takes some or all. `None` when part
+    /// Hands out the buckets that hold entries and of which `[start, end)` takes some or all. `None` when part
     /// of it is unknown.
-    pub fn ranges_from(
+    pub fn buckets_from(
         &self,
-        hint: &mut Hint,
+        hint: &mut SearchHint,
         start: &[u8],
         end: &[u8],
-        range: &mut dyn FnMut(RangeAt<'_>),
+        bucket: &mut dyn FnMut(BucketRef<'_>),
     ) -> Option<()> {
-        if self.is_unknown_before(Some(end)) {
+        if self.is_unbuilt_before(Some(end)) {
             return None;
         }
         let mut place = self.find(hint.place, start);
@@ -180,33 +180,33 @@ impl Summary {
         let last = self.find_from(place, end);
         while place <= last {
             if self.count_at(place) > 0 {
-                range(self.range_at(place));
+                bucket(self.bucket_at(place));
             }
             place = self.next(place);
         }
         Some(())
     }
 
-    /// About how many entries lie in `[start, end)`: half of what is in the ranges, or blocks, at its ends, and
-    /// all between. `None` when part of it is unknown. What lies in two ranges at most counts as nothing.
-    pub fn about_from(&self, hint: &mut Hint, start: &[u8], end: &[u8]) -> Option<u64> {
-        if self.is_unknown_before(Some(end)) {
+    /// About how many entries lie in `[start, end)`: half of what is in the buckets, or leaves, at its ends, and
+    /// all between. `None` when part of it is not built yet. What lies in two buckets at most counts as nothing.
+    pub fn about_from(&self, hint: &mut SearchHint, start: &[u8], end: &[u8]) -> Option<u64> {
+        if self.is_unbuilt_before(Some(end)) {
             return None;
         }
         let from = if self.begins_by(hint.place, start) {
             hint.place
         } else {
-            Place::FIRST
+            BucketPosition::FIRST
         };
-        let block = self.block_from(from.block, start);
-        let last_block = self.block_from(block, end);
-        if block + 1 < last_block {
-            hint.place = from.max(Place { block, range: 0 });
-            let between: u64 = self.totals[block + 1..last_block].iter().sum();
-            return Some(between + (self.totals[block] + self.totals[last_block]) / 2);
+        let leaf = self.leaf_from(from.leaf, start);
+        let last_leaf = self.leaf_from(leaf, end);
+        if leaf + 1 < last_leaf {
+            hint.place = from.max(BucketPosition { leaf, bucket: 0 });
+            let between: u64 = self.totals[leaf + 1..last_leaf].iter().sum();
+            return Some(between + (self.totals[leaf] + self.totals[last_leaf]) / 2);
         }
-        let first = self.find_in(block, from, start);
-        let last = self.find_in(last_block, first, end);
+        let first = self.find_in(leaf, from, start);
+        let last = self.find_in(last_leaf, first, end);
         hint.place = first;
         if last <= self.next(first) {
             return Some(0);
@@ -215,24 +215,24 @@ impl Summary {
         Some(self.sum(self.next(first), Some(last)) + u64::from(ends / 2))
     }
 
-    fn range_at(&self, place: Place) -> RangeAt<'_> {
-        let summary = self;
-        RangeAt { summary, place }
+    fn bucket_at(&self, place: BucketPosition) -> BucketRef<'_> {
+        let ranks = self;
+        BucketRef { ranks, place }
     }
 
-    /// The ranges wholly in `[start, end)`, from one up to but not including another; the pieces of
+    /// The buckets wholly in `[start, end)`, from one up to but not including another; the partial buckets of
     /// those that are not are handed out.
-    fn whole_ranges(
+    fn whole_buckets(
         &self,
-        hint: &mut Hint,
+        hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
-    ) -> Option<(Place, Option<Place>)> {
+        piece: &mut dyn FnMut(PartialBucket<'_>),
+    ) -> Option<(BucketPosition, Option<BucketPosition>)> {
         if end.is_some_and(|end| end <= start) {
-            return Some((Place::FIRST, Some(Place::FIRST)));
+            return Some((BucketPosition::FIRST, Some(BucketPosition::FIRST)));
         }
-        if self.is_unknown_before(end) {
+        if self.is_unbuilt_before(end) {
             return None;
         }
         let first = self.find(hint.place, start);
@@ -255,44 +255,49 @@ impl Summary {
         Some((from, last))
     }
 
-    /// Hands a piece of a range on, unless the range is empty.
+    /// Hands a partial bucket of a bucket on, unless the bucket is empty.
     pub(super) fn edge(
         &self,
-        place: Place,
+        place: BucketPosition,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(Piece<'_>),
+        piece: &mut dyn FnMut(PartialBucket<'_>),
     ) {
-        let range = self.range_at(place);
-        if range.entries() > 0 {
-            piece(Piece { start, end, range });
+        let bucket = self.bucket_at(place);
+        if bucket.entries() > 0 {
+            piece(PartialBucket { start, end, bucket });
         }
     }
 
     /// Where the entries of these ranks (0 is the first of the tree) are, in the order given, which
     /// must be ascending; ranks beyond the last entry are left out.
-    pub fn select(&self, ranks: &[u64], found: &mut dyn FnMut(Selected<'_>)) {
-        let (mut place, mut before) = (Place::FIRST, 0);
+    pub fn select(&self, ranks: &[u64], found: &mut dyn FnMut(SelectedEntry<'_>)) {
+        let (mut place, mut before) = (BucketPosition::FIRST, 0);
         for rank in ranks {
-            (place, before) = self.walk_to_rank(place, before, *rank);
-            if place.block == self.blocks.len() {
+            (place, before) = self.step_to_rank(place, before, *rank);
+            if place.leaf == self.leaves.len() {
                 return;
             }
             let offset = u32::try_from(rank - before);
-            found(Selected {
-                range: self.range_at(place),
-                offset: offset.expect("a range holds fewer than 2^32 entries"),
+            found(SelectedEntry {
+                bucket: self.bucket_at(place),
+                offset: offset.expect("a bucket holds fewer than 2^32 entries"),
             });
         }
     }
 
-    /// The range that holds `rank`, from `place` on, before which there are `before` entries.
-    fn walk_to_rank(&self, mut place: Place, mut before: u64, rank: u64) -> (Place, u64) {
-        while place.block < self.blocks.len() {
-            let total = self.totals[place.block];
-            if place.range == 0 && before + total <= rank {
+    /// The bucket that holds `rank`, from `place` on, before which there are `before` entries.
+    fn step_to_rank(
+        &self,
+        mut place: BucketPosition,
+        mut before: u64,
+        rank: u64,
+    ) -> (BucketPosition, u64) {
+        while place.leaf < self.leaves.len() {
+            let total = self.totals[place.leaf];
+            if place.bucket == 0 && before + total <= rank {
                 before += total;
-                place.block += 1;
+                place.leaf += 1;
                 continue;
             }
             let count = u64::from(self.count_at(place));
@@ -305,24 +310,24 @@ impl Summary {
         (place, before)
     }
 
-    /// Entries of the ranges from `from` up to but not including `to` (`None`: to the last).
-    pub(super) fn sum(&self, from: Place, to: Option<Place>) -> u64 {
-        let end = Place {
-            block: self.blocks.len(),
-            range: 0,
+    /// Entries of the buckets from `from` up to but not including `to` (`None`: to the last).
+    pub(super) fn sum(&self, from: BucketPosition, to: Option<BucketPosition>) -> u64 {
+        let end = BucketPosition {
+            leaf: self.leaves.len(),
+            bucket: 0,
         };
         let to = to.unwrap_or(end);
         if from >= to {
             return 0;
         }
-        let within = |block: usize, ranges: Range<usize>| self.blocks[block].sum(ranges);
-        if from.block == to.block {
-            return within(from.block, from.range..to.range);
+        let within = |leaf: usize, buckets: Range<usize>| self.leaves[leaf].sum(buckets);
+        if from.leaf == to.leaf {
+            return within(from.leaf, from.bucket..to.bucket);
         }
-        let first = within(from.block, from.range..self.blocks[from.block].ranges());
-        let between: u64 = self.totals[from.block + 1..to.block].iter().sum();
-        let last = if to.block < self.blocks.len() {
-            within(to.block, 0..to.range)
+        let first = within(from.leaf, from.bucket..self.leaves[from.leaf].buckets());
+        let between: u64 = self.totals[from.leaf + 1..to.leaf].iter().sum();
+        let last = if to.leaf < self.leaves.len() {
+            within(to.leaf, 0..to.bucket)
         } else {
             0
         };

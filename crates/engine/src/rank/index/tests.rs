@@ -1,4 +1,4 @@
-//! A summary against an ordered set that it must agree with.
+//! A rank index against an ordered set that it must agree with.
 
 use super::*;
 use rand::seq::IndexedRandom;
@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 
 type Keys = BTreeSet<Vec<u8>>;
 
-/// A summary and what its tree holds, with one walk possibly under way.
+/// A rank index and what its tree holds, with one walk possibly under way.
 struct Model {
-    summary: Summary,
+    ranks: RankIndex,
     keys: Keys,
-    walk: Option<(Span, Keys)>,
+    walk: Option<(UnbuiltSpan, Keys)>,
     learnt_anew: usize,
 }
 
 impl Model {
-    fn new(summary: Summary, keys: Keys) -> Self {
+    fn new(ranks: RankIndex, keys: Keys) -> Self {
         Self {
-            summary,
+            ranks,
             keys,
             walk: None,
             learnt_anew: 0,
@@ -32,12 +32,12 @@ impl Model {
             .filter(|key| !self.keys.contains(*key))
             .map(Vec::as_slice)
             .collect();
-        self.summary.add(new);
+        self.ranks.add(new);
         self.keys.extend(keys);
     }
 
     fn remove(&mut self, keys: &[Vec<u8>]) {
-        let kept = self.summary.remove(keys.iter().map(Vec::as_slice));
+        let kept = self.ranks.remove(keys.iter().map(Vec::as_slice));
         self.learnt_anew += usize::from(!kept);
         keys.iter().for_each(|key| {
             self.keys.remove(key);
@@ -45,7 +45,7 @@ impl Model {
     }
 
     fn begin(&mut self) {
-        if let Some(span) = self.summary.begin_recount() {
+        if let Some(span) = self.ranks.begin_rebuild() {
             self.walk = Some((span, self.keys.clone()));
         }
     }
@@ -54,7 +54,7 @@ impl Model {
         let Some((span, keys)) = self.walk.take() else {
             return;
         };
-        let mut walked = Walked::new(&span);
+        let mut walked = ScannedSpan::new(&span);
         let inside = keys
             .range(span.start.clone()..)
             .take_while(|key| span.end.as_ref().is_none_or(|end| *key < end));
@@ -65,23 +65,23 @@ impl Model {
             }
             walked.push(key);
         }
-        let plausible = self.summary.finish_recount(walked);
+        let plausible = self.ranks.finish_rebuild(walked);
         self.learnt_anew += usize::from(!plausible);
     }
 
     fn count(&self, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
-        self.count_by(&self.summary, start, end)
+        self.count_by(&self.ranks, start, end)
     }
 
-    fn count_by(&self, summary: &Summary, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
+    fn count_by(&self, ranks: &RankIndex, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
         let mut walked = 0;
-        let whole = summary.count(start, end, &mut |piece| {
+        let whole = ranks.count(start, end, &mut |piece| {
             let inside = self
                 .keys
                 .range(piece.start.to_vec()..)
                 .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
                 .count();
-            assert!(inside <= piece.range.entries() as usize);
+            assert!(inside <= piece.bucket.entries() as usize);
             walked += inside as u64;
         });
         whole.map(|whole| whole + walked)
@@ -99,17 +99,17 @@ impl Model {
                 assert_eq!(found, expected as u64, "[{start:?}, {end:?})");
                 self.check_part(random, &start, end.as_deref());
             } else {
-                assert!(!self.summary.is_complete());
+                assert!(!self.ranks.is_complete());
             }
         }
-        if self.summary.is_complete() {
+        if self.ranks.is_complete() {
             self.check_ranks();
         }
     }
 
     /// A part answers within its keys as the whole does.
     fn check_part(&self, random: &mut ChaCha8Rng, start: &[u8], end: Option<&[u8]>) {
-        let part = self.summary.part(start, end).unwrap();
+        let part = self.ranks.part(start, end).unwrap();
         for _ in 0..3 {
             let low = key(random).max(start.to_vec());
             let high = match (random.random_bool(0.8).then(|| key(random)), end) {
@@ -128,19 +128,19 @@ impl Model {
     fn check_ranks(&self) {
         let ranks: Vec<u64> = (0..self.keys.len() as u64 + 2).step_by(7).collect();
         let mut found = Vec::new();
-        self.summary.select(&ranks, &mut |selected| {
+        self.ranks.select(&ranks, &mut |selected| {
             let key = self
                 .keys
-                .range(selected.range.start().to_vec()..)
+                .range(selected.bucket.start().to_vec()..)
                 .nth(selected.offset as usize);
-            found.push(key.expect("the range holds the entry").clone());
+            found.push(key.expect("the bucket holds the entry").clone());
         });
         let expected: Vec<Vec<u8>> = self.keys.iter().step_by(7).cloned().collect();
         assert_eq!(found, expected);
-        let mut hint = Hint::default();
+        let mut hint = SearchHint::default();
         for key in expected.iter().step_by(11) {
             let mut in_piece = 0;
-            let mut piece = |piece: Piece<'_>| {
+            let mut piece = |piece: PartialBucket<'_>| {
                 in_piece += self
                     .keys
                     .range(piece.start.to_vec()..)
@@ -148,8 +148,8 @@ impl Model {
                     .count();
             };
             let run = self
-                .summary
-                .run_from(&mut hint, key, None, &mut piece)
+                .ranks
+                .interval_from(&mut hint, key, None, &mut piece)
                 .unwrap();
             let before = self.keys.range(..key.clone()).count();
             assert_eq!(run.first_rank as usize, before + in_piece);
@@ -173,14 +173,14 @@ fn counts_and_ranks_are_those_of_an_ordered_set() {
         println!("seed {seed}");
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut model = match seed % 3 {
-            0 => Model::new(Summary::empty(), Keys::new()),
-            1 => Model::new(Summary::unknown(), some_keys(&mut random, 5_000)),
-            _ => Model::new(Summary::unknown(), Keys::new()),
+            0 => Model::new(RankIndex::empty(), Keys::new()),
+            1 => Model::new(RankIndex::unbuilt(), some_keys(&mut random, 5_000)),
+            _ => Model::new(RankIndex::unbuilt(), Keys::new()),
         };
         for round in 0..400 {
             if round % 40 == 0 {
                 // Much is written for a while, then little.
-                model.summary.set_busy(round % 80 == 0);
+                model.ranks.set_busy(round % 80 == 0);
             }
             match random.random_range(0..10) {
                 0..4 => model.add(some_keys(&mut random, 300)),
@@ -197,24 +197,24 @@ fn counts_and_ranks_are_those_of_an_ordered_set() {
             model.check(&mut random);
         }
         assert_eq!(model.learnt_anew, 0);
-        model.summary.set_busy(false);
-        while model.walk.is_some() || model.summary.wants_recount() {
+        model.ranks.set_busy(false);
+        while model.walk.is_some() || model.ranks.wants_rebuild() {
             model.finish(1_000);
             model.begin();
         }
-        assert!(model.summary.is_complete());
-        assert_eq!(model.summary.entries(), model.keys.len() as u64);
-        assert!(longest_range(&model.summary) <= ENTRIES_MAX);
+        assert!(model.ranks.is_complete());
+        assert_eq!(model.ranks.entries(), model.keys.len() as u64);
+        assert!(longest_range(&model.ranks) <= ENTRIES_MAX);
         model.check(&mut random);
     }
 }
 
-fn longest_range(summary: &Summary) -> u32 {
-    let mut place = Place::FIRST;
+fn longest_range(ranks: &RankIndex) -> u32 {
+    let mut place = BucketPosition::FIRST;
     let mut longest = 0;
-    while place.block < summary.blocks.len() {
-        longest = longest.max(summary.count_at(place));
-        place = summary.next(place);
+    while place.leaf < ranks.leaves.len() {
+        longest = longest.max(ranks.count_at(place));
+        place = ranks.next(place);
     }
     longest
 }
@@ -224,48 +224,48 @@ fn random_keys(random: &mut ChaCha8Rng, number: usize) -> Keys {
     (0..number).map(key).collect()
 }
 
-/// While much is written ranges may grow, but not without end; after it they are as fine as ever, and a
+/// While writes are heavy buckets may grow, but not without end; after it they are as fine as ever, and a
 /// byte of memory an entry is enough for both.
 #[test]
 fn ranges_are_coarse_while_much_is_written_and_fine_after_it() {
     let mut random = ChaCha8Rng::seed_from_u64(8);
-    let mut model = Model::new(Summary::empty(), Keys::new());
+    let mut model = Model::new(RankIndex::empty(), Keys::new());
     let mut walks = [0, 0];
     for busy in [true, false] {
-        model.summary.set_busy(busy);
+        model.ranks.set_busy(busy);
         for _ in 0..60 {
             model.add(random_keys(&mut random, 500));
-            while model.summary.wants_recount() {
+            while model.ranks.wants_rebuild() {
                 model.begin();
                 model.finish(usize::MAX);
                 walks[usize::from(busy)] += 1;
             }
         }
         let most = if busy { ENTRIES_MAX_BUSY } else { ENTRIES_MAX };
-        let longest = longest_range(&model.summary);
+        let longest = longest_range(&model.ranks);
         assert!((most / 2..=most).contains(&longest), "{longest}, {busy}");
-        let (bytes, entries) = (model.summary.bytes(), model.summary.entries());
+        let (bytes, entries) = (model.ranks.bytes(), model.ranks.entries());
         assert!(bytes as u64 <= entries, "{bytes} bytes, {entries} entries");
     }
     assert!(walks[1] * 3 < walks[0], "{walks:?}");
 }
 
-/// What is left to be cut when little is written is walked in few walks.
+/// What is left to be split when the store is idle is scanned in few scans.
 #[test]
 fn crowded_neighbours_are_cut_in_one_walk() {
     let mut random = ChaCha8Rng::seed_from_u64(9);
-    let mut model = Model::new(Summary::empty(), Keys::new());
-    model.summary.set_busy(true);
+    let mut model = Model::new(RankIndex::empty(), Keys::new());
+    model.ranks.set_busy(true);
     for _ in 0..100 {
         model.add(random_keys(&mut random, 500));
-        while model.summary.wants_recount() {
+        while model.ranks.wants_rebuild() {
             model.begin();
             model.finish(usize::MAX);
         }
     }
-    model.summary.set_busy(false);
+    model.ranks.set_busy(false);
     let mut walked = Vec::new();
-    while model.summary.wants_recount() {
+    while model.ranks.wants_rebuild() {
         model.begin();
         walked.extend(model.walk.iter().map(|(span, _)| {
             let inside = |key: &&Vec<u8>| span.end.as_ref().is_none_or(|end| *key < end);
@@ -277,44 +277,44 @@ fn crowded_neighbours_are_cut_in_one_walk() {
     }
     let most = walked.iter().max().copied().unwrap_or_default();
     assert!(
-        most > 4 * ENTRIES_MAX as usize && most <= ENTRIES_SWEPT as usize,
+        most > 4 * ENTRIES_MAX as usize && most <= ENTRIES_SPLIT_TOGETHER as usize,
         "{walked:?}"
     );
-    assert!(longest_range(&model.summary) <= ENTRIES_MAX);
+    assert!(longest_range(&model.ranks) <= ENTRIES_MAX);
 }
 
-/// Which ranges are crowded is not saved: it is found out again.
+/// Which buckets are oversized is not saved: it is found out again.
 #[test]
 fn a_decoded_summary_is_cut_where_it_is_crowded() {
     let mut random = ChaCha8Rng::seed_from_u64(10);
-    let mut model = Model::new(Summary::empty(), Keys::new());
+    let mut model = Model::new(RankIndex::empty(), Keys::new());
     model.add(random_keys(&mut random, 5_000));
-    let (head, blocks) = model.summary.encode().unwrap();
-    let blocks: Vec<Vec<u8>> = blocks.collect();
-    model.summary = Summary::decode(&head, blocks.iter().map(Vec::as_slice)).unwrap();
-    while model.summary.wants_recount() {
+    let (head, leaves) = model.ranks.encode().unwrap();
+    let leaves: Vec<Vec<u8>> = leaves.collect();
+    model.ranks = RankIndex::decode(&head, leaves.iter().map(Vec::as_slice)).unwrap();
+    while model.ranks.wants_rebuild() {
         model.begin();
         model.finish(usize::MAX);
     }
-    assert!(longest_range(&model.summary) <= ENTRIES_MAX);
+    assert!(longest_range(&model.ranks) <= ENTRIES_MAX);
     model.check(&mut random);
 }
 
 #[test]
 fn ascending_keys_need_no_walk() {
-    let mut summary = Summary::empty();
+    let mut ranks = RankIndex::empty();
     for first in (0_u32..100_000).step_by(1_000) {
         let keys: Vec<[u8; 4]> = (first..first + 1_000).map(u32::to_be_bytes).collect();
-        summary.add(keys.iter().map(|key| &key[..]));
+        ranks.add(keys.iter().map(|key| &key[..]));
     }
-    assert!(!summary.wants_recount());
+    assert!(!ranks.wants_rebuild());
     let mut pieces = 0;
-    let whole = summary.count(
+    let whole = ranks.count(
         &500_u32.to_be_bytes(),
         Some(&90_500_u32.to_be_bytes()),
         &mut |piece| {
             pieces += 1;
-            assert!(piece.range.entries() <= ENTRIES_MAX);
+            assert!(piece.bucket.entries() <= ENTRIES_MAX);
         },
     );
     assert!(whole.unwrap() > 89_500 && pieces <= 2);
@@ -323,7 +323,7 @@ fn ascending_keys_need_no_walk() {
 #[test]
 fn random_keys_take_a_byte_of_memory_at_most() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    let mut model = Model::new(Summary::empty(), Keys::new());
+    let mut model = Model::new(RankIndex::empty(), Keys::new());
     for _ in 0..60 {
         let keys = (0..1_000).map(|_| {
             let mut key = vec![20];
@@ -336,7 +336,7 @@ fn random_keys_take_a_byte_of_memory_at_most() {
             model.finish(usize::MAX);
         }
     }
-    let (bytes, entries) = (model.summary.bytes(), model.summary.entries());
+    let (bytes, entries) = (model.ranks.bytes(), model.ranks.entries());
     assert!(
         bytes as u64 <= entries,
         "{bytes} bytes for {entries} entries"
@@ -344,9 +344,9 @@ fn random_keys_take_a_byte_of_memory_at_most() {
     let mut longest = 0;
     model.count(b"\x14\x50", Some(b"\x14\x90")).unwrap();
     model
-        .summary
+        .ranks
         .count(b"\x14\x50", Some(b"\x14\x90"), &mut |piece| {
-            longest = longest.max(piece.range.entries());
+            longest = longest.max(piece.bucket.entries());
         });
     assert!(longest > 0 && longest <= ENTRIES_MAX);
 }
@@ -354,54 +354,54 @@ fn random_keys_take_a_byte_of_memory_at_most() {
 /// The keys of documents: ObjectIds of one process.
 #[test]
 fn keys_that_come_in_order_take_a_byte_of_memory_at_most() {
-    let mut summary = Summary::empty();
+    let mut ranks = RankIndex::empty();
     for number in 0..300_000_u32 {
         let time = (1_700_000_000 + number / 1_000).to_be_bytes();
         let counter = (5_000_000 + number).to_be_bytes();
-        summary.append(&[&[60][..], &time, b"mchn1", &counter[1..]].concat());
+        ranks.append(&[&[60][..], &time, b"mchn1", &counter[1..]].concat());
     }
-    assert_eq!(summary.entries(), 300_000);
-    let bytes = summary.bytes();
+    assert_eq!(ranks.entries(), 300_000);
+    let bytes = ranks.bytes();
     assert!(bytes <= 300_000, "{bytes} bytes");
 }
 
 #[test]
 fn removing_what_was_never_there_is_noticed() {
-    let mut summary = Summary::empty();
-    assert!(!summary.remove([&b"a"[..]]));
-    assert!(!summary.is_complete() && summary.wants_recount());
+    let mut ranks = RankIndex::empty();
+    assert!(!ranks.remove([&b"a"[..]]));
+    assert!(!ranks.is_complete() && ranks.wants_rebuild());
 }
 
 #[test]
 fn summaries_survive_encoding() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
-    let mut model = Model::new(Summary::unknown(), some_keys(&mut random, 30_000));
-    assert!(model.summary.encode().is_none());
+    let mut model = Model::new(RankIndex::unbuilt(), some_keys(&mut random, 30_000));
+    assert!(model.ranks.encode().is_none());
     model.begin();
     model.finish(usize::MAX);
-    let (head, blocks) = model.summary.encode().unwrap();
-    let blocks: Vec<Vec<u8>> = blocks.collect();
-    assert!(blocks.len() > 1);
-    let slices = || blocks.iter().map(Vec::as_slice);
-    let decoded = Summary::decode(&head, slices()).unwrap();
-    assert_eq!(decoded.entries(), model.summary.entries());
-    model.summary = decoded;
+    let (head, leaves) = model.ranks.encode().unwrap();
+    let leaves: Vec<Vec<u8>> = leaves.collect();
+    assert!(leaves.len() > 1);
+    let slices = || leaves.iter().map(Vec::as_slice);
+    let decoded = RankIndex::decode(&head, slices()).unwrap();
+    assert_eq!(decoded.entries(), model.ranks.entries());
+    model.ranks = decoded;
     model.check(&mut random);
-    assert!(Summary::decode(&head, slices().skip(1)).is_none());
-    assert!(Summary::decode(&head, slices().map(|block| &block[..block.len() - 1])).is_none());
+    assert!(RankIndex::decode(&head, slices().skip(1)).is_none());
+    assert!(RankIndex::decode(&head, slices().map(|leaf| &leaf[..leaf.len() - 1])).is_none());
 }
 
 #[test]
 fn a_copy_stays_as_it_was() {
     let mut random = ChaCha8Rng::seed_from_u64(4);
-    let mut summary = Summary::empty();
+    let mut ranks = RankIndex::empty();
     let keys: Vec<[u8; 8]> = (0..20_000).map(|_| random.random()).collect();
-    summary.add(keys[..10_000].iter().map(|key| &key[..]));
-    let copy = summary.clone();
+    ranks.add(keys[..10_000].iter().map(|key| &key[..]));
+    let copy = ranks.clone();
     let before: Vec<Vec<u8>> = copy.encode().unwrap().1.collect();
-    summary.add(keys[10_000..].iter().map(|key| &key[..]));
-    assert!(summary.remove(keys[..5_000].iter().map(|key| &key[..])));
-    assert_eq!((copy.entries(), summary.entries()), (10_000, 15_000));
+    ranks.add(keys[10_000..].iter().map(|key| &key[..]));
+    assert!(ranks.remove(keys[..5_000].iter().map(|key| &key[..])));
+    assert_eq!((copy.entries(), ranks.entries()), (10_000, 15_000));
     assert!(copy.encode().unwrap().1.eq(before));
 }
 
@@ -417,21 +417,21 @@ fn a_key_is_found_whatever_keys_have_in_common() {
             key
         };
         let starts: Keys = (0..2_000).map(|_| key()).collect();
-        let mut summary = Summary::empty();
+        let mut ranks = RankIndex::empty();
         for start in &starts {
-            summary.append_range(start, 1);
+            ranks.append_bucket(start, 1);
         }
         let wanted: Vec<Vec<u8>> = (0..2_000).map(|_| key()).chain(starts).collect();
         let mut places = Vec::new();
-        let mut place = Some(Place::FIRST);
+        let mut place = Some(BucketPosition::FIRST);
         while let Some(one) = place {
             places.push(one);
-            place = Some(summary.next(one)).filter(|next| next.block < summary.blocks.len());
+            place = Some(ranks.next(one)).filter(|next| next.leaf < ranks.leaves.len());
         }
         for key in &wanted {
-            let number = places.partition_point(|place| *summary.start(*place) <= key[..]) - 1;
+            let number = places.partition_point(|place| *ranks.start(*place) <= key[..]) - 1;
             for from in [0, number / 2, number] {
-                let found = summary.find(places[from], key);
+                let found = ranks.find(places[from], key);
                 assert_eq!(
                     found, places[number],
                     "{shared} shared, {key:?} from {from}"
@@ -458,47 +458,47 @@ fn the_last_number_that_holds_is_found_from_anywhere() {
 
 #[test]
 fn points_are_remembered_until_their_range_changes() {
-    let mut summary = Summary::empty();
+    let mut ranks = RankIndex::empty();
     let keys: Vec<[u8; 4]> = (0..10_000_u32).map(u32::to_be_bytes).collect();
-    summary.add(keys.iter().map(|key| &key[..]));
-    let known = |summary: &Summary| {
+    ranks.add(keys.iter().map(|key| &key[..]));
+    let known = |ranks: &RankIndex| {
         let mut known = Vec::new();
         let (start, end) = (100_u32.to_be_bytes(), 200_u32.to_be_bytes());
-        let mut see = |range: RangeAt<'_>| {
-            known.push((range.points().is_some(), walked(range)));
+        let mut see = |bucket: BucketRef<'_>| {
+            known.push((bucket.points().is_some(), walked(bucket)));
         };
-        summary
-            .ranges_from(&mut Hint::default(), &start, &end, &mut see)
+        ranks
+            .buckets_from(&mut SearchHint::default(), &start, &end, &mut see)
             .unwrap();
         known
     };
     let walks = || {
-        known(&summary)
+        known(&ranks)
             .into_iter()
             .map(|(_, walked)| walked)
             .collect()
     };
-    let (first, second): (Vec<WalkedRange>, Vec<WalkedRange>) = (walks(), walks());
-    assert!(first.len() > 4 && known(&summary).iter().all(|(is_known, _)| !is_known));
-    let before = summary.changes();
-    summary.remember(first, before);
-    assert!(known(&summary).iter().all(|(is_known, _)| *is_known));
-    assert!(summary.points_bytes() >= 100 * size_of::<Point>());
+    let (first, second): (Vec<ScannedBucket>, Vec<ScannedBucket>) = (walks(), walks());
+    assert!(first.len() > 4 && known(&ranks).iter().all(|(is_known, _)| !is_known));
+    let before = ranks.changes();
+    ranks.remember(first, before);
+    assert!(known(&ranks).iter().all(|(is_known, _)| *is_known));
+    assert!(ranks.points_bytes() >= 100 * size_of::<Point>());
 
     let gone = 150_u32.to_be_bytes();
-    assert!(summary.remove([&gone[..]]));
+    assert!(ranks.remove([&gone[..]]));
     let forgotten = || {
-        known(&summary)
+        known(&ranks)
             .iter()
             .filter(|(is_known, _)| !is_known)
             .count()
     };
     assert_eq!(forgotten(), 1);
-    // What was walked before the change must not come back.
-    assert!(summary.clone().changes() > before);
-    summary.remember(second, before);
+    // What was scanned before the change must not come back.
+    assert!(ranks.clone().changes() > before);
+    ranks.remember(second, before);
     assert_eq!(
-        known(&summary)
+        known(&ranks)
             .iter()
             .filter(|(is_known, _)| !is_known)
             .count(),
@@ -506,16 +506,16 @@ fn points_are_remembered_until_their_range_changes() {
     );
 }
 
-/// A range as a walk finds it.
-fn walked(range: RangeAt<'_>) -> WalkedRange {
+/// A bucket as a scan finds it.
+fn walked(bucket: BucketRef<'_>) -> ScannedBucket {
     let point = Point {
         cell: 0,
         lon: 0.0,
         lat: 0.0,
     };
-    WalkedRange {
-        start: range.start().to_vec(),
-        end: range.end().map(|end| end.to_vec()),
-        points: Points::new(&vec![point; range.entries() as usize]).into(),
+    ScannedBucket {
+        start: bucket.start().to_vec(),
+        end: bucket.end().map(|end| end.to_vec()),
+        points: Points::new(&vec![point; bucket.entries() as usize]).into(),
     }
 }

@@ -3,7 +3,7 @@
 use super::{LEVEL_ZERO_FILES, RocksStore};
 use crate::storage::StoreError;
 use crate::storage::families::ColumnFamily;
-use crate::storage::rest::{BUSY_FILES, Change, REST_FILES, Rest};
+use crate::storage::idle::{BUSY_FILES, Change, IDLE_FILES, IdleDetector};
 use crate::storage::warm::{FILLED_PERCENT, Warming, fills};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,8 @@ impl RocksStore {
     pub(in crate::storage) fn sync_in_background(self: &Arc<Self>) {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
         let work = move || {
-            let mut rest = Rest::default();
+            let mut idle = IdleDetector::default();
+            let mut compacts_from = BUSY_FILES;
             for interval in 1_u64.. {
                 std::thread::sleep(SYNC_INTERVAL);
                 let Some(store) = store.upgrade() else { return };
@@ -34,11 +35,15 @@ impl RocksStore {
                     return;
                 }
                 store.disk.look(&store.directory);
-                store.pressure.note_files(store.most_level_zero_files());
+                store.throttle.note_files(store.most_level_zero_files());
                 if interval.is_multiple_of(INTERVALS_A_SECOND)
-                    && let Some(change) = rest.second(store.written_bytes())
+                    && let Some(change) = idle.second(store.written_bytes())
                 {
-                    store.rest(change);
+                    store.set_idle(change);
+                }
+                let files = store.files_to_compact();
+                if std::mem::replace(&mut compacts_from, files) != files {
+                    store.compact_from(files);
                 }
                 if interval % INTERVALS_OF_RESERVE == 1 && store.reserve.take().is_err() {
                     tracing::debug!("the disk has no room for the reserve");
@@ -70,29 +75,33 @@ impl RocksStore {
         self.families.all().map(files).max().unwrap_or(0)
     }
 
-    /// At rest reads shall find few places to look in.
-    pub(super) fn rest(&self, change: Change) {
-        self.rests
-            .store(change == Change::Begins, Ordering::Relaxed);
-        match change {
-            Change::Ends => self.merge_from(BUSY_FILES),
-            Change::Begins => {
-                self.merge_from(REST_FILES);
-                // Its success is not waited for; if it fails, writes do, and tell.
-                if let Err(error) = self.flush_memtables(false) {
-                    tracing::warn!(%error, "what is in memory could not be written to files");
-                }
-            }
+    /// When the store becomes idle, what is in memory is written to files, and level 0 is compacted soon.
+    pub(super) fn set_idle(&self, change: Change) {
+        let begins = change == Change::Begins;
+        self.is_idle.store(begins, Ordering::Relaxed);
+        // Its success is not waited for; if it fails, writes do, and tell.
+        if begins && let Err(error) = self.flush_memtables(false) {
+            tracing::warn!(%error, "what is in memory could not be written to files");
         }
     }
 
-    /// Whether writes rest.
-    pub(in crate::storage) fn rests(&self) -> bool {
-        self.rests.load(Ordering::Relaxed)
+    /// Whether little is written.
+    pub(in crate::storage) fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Relaxed)
     }
 
-    /// From now on so many files of level 0 start a merge.
-    fn merge_from(&self, files: i32) {
+    /// How many files of level 0 start a compaction now: few when the store is idle, so that reads look into few files;
+    /// few also with large values, of which a compaction holds one a file in memory; else many, since every
+    /// compaction rewrites what it meets of the level below.
+    pub(super) fn files_to_compact(&self) -> i32 {
+        match self.is_idle() || self.throttle.has_large_values() {
+            true => IDLE_FILES,
+            false => BUSY_FILES,
+        }
+    }
+
+    /// From now on so many files of level 0 start a compaction.
+    pub(super) fn compact_from(&self, files: i32) {
         let settings = [("level0_file_num_compaction_trigger", &*files.to_string())];
         for family in self.families.all() {
             if let Err(error) = self.database.set_options_cf(&family.handle, &settings) {
@@ -120,7 +129,7 @@ impl RocksStore {
                     store.fill_cache(fills);
                 }
                 let grows = store.loaded.swap(false, Ordering::Relaxed) || store.makes_files();
-                if warming.second(store.rests(), grows) {
+                if warming.second(store.is_idle(), grows) {
                     store.warm(&mut warming);
                 }
             }
@@ -159,7 +168,7 @@ impl RocksStore {
     /// Whether the cache has room, nobody waits for the store to be closed, and writes rest.
     fn may_warm(self: &Arc<Self>) -> bool {
         let is_ending = self.closed.load(Ordering::Acquire) || Arc::strong_count(self) == 1;
-        self.percent_filled() < FILLED_PERCENT && self.rests() && !is_ending
+        self.percent_filled() < FILLED_PERCENT && self.is_idle() && !is_ending
     }
 
     /// How full the cache is.

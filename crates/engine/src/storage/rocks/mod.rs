@@ -23,13 +23,12 @@ use disk_space::DiskSpace;
 use refusal::Refusal;
 use reserve::Reserve;
 
+use super::budget::CacheBudget;
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::{GroupSync, SyncFailure};
 use super::load::Finished;
-use super::pressure::Pressure;
-use super::rest::BUSY_FILES;
-use super::room::CacheRoom;
 use super::row_cache::{Changed, Found, PRESENT, RowCache};
+use super::throttle::WriteThrottle;
 use super::{Compression, Family, Scratch, StoreError};
 use parking_lot::Mutex;
 use rocksdb::perf::{PerfContext, PerfMetric};
@@ -48,8 +47,8 @@ const MEBIBYTE: usize = 1 << 20;
 const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
 /// Of all memtables that are not flushed.
 const MEMTABLE_BYTES: &str = "rocksdb.cur-size-all-mem-tables";
-/// Files of level 0 that may come before writers of large values wait: a merge holds a value of each in memory.
-const LARGE_FILES_MAX: u64 = 3 * BUSY_FILES as u64 / 2;
+/// Files of level 0 that may come before writers of large values wait: a compaction holds a value of each in memory.
+const LARGE_FILES_MAX: u64 = 4;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.
@@ -68,7 +67,7 @@ const PREVIOUS_ERROR: &str = "Writer has previous error";
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Bytes for cached blocks, memtables and what [`CacheRoom`] lends together.
+    /// Bytes for cached blocks, memtables and what [`CacheBudget`] lends together.
     pub cache_bytes: u64,
     /// Whether writes go to the log first. Off is for bulk loads: a kill then loses what was not flushed.
     pub journal: bool,
@@ -89,7 +88,7 @@ pub(super) struct RocksStore {
     database: Database,
     cache: Cache,
     cache_bytes: usize,
-    room: Arc<CacheRoom>,
+    room: Arc<CacheBudget>,
     /// Documents that are asked for often.
     rows: RowCache,
     /// For reads of the present state.
@@ -105,9 +104,9 @@ pub(super) struct RocksStore {
     dirty: AtomicBool,
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
-    pressure: Pressure,
+    throttle: WriteThrottle,
     /// Whether writes rest.
-    rests: AtomicBool,
+    is_idle: AtomicBool,
     /// Whether files were loaded that [`Warming`] has not been told of.
     loaded: AtomicBool,
     /// Held while files are read into the cache.
@@ -136,7 +135,7 @@ impl RocksStore {
             let log = path.display();
             tracing::warn!(%log, bytes, "the end of the write-ahead log was never completely written, as after a power loss: writes in its last bytes are not there");
         }
-        let room = CacheRoom::new(cache_bytes, Some(cache.clone()));
+        let room = CacheBudget::new(cache_bytes, Some(cache.clone()));
         let store = Self {
             families,
             database,
@@ -154,8 +153,8 @@ impl RocksStore {
             dirty: AtomicBool::new(false),
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
-            pressure: Pressure::default(),
-            rests: AtomicBool::new(false),
+            throttle: WriteThrottle::default(),
+            is_idle: AtomicBool::new(false),
             loaded: AtomicBool::new(false),
             warming: Mutex::default(),
             directory: directory.to_owned(),
@@ -170,7 +169,7 @@ impl RocksStore {
         log_check::truncate(directory)
     }
 
-    pub(super) fn room(&self) -> Arc<CacheRoom> {
+    pub(super) fn room(&self) -> Arc<CacheBudget> {
         self.room.clone()
     }
 
@@ -206,8 +205,8 @@ impl RocksStore {
         self.refusal.accepted();
         self.dirty.store(true, Ordering::Release);
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.pressure.charge(bytes as usize);
-        self.pressure.note_value(batch.largest);
+        self.throttle.charge(bytes as usize);
+        self.throttle.note_value(batch.largest);
         Ok(())
     }
 
@@ -228,7 +227,7 @@ impl RocksStore {
     }
 
     /// The library gives files a sequence number while a merge runs whose keys they lie among. The log would
-    /// lack it, and summaries could not be brought up to date from there (see `catalog::saved`): so the end of
+    /// lack it, and rank indexes could not be brought up to date from there (see `catalog::saved`): so the end of
     /// the merge is waited for, unless it takes long.
     fn take_over_of(&self, family: &ColumnFamily, paths: &[PathBuf]) -> Result<(), StoreError> {
         let mut options = IngestExternalFileOptions::default();
@@ -257,12 +256,12 @@ impl RocksStore {
     }
 
     pub(super) fn wait_for_merges(&self) -> Option<Duration> {
-        self.pressure.wait()
+        self.throttle.wait()
     }
 
     /// Whether so much of large values waits for flushes and merges that writers must let them go on.
     pub(super) fn is_behind(&self) -> bool {
-        if !self.pressure.has_large_values() {
+        if !self.throttle.has_large_values() {
             return false;
         }
         let families = self.families.all();
@@ -571,7 +570,7 @@ impl RocksBatch {
     }
 }
 
-/// Counted by the library for each thread, whatever store it is.
+/// CollectionRanks by the library for each thread, whatever store it is.
 pub(super) fn blocks_read() -> u64 {
     PerfContext::default().metric(PerfMetric::BlockReadCount)
 }

@@ -37,6 +37,10 @@ impl RocksSnapshot {
         }))
     }
 
+    pub(in crate::storage) fn sequence(&self) -> u64 {
+        self.0.view.sequence_number()
+    }
+
     fn read_options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.set_snapshot(&self.0.view);

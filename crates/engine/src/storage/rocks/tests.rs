@@ -1,6 +1,6 @@
 use super::*;
+use crate::storage::idle::Change;
 use crate::storage::load::Files;
-use crate::storage::rest::Change;
 use crate::storage::warm::Warming;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +14,7 @@ fn store_in(directory: &Path) -> Arc<RocksStore> {
     Arc::new(store)
 }
 
-/// As summaries are saved: loaded files take no sequence numbers, though merges, which begin with two
+/// As rank indexes are saved: loaded files take no sequence numbers, though merges, which begin with two
 /// files of level 0, run among their keys.
 #[test]
 fn the_log_has_all_that_has_a_number() {
@@ -22,7 +22,8 @@ fn the_log_has_all_that_has_a_number() {
     const KEYS: u32 = 20_000;
     let directory = tempfile::tempdir().expect("a directory");
     let store = store_in(directory.path());
-    store.rest(Change::Begins);
+    store.set_idle(Change::Begins);
+    store.compact_from(store.files_to_compact());
     let key = |tree: u32, round: u32, number: u32| -> Vec<u8> {
         [tree, round, number].map(u32::to_be_bytes).concat()
     };
@@ -67,7 +68,7 @@ fn the_log_has_all_that_has_a_number() {
     assert_eq!(live.count() as u32, TREES * (KEYS + 1) + 1);
 }
 
-/// As summaries are saved while others insert: what is in one batch with the removal of a range is written
+/// As rank indexes are saved while others insert: what is in one batch with the removal of a range is written
 /// as ever, whoever writes beside it.
 #[test]
 fn ranges_are_removed_while_others_write() {
@@ -161,7 +162,7 @@ fn new_files_are_read_into_the_cache_while_writes_rest() {
     };
     add(0, 2_048);
     assert_eq!(grows_by("under load"), 0);
-    store.rests.store(true, Ordering::Relaxed);
+    store.is_idle.store(true, Ordering::Relaxed);
     assert_eq!(grows_by("at rest"), 8);
     assert_eq!(grows_by("nothing new"), 0);
     add(2_048, 1_024);

@@ -9,7 +9,7 @@ use crate::catalog::Index;
 use crate::error::{Code, Result};
 use crate::index::IndexSet;
 use crate::sorter::{Sorted, Sorter};
-use crate::storage::{Family, Order, Snapshot};
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use crate::write::entries::EntryChanges;
 use crate::write::unique::{duplicate_in_index, holds_other};
 use bson::raw::RawDocument;
@@ -72,13 +72,13 @@ impl Build<'_> {
             }
             let (changed, present) = self.begin_round()?;
             self.round(changed, present, report)?;
-            for (index, summary) in self.indexes.iter().zip(std::mem::take(&mut self.summaries)) {
+            for (index, ranks) in self.indexes.iter().zip(std::mem::take(&mut self.ranks)) {
                 let mut own = draft.collection.indexes.iter_mut();
                 let own = own.find(|own| own.tree == index.tree);
                 // Another version of it, when it was hidden meanwhile.
                 let own = own.expect("the collection holds all of them");
                 *own = Arc::new(own.built());
-                draft.counts.push((index.tree, summary));
+                draft.counts.push((index.tree, ranks));
             }
             Ok(())
         });
@@ -86,8 +86,8 @@ impl Build<'_> {
             Code::NamespaceNotFound => self.aborted("the collection"),
             _ => error,
         })?;
-        if self.state.counted().wants_walk(&writer.store) {
-            writer.queue.push(&self.state);
+        if self.state.ranks().wants_scan(&writer.store) {
+            writer.ranks.queue(self.state.ranks());
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Build<'_> {
             for (position, index) in self.indexes.iter().enumerate() {
                 index.note_multikey(entries.multikey(position));
             }
-            self.writer.commit_built(&entries, &mut self.summaries)?;
+            self.writer.commit_built(&entries, &mut self.ranks)?;
             done += ids.len() as u64;
             report(BuildProgress {
                 phase: BuildPhase::CatchingUp,
@@ -137,7 +137,13 @@ impl Build<'_> {
         let mut made = Ok(());
         snapshot.multi_get(Family::Documents, &keys, &mut |number, document| {
             if let (Some(document), Ok(())) = (document, &made) {
-                made = self.add_entries(number, &ids[number][4..], document, version, entries);
+                made = self.add_entries(
+                    number,
+                    TreeKey::strip(&ids[number]),
+                    document,
+                    version,
+                    entries,
+                );
             }
         })?;
         made
@@ -180,7 +186,7 @@ impl Build<'_> {
                     let error = duplicate_in_index(
                         &self.namespace,
                         index,
-                        &part[4..],
+                        TreeKey::strip(part),
                         entries.value(entry),
                     );
                     return Err(self.refused_now(error));

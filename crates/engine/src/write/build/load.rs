@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::index::entry::corrupt;
 use crate::index::{IndexSet, KeySink, Multikey};
 use crate::sorter::{Sorted, Sorter};
-use crate::storage::{AddEntry, Family, Order};
+use crate::storage::{AddEntry, Family, Order, TreeKey};
 use crate::write::unique::duplicate_in_index;
 use bson::raw::RawDocument;
 
@@ -51,7 +51,7 @@ impl Build<'_> {
             self.generate(document, &mut sink, &mut met)?;
             for (position, fields, value) in sink.iter_indexed() {
                 let prefix = self.indexes[position].tree.prefix();
-                sorter.push(position, &[&prefix, fields, &key[4..]], value)?;
+                sorter.push(position, &[&prefix, fields, TreeKey::strip(key)], value)?;
             }
             done += 1;
             if done % PART_DOCUMENTS == 0 {
@@ -96,7 +96,7 @@ impl Build<'_> {
                 last_fields.clear();
             }
             self.check_unique(position, key_in_tree, value, &mut last_fields)?;
-            self.summaries[position].append(key_in_tree);
+            self.ranks[position].append(key_in_tree);
             add(key, value)?;
             done += 1;
             if done % PART_ENTRIES == 0 {

@@ -11,14 +11,14 @@ mod catch_up;
 mod load;
 
 use super::Writer;
-use crate::catalog::{ChangedIds, Collection, CollectionState, Index, Tree};
+use crate::catalog::{CapturedIds, Collection, CollectionState, Index};
 use crate::error::{Code, Error, Result};
-use crate::index::summary::Summary;
 use crate::index::{CollectionKeys, IndexSpec};
 use crate::namespace::Namespace;
 use crate::operation;
+use crate::rank::RankIndex;
 use crate::sorter::Sorter;
-use crate::storage::Snapshot;
+use crate::storage::{Snapshot, TreeKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,17 +56,17 @@ struct Build<'w> {
     writer: &'w Writer,
     namespace: Namespace,
     state: Arc<CollectionState>,
-    documents: Tree,
+    documents: TreeKey,
     /// In the order of their trees.
     indexes: Vec<Arc<Index>>,
     /// Makes the entries of all of them.
     keys: CollectionKeys,
     /// What the trees hold exactly, one a tree.
-    summaries: Vec<Summary>,
+    ranks: Vec<RankIndex>,
     /// The documents that the trees hold, once they are loaded.
     snapshot: Snapshot,
     /// The documents that were changed since the snapshot ...
-    changed: Arc<ChangedIds>,
+    changed: Arc<CapturedIds>,
     /// ... and those of them that were put here already.
     sorter: Sorter,
     reported: Instant,
@@ -142,7 +142,7 @@ impl<'w> Build<'w> {
             state: collection.state.clone(),
             documents: collection.documents,
             keys: CollectionKeys::new(generators),
-            summaries: vec![Summary::empty(); indexes.len()],
+            ranks: vec![RankIndex::empty(); indexes.len()],
             indexes,
             snapshot: writer.store.snapshot(),
             changed: collection.state.watchers().watch(),
@@ -156,7 +156,7 @@ impl<'w> Build<'w> {
         self.catch_up(report)?;
         if is_loaded {
             // Files take sequence numbers that the log does not have: it must not be needed from before.
-            self.writer.catalog.save_summaries()?;
+            self.writer.ranks.save(self.writer.catalog.ranks())?;
         }
         Ok(())
     }
