@@ -24,7 +24,11 @@ fn open(directory: &Path) -> Arc<Engine> {
     for _ in 0..500 {
         match Engine::open(directory, EngineOptions::default()) {
             Ok(engine) => return engine,
-            Err(error) if error.message.contains("in use") => {
+            Err(error)
+                if ["in use", "LOG.old"]
+                    .iter()
+                    .any(|why| error.message.contains(why)) =>
+            {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             Err(error) => panic!("{error:?}"),

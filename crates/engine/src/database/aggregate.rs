@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::output::check_output;
-use super::read::everything;
+use super::read::{Opened, everything};
 use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
 use crate::aggregate::{Executor, Limits, Pipeline, Stage, dependencies};
 use crate::catalog::Collection;
@@ -78,9 +78,12 @@ impl Engine {
             ..
         } = split;
         let limits = self.limits(request.allow_disk_use);
-        let query = match self.count_groups(namespace, &spec, &stages, &limits)? {
-            Some(counted) => counted,
-            None => self.stream(namespace, spec, &stages, sample, &limits)?,
+        let query = match self.open_view(namespace) {
+            None => over_rows(crate::exec::nothing(), &stages, &limits)?,
+            Some(opened) => match self.count_groups(&opened, &spec, &stages, &limits)? {
+                Some(counted) => counted,
+                None => self.stream(opened, spec, &stages, sample, &limits)?,
+            },
         };
         match output {
             None => Ok(query),
@@ -96,15 +99,13 @@ impl Engine {
     /// Runs the stages over what the plan finds.
     fn stream(
         &self,
-        namespace: &Namespace,
+        opened: Opened,
         spec: QuerySpec,
         stages: &[Stage],
         sample: Option<SampleSize>,
         limits: &Limits,
     ) -> Result<Query> {
-        let Some(prepared) = self.prepare_measured(namespace, spec)? else {
-            return over_rows(crate::exec::nothing(), stages, limits);
-        };
+        let prepared = self.prepare_measured(opened, spec)?;
         let (plan, collection) = (&prepared.plan, &prepared.collection);
         let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
         if plan.sort.is_none() && stages.iter().any(sorts) {

@@ -7,12 +7,12 @@
 
 use super::Engine;
 use super::aggregate::{executor, run};
+use super::read::Opened;
 use crate::aggregate::{CountingGroup, Limits, Stage, facet_document};
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::Result;
 use crate::exec::{Context, GroupEntries, Total};
-use crate::namespace::Namespace;
 use crate::plan::{Access, QuerySpec, grouped};
 use crate::query::Filter;
 use crate::rank::ReadView;
@@ -22,8 +22,6 @@ use std::sync::Arc;
 
 /// A pipeline whose first stage counts entries.
 pub(super) struct Counting {
-    pub namespace: Namespace,
-    pub collection: Arc<Collection>,
     pub parts: Vec<Part>,
     /// Whether the parts are those of a `$facet`.
     pub is_facet: bool,
@@ -62,7 +60,7 @@ pub(super) struct Figures {
     /// Entries counted.
     pub entries: u64,
     /// Of these, entries that the rank index told.
-    pub told: u64,
+    pub not_scanned: u64,
 }
 
 /// A part's entries at a moment.
@@ -75,21 +73,21 @@ impl Engine {
     /// Answers a pipeline by counting entries, if it can be.
     pub(super) fn count_groups(
         &self,
-        namespace: &Namespace,
+        opened: &Opened,
         spec: &QuerySpec,
         stages: &[Stage],
         limits: &Limits,
     ) -> Result<Option<Query>> {
-        let Some(counting) = self.counting(namespace, spec, stages)? else {
+        let Some(counting) = opened.counting(spec, stages)? else {
             return Ok(None);
         };
-        let Some(found) = self.count_parts(&counting, limits, &self.work.context())? else {
+        let Some(found) = counting.count(opened, limits, &self.work.context())? else {
             return Ok(None);
         };
         for part in &counting.parts {
             match part.what {
-                What::Groups(_) => self.work.add_grouped(&part.access, &counting.collection),
-                What::Total(_) => self.work.add_total(&part.access, &counting.collection),
+                What::Groups(_) => self.work.add_grouped(&part.access, &opened.collection),
+                What::Total(_) => self.work.add_total(&part.access, &opened.collection),
             }
         }
         let rest = &stages[1..];
@@ -114,21 +112,15 @@ impl Engine {
         };
         run(vec![document], rest, limits).map(Some)
     }
+}
 
+impl Opened {
     /// What a pipeline counts; `None` for others.
-    pub(super) fn counting(
-        &self,
-        namespace: &Namespace,
-        spec: &QuerySpec,
-        stages: &[Stage],
-    ) -> Result<Option<Counting>> {
+    pub(super) fn counting(&self, spec: &QuerySpec, stages: &[Stage]) -> Result<Option<Counting>> {
         if spec.sort.is_some() || spec.limit.is_some() || spec.skip > 0 {
             return Ok(None);
         }
-        let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(None);
-        };
-        let part = |name: &str, stages: &[Stage]| self.part(&collection, spec, name, stages);
+        let part = |name: &str, stages: &[Stage]| self.part(spec, name, stages);
         let (parts, is_facet) = match stages.first() {
             Some(Stage::Group(_)) => (part("", &stages[..1])?.into_iter().collect(), false),
             Some(Stage::Facet(facets)) => {
@@ -143,32 +135,21 @@ impl Engine {
             }
             _ => (Vec::new(), false),
         };
-        Ok((!parts.is_empty()).then_some(Counting {
-            namespace: namespace.clone(),
-            collection: collection.clone(),
-            parts,
-            is_facet,
-        }))
+        Ok((!parts.is_empty()).then_some(Counting { parts, is_facet }))
     }
 
     /// What one pipeline counts: behind `$match`es of its own a `$group` or `$count`.
-    fn part(
-        &self,
-        collection: &Arc<Collection>,
-        spec: &QuerySpec,
-        name: &str,
-        stages: &[Stage],
-    ) -> Result<Option<Part>> {
+    fn part(&self, spec: &QuerySpec, name: &str, stages: &[Stage]) -> Result<Option<Part>> {
         let is_match = |stage: &&Stage| matches!(stage, Stage::Match(_));
         let matches = stages.iter().take_while(is_match).count();
         let spec = narrowed(spec, &stages[..matches]);
         let found = match stages.get(matches) {
             Some(Stage::Group(group)) => CountingGroup::new(group).and_then(|group| {
-                let access = grouped(collection, &spec, group.path())?;
+                let access = grouped(&self.collection, &spec, group.path())?;
                 Some((access, What::Groups(group)))
             }),
             Some(Stage::Count(field)) => {
-                let plan = self.plan_on(collection, spec)?;
+                let plan = self.plan(spec)?;
                 plan.counts_by_entries()
                     .then_some((plan.access, What::Total(field.clone())))
             }
@@ -181,24 +162,23 @@ impl Engine {
             rest: stages[matches + 1..].to_vec(),
         }))
     }
+}
 
-    /// Counts all parts as of one moment; `None` when a rank index cannot tell, or a key cannot be computed.
-    pub(super) fn count_parts(
+impl Counting {
+    /// Counts all parts as of the view; `None` when a rank index cannot tell, or a key cannot be computed.
+    pub(super) fn count(
         &self,
-        counting: &Counting,
+        opened: &Opened,
         limits: &Limits,
         context: &Context,
     ) -> Result<Option<Vec<Found>>> {
-        let view = counting.collection.state.ranks().view(&self.store);
-        let Some(taken) = take(counting, &view) else {
+        let Some(taken) = self.take(opened) else {
             return Ok(None);
         };
-        let snapshot = view.snapshot.clone();
-        // Writers go on while the entries are walked on the snapshot.
-        drop(view);
+        opened.view.end_counts();
         let mut found = Vec::with_capacity(taken.len());
-        for (part, taken) in counting.parts.iter().zip(taken) {
-            match part.count(&taken, &snapshot, limits, context)? {
+        for (part, taken) in self.parts.iter().zip(taken) {
+            match part.count(&taken, opened.view.snapshot(), limits, context)? {
                 Some(one) => found.push(one),
                 None => return Ok(None),
             }
@@ -207,19 +187,23 @@ impl Engine {
     }
 
     /// Whether the rank indexes that a pipeline is counted by know enough now.
-    pub(super) fn summaries_serve(&self, counting: &Counting) -> bool {
-        let view = counting.collection.state.ranks().view(&self.store);
-        take(counting, &view).is_some()
+    pub(super) fn can_count(&self, opened: &Opened) -> bool {
+        self.take(opened).is_some()
+    }
+
+    fn take(&self, Opened { collection, view }: &Opened) -> Option<Vec<Taken>> {
+        if self.parts.len() > 1 {
+            // Each part unpins the view: all trees that may be asked about come first.
+            let trees = collection.counted_trees().into_iter();
+            view.unpin_with(trees.map(|(_, tree)| tree));
+        }
+        let take = |part: &Part| part.take(collection, view);
+        self.parts.iter().map(take).collect()
     }
 }
 
-fn take(counting: &Counting, view: &ReadView<'_>) -> Option<Vec<Taken>> {
-    let take = |part: &Part| part.take(&counting.collection, view);
-    counting.parts.iter().map(take).collect()
-}
-
 impl Part {
-    fn take(&self, collection: &Collection, view: &ReadView<'_>) -> Option<Taken> {
+    fn take(&self, collection: &Collection, view: &ReadView) -> Option<Taken> {
         match &self.what {
             What::Total(_) => Total::take(&self.access, collection, view).map(Taken::Total),
             What::Groups(group) => {
@@ -243,7 +227,7 @@ impl Part {
                         groups: counted.documents.len() as u64,
                         key_runs: counted.key_runs,
                         entries: counted.entries,
-                        told: counted.told,
+                        not_scanned: counted.not_scanned,
                     },
                     documents: counted.documents,
                 }))
@@ -256,7 +240,7 @@ impl Part {
                         groups: documents.len() as u64,
                         key_runs: 1,
                         entries,
-                        told: total.told(),
+                        not_scanned: total.not_scanned(),
                     },
                     documents,
                 }))

@@ -2,7 +2,7 @@
 //! else every row is looked at.
 
 use super::Engine;
-use super::read::query_spec;
+use super::read::{Opened, Prepared, query_spec};
 use super::requests::{DistinctRequest, FindRequest};
 use crate::error::{Code, Error, Result};
 use crate::exec::distinct_values;
@@ -32,8 +32,11 @@ impl Engine {
         check_path_length(request.key.split('.').count())?;
         let spec = distinct_spec(request)?;
         let mut values = Values::default();
-        if !self.distinct_by_index(namespace, &spec, request.key, &mut values)? {
-            self.distinct_by_rows(namespace, spec, request.key, &mut values)?;
+        if let Some(opened) = self.open_view(namespace)
+            && !self.distinct_by_index(&opened, &spec, request.key, &mut values)?
+        {
+            let prepared = self.start_on(opened, spec)?;
+            distinct_by_rows(&prepared, request.key, &mut values)?;
         }
         let mut array = RawArrayBuf::new();
         for value in values.found.into_values() {
@@ -45,59 +48,41 @@ impl Engine {
     /// Goes from value to value in an index; false when there is none that serves.
     fn distinct_by_index(
         &self,
-        namespace: &Namespace,
+        opened: &Opened,
         spec: &QuerySpec,
         key: &str,
         values: &mut Values,
     ) -> Result<bool> {
-        let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(false);
-        };
-        let Some(access) = grouped(&collection, spec, key) else {
+        let Opened { collection, view } = opened;
+        let Some(access) = grouped(collection, spec, key) else {
             return Ok(false);
         };
         let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
-        // The index is asked whether it is multikey after this.
-        let snapshot = self.store.snapshot();
-        let found = distinct_values(
-            &access,
-            key,
-            &collection,
-            &snapshot,
-            &self.work.context(),
-            &mut add,
-        )?;
+        let context = self.work.context();
+        let found = distinct_values(&access, key, collection, view, &context, &mut add)?;
         if found {
-            self.work.add_grouped(&access, &collection);
+            self.work.add_grouped(&access, collection);
         }
         Ok(found)
     }
+}
 
-    fn distinct_by_rows(
-        &self,
-        namespace: &Namespace,
-        spec: QuerySpec,
-        key: &str,
-        values: &mut Values,
-    ) -> Result<()> {
-        let Some(prepared) = self.start(namespace, spec)? else {
-            return Ok(());
-        };
-        let mut rows = prepared.rows()?;
-        let path = Path::parse(key);
-        let within = |error: Error| error.within("Executor error during distinct command");
-        while rows.advance().map_err(within)? {
-            let mut added = Ok(());
-            let document = rows.row().document;
-            values_at(document, path.parts(), path.positions(), &mut |value| {
-                if added.is_ok() {
-                    added = values.add(value);
-                }
-            });
-            added?;
-        }
-        Ok(())
+/// Looks at every row.
+fn distinct_by_rows(prepared: &Prepared, key: &str, values: &mut Values) -> Result<()> {
+    let mut rows = prepared.rows()?;
+    let path = Path::parse(key);
+    let within = |error: Error| error.within("Executor error during distinct command");
+    while rows.advance().map_err(within)? {
+        let mut added = Ok(());
+        let document = rows.row().document;
+        values_at(document, path.parts(), path.positions(), &mut |value| {
+            if added.is_ok() {
+                added = values.add(value);
+            }
+        });
+        added?;
     }
+    Ok(())
 }
 
 /// The values found, each once, in order.

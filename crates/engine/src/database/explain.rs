@@ -4,7 +4,7 @@ use super::Engine;
 use super::aggregate::{Split, parse};
 use super::counting::{Counting, Figures, Part, What};
 use super::distinct::distinct_spec;
-use super::read::{Prepared, count_spec, query_spec};
+use super::read::{Opened, Prepared, count_spec, query_spec};
 use super::requests::{Action, AggregateRequest, ExplainRequest, FindRequest, Verbosity};
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::Collection;
@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::exec::{Context, Rows, SampleSize, entries_by_rank};
 use crate::namespace::Namespace;
 use crate::plan::{
-    Access, Amount, Amounts, QuerySpec, above, access_document, count_document, counted_document,
+    Access, Amount, QuerySpec, above, access_document, count_document, counted_document,
     plan_document,
 };
 use crate::query::Filter;
-use crate::storage::Store;
+use crate::rank::ReadView;
 use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 use std::time::{Duration, Instant};
@@ -44,9 +44,11 @@ impl Engine {
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
         let mut answer = rawdoc! { "explainVersion": "1" };
+        let opened = || self.open_view(namespace);
         match request {
             ExplainRequest::Find(find) => self.explain_one(
                 namespace,
+                opened(),
                 query_spec(find)?,
                 &Use::Rows,
                 verbosity,
@@ -55,11 +57,19 @@ impl Engine {
             ExplainRequest::Count(count) => {
                 let mut spec = count_spec(count)?;
                 (spec.skip, spec.limit) = (count.skip, count.limit);
-                self.explain_one(namespace, spec, &Use::Count, verbosity, &mut answer)?;
+                self.explain_one(
+                    namespace,
+                    opened(),
+                    spec,
+                    &Use::Count,
+                    verbosity,
+                    &mut answer,
+                )?;
             }
             ExplainRequest::Distinct(distinct) => {
                 self.explain_one(
                     namespace,
+                    opened(),
                     distinct_spec(distinct)?,
                     &Use::Distinct(distinct.key),
                     verbosity,
@@ -78,6 +88,7 @@ impl Engine {
                 };
                 self.explain_one(
                     namespace,
+                    opened(),
                     query_spec(&find)?,
                     &Use::Wrapped("UPDATE"),
                     verbosity,
@@ -92,6 +103,7 @@ impl Engine {
                 };
                 self.explain_one(
                     namespace,
+                    opened(),
                     query_spec(&find)?,
                     &Use::Wrapped("DELETE"),
                     verbosity,
@@ -113,6 +125,7 @@ impl Engine {
                 };
                 self.explain_one(
                     namespace,
+                    opened(),
                     query_spec(&find)?,
                     &Use::Wrapped(stage),
                     verbosity,
@@ -126,6 +139,7 @@ impl Engine {
     fn explain_one(
         &self,
         namespace: &Namespace,
+        opened: Option<Opened>,
         spec: QuerySpec,
         usage: &Use<'_>,
         verbosity: Verbosity,
@@ -134,7 +148,10 @@ impl Engine {
         let source = spec.filter.to_document();
         let has_nothing_to_ask = matches!(*spec.filter, Filter::Always) && spec.hint.is_none();
         let fast_count = matches!(usage, Use::Count) && has_nothing_to_ask;
-        let prepared = self.prepare(namespace, spec)?;
+        let prepared = opened
+            .map(|opened| self.prepare_on(opened, spec))
+            .transpose()?;
+        let rejected = prepared.as_ref().map(rejected_plans).unwrap_or_default();
         let run = match &prepared {
             None => Run::nothing(),
             Some(_) if fast_count => Run::of(above(
@@ -143,7 +160,7 @@ impl Engine {
             )),
             Some(prepared) => run(prepared, usage, verbosity)?,
         };
-        let planner = query_planner(namespace, &source, &run.stage, prepared.as_ref());
+        let planner = query_planner(namespace, &source, &run.stage, rejected);
         answer.append(cstr!("queryPlanner"), planner);
         if verbosity.runs() {
             let context = prepared.map(|prepared| prepared.context);
@@ -170,20 +187,25 @@ impl Engine {
             sample,
         } = split;
         if stages.is_empty() && output.is_none() {
-            return self.explain_one(namespace, spec, &Use::Rows, verbosity, answer);
+            let opened = self.open_view(namespace);
+            return self.explain_one(namespace, opened, spec, &Use::Rows, verbosity, answer);
         }
         let mut cursor = RawDocumentBuf::new();
-        let counting = match count_as {
-            None => self.counting(namespace, &spec, &stages)?,
-            Some(_) => None,
+        let opened = self.open_view(namespace);
+        let counting = match (&opened, &count_as) {
+            (Some(opened), None) => opened.counting(&spec, &stages)?,
+            _ => None,
         };
-        let is_counted = match &counting {
-            Some(counting) => {
-                let limits = self.limits(request.allow_disk_use);
-                self.explain_counting(counting, &limits, &spec, verbosity, &mut cursor)?
-            }
-            None => false,
-        };
+        let (mut is_counted, mut why_not) = (false, None);
+        if let (Some(counting), Some(opened)) = (&counting, &opened) {
+            let limits = self.limits(request.allow_disk_use);
+            let own = explain_counting(counting, opened, &limits, &spec, verbosity, &mut cursor);
+            is_counted = own?;
+            why_not = (!is_counted).then(|| match counting.can_count(opened) {
+                true => "a group's key cannot be computed",
+                false => "a rank index is still being built",
+            });
+        }
         let usage = match (&count_as, sample) {
             (Some(_), _) => Use::Count,
             (None, Some(size)) => Use::Sample(size),
@@ -193,12 +215,8 @@ impl Engine {
             stages.remove(0);
         }
         if !is_counted {
-            self.explain_one(namespace, spec, &usage, verbosity, &mut cursor)?;
-            if let Some(counting) = &counting {
-                let why = match self.summaries_serve(counting) {
-                    true => "a group's key cannot be computed",
-                    false => "a ranks is still being learnt",
-                };
+            self.explain_one(namespace, opened, spec, &usage, verbosity, &mut cursor)?;
+            if let Some(why) = why_not {
                 cursor.append(cstr!("notCounted"), why);
             }
         }
@@ -216,81 +234,85 @@ impl Engine {
         answer.append(cstr!("stages"), list);
         Ok(())
     }
+}
 
-    /// A pipeline that is answered by counting: what is counted of which index, and, when it was run, how.
-    /// False, and nothing told, where it cannot be counted now.
-    fn explain_counting(
-        &self,
-        counting: &Counting,
-        limits: &Limits,
-        spec: &QuerySpec,
-        verbosity: Verbosity,
-        answer: &mut RawDocumentBuf,
-    ) -> Result<bool> {
-        let context = Context::default();
-        let started = Instant::now();
-        let found = match verbosity {
-            Verbosity::QueryPlanner if self.summaries_serve(counting) => None,
-            Verbosity::QueryPlanner => return Ok(false),
-            _ => match self.count_parts(counting, limits, &context)? {
-                Some(found) => Some(found),
-                None => return Ok(false),
-            },
-        };
-        let elapsed = started.elapsed();
-        let collection = &counting.collection;
-        let amounts = |access: &Access| amount(access, collection, &self.store);
-        let mut documents = counting.parts.iter().enumerate().map(|(number, part)| {
-            let figures = found.as_ref().map(|found| found[number].figures);
-            (part.name.as_str(), part_document(part, figures, &amounts))
-        });
-        let stage = if counting.is_facet {
-            let mut facets = RawDocumentBuf::new();
-            for (name, document) in documents {
-                if let Ok(name) = CString::try_from(name) {
-                    facets.append(&*name, document);
-                }
-            }
-            let mut stage = rawdoc! { "stage": "COUNTED_FACET" };
-            stage.append(cstr!("facets"), facets);
-            stage
-        } else {
-            documents.next().map(|one| one.1).unwrap_or_default()
-        };
-        let source = spec.filter.to_document();
-        let planner = query_planner(&counting.namespace, &source, &stage, None);
-        answer.append(cstr!("queryPlanner"), planner);
-        if let Some(found) = found {
-            let run = Run {
-                stage,
-                returned: found.iter().map(|one| one.figures.groups).sum(),
-                elapsed,
-                rejected: None,
-            };
-            answer.append(
-                cstr!("executionStats"),
-                execution_stats(run, &context, verbosity),
-            );
-        }
-        Ok(true)
+/// A pipeline that is answered by counting: what is counted of which index, and, when it was run, how.
+/// False, and nothing added, where it cannot be counted now.
+fn explain_counting(
+    counting: &Counting,
+    opened: &Opened,
+    limits: &Limits,
+    spec: &QuerySpec,
+    verbosity: Verbosity,
+    answer: &mut RawDocumentBuf,
+) -> Result<bool> {
+    if !counting.can_count(opened) {
+        return Ok(false);
     }
+    let Opened { collection, view } = opened;
+    let amounts = |access: &Access| amount(access, collection, view);
+    let scan = |part: &Part| counted_document("COUNT_SCAN", &part.access, &amounts);
+    let scans: Vec<RawDocumentBuf> = counting.parts.iter().map(scan).collect();
+    let context = Context::default();
+    let started = Instant::now();
+    let found = match verbosity.runs() {
+        false => None,
+        true => match counting.count(opened, limits, &context)? {
+            Some(found) => Some(found),
+            None => return Ok(false),
+        },
+    };
+    let elapsed = started.elapsed();
+    let parts = counting.parts.iter().zip(scans).enumerate();
+    let mut documents = parts.map(|(number, (part, scan))| {
+        let figures = found.as_ref().map(|found| found[number].figures);
+        (part.name.as_str(), part_document(part, figures, scan))
+    });
+    let stage = if counting.is_facet {
+        let mut facets = RawDocumentBuf::new();
+        for (name, document) in documents {
+            if let Ok(name) = CString::try_from(name) {
+                facets.append(&*name, document);
+            }
+        }
+        let mut stage = rawdoc! { "stage": "COUNTED_FACET" };
+        stage.append(cstr!("facets"), facets);
+        stage
+    } else {
+        documents.next().map(|one| one.1).unwrap_or_default()
+    };
+    let source = spec.filter.to_document();
+    let rejected = RawArrayBuf::new();
+    let planner = query_planner(&collection.namespace, &source, &stage, rejected);
+    answer.append(cstr!("queryPlanner"), planner);
+    if let Some(found) = found {
+        let run = Run {
+            stage,
+            returned: found.iter().map(|one| one.figures.groups).sum(),
+            elapsed,
+            rejected: None,
+        };
+        let stats = execution_stats(run, &context, verbosity);
+        answer.append(cstr!("executionStats"), stats);
+    }
+    Ok(true)
 }
 
 /// A part of a counting pipeline, with what came of it when it was run.
-fn part_document(part: &Part, figures: Option<Figures>, amounts: &Amounts<'_>) -> RawDocumentBuf {
+fn part_document(part: &Part, figures: Option<Figures>, scan: RawDocumentBuf) -> RawDocumentBuf {
     let mut stage = match &part.what {
         What::Total(_) => rawdoc! { "stage": "COUNT" },
         What::Groups(group) => rawdoc! { "stage": "COUNTED_GROUP", "groupBy": group.path() },
     };
-    stage.append(cstr!("countedBy"), "ranks");
+    stage.append(cstr!("countedBy"), "rankIndex");
     if let Some(figures) = figures {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         stage.append(cstr!("groups"), number(figures.groups));
-        stage.append(cstr!("rangesCounted"), number(figures.key_runs));
+        stage.append(cstr!("keyRuns"), number(figures.key_runs));
         stage.append(cstr!("entriesCounted"), number(figures.entries));
-        stage.append(cstr!("entriesNotRead"), number(figures.told));
+        stage.append(cstr!("entriesNotScanned"), number(figures.not_scanned));
     }
-    above(stage, counted_document("COUNT_SCAN", &part.access, amounts))
+    above(stage, scan)
 }
 
 /// A plan that was explained, and what came of running it.
@@ -338,28 +360,28 @@ fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run
     })
 }
 
+// What the rank indexes know is asked for before a plan runs: it ends the view's counts.
+
 fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
+    let run = Run::of(plan_document(&prepared.plan, &amounts(prepared)));
     let returned = match verbosity.runs() {
         true => drain(prepared.rows()?)?,
         false => 0,
     };
-    Ok(Run {
-        returned,
-        ..Run::of(plan_document(&prepared.plan, &amounts(prepared)))
-    })
+    Ok(Run { returned, ..run })
 }
 
 fn run_count(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
     let by = match prepared.is_counted_by_rank() {
-        true => "ranks",
-        false => "walk",
+        true => "rankIndex",
+        false => "scan",
     };
+    let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
+    let run = Run::of(count_document(&prepared.plan, stage, &amounts(prepared)));
     if verbosity.runs() {
         prepared.count()?;
     }
-    let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
-    let stage = count_document(&prepared.plan, stage, &amounts(prepared));
-    Ok(Run::of(stage))
+    Ok(run)
 }
 
 /// By the index that leads from value to value, or by rows where there is none.
@@ -367,6 +389,7 @@ fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<
     let Some(access) = prepared.distinct_access(key) else {
         return run_rows(prepared, verbosity);
     };
+    let scan = counted_document("DISTINCT_SCAN", &access, &amounts(prepared));
     let returned = match verbosity.runs() {
         true => prepared.distinct_values(&access, key)?,
         false => 0,
@@ -378,7 +401,6 @@ fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<
     shape.append(cstr!("_id"), 0);
     let mut stage = rawdoc! { "stage": "PROJECTION_COVERED" };
     stage.append(cstr!("transformBy"), shape);
-    let scan = counted_document("DISTINCT_SCAN", &access, &amounts(prepared));
     Ok(Run {
         returned,
         ..Run::of(above(stage, scan))
@@ -387,6 +409,7 @@ fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<
 
 /// By rank, or from all rows where entries cannot be numbered.
 fn run_sample(prepared: &Prepared, wanted: SampleSize, verbosity: Verbosity) -> Result<Run> {
+    let input = access_document(&prepared.plan.access, None, &amounts(prepared));
     let size = if verbosity.runs() { wanted.size } else { 0 };
     let drawn = prepared.sample(Some(SampleSize { size, ..wanted }))?;
     let Some(sample) = drawn else {
@@ -409,7 +432,6 @@ fn run_sample(prepared: &Prepared, wanted: SampleSize, verbosity: Verbosity) -> 
         let examined = prepared.context.counters.documents_examined();
         rejected = Some(examined.saturating_sub(returned));
     }
-    let input = access_document(&prepared.plan.access, None, &amounts(prepared));
     Ok(Run {
         returned,
         rejected,
@@ -431,13 +453,13 @@ fn signed(number: u64) -> i64 {
 
 /// What the rank indexes know of the access paths of a plan.
 fn amounts(prepared: &Prepared) -> impl Fn(&Access) -> Amount {
-    |access| amount(access, &prepared.collection, &prepared.store)
+    |access| amount(access, &prepared.collection, &prepared.view)
 }
 
 /// What the rank indexes know of the number of entries that an access path walks.
-fn amount(access: &Access, collection: &Collection, store: &Store) -> Amount {
+fn amount(access: &Access, collection: &Collection, view: &ReadView) -> Amount {
     let is_area = matches!(access, Access::Geo(_));
-    match entries_by_rank(access, collection, store) {
+    match entries_by_rank(access, collection, view) {
         Ok(Some(entries)) if is_area => Amount::Estimated(entries),
         Ok(Some(entries)) => Amount::Exact(entries),
         Ok(None) => Amount::Building,
@@ -445,11 +467,24 @@ fn amount(access: &Access, collection: &Collection, store: &Store) -> Amount {
     }
 }
 
+/// The plans that were not chosen, and what is known of their amounts. Asked for first: all their trees.
+fn rejected_plans(prepared: &Prepared) -> RawArrayBuf {
+    let Prepared {
+        collection, view, ..
+    } = prepared;
+    view.unpin_with(collection.counted_trees().into_iter().map(|(_, tree)| tree));
+    let mut rejected = RawArrayBuf::new();
+    for access in &prepared.plan.rejected {
+        rejected.push(access_document(access, None, &amounts(prepared)));
+    }
+    rejected
+}
+
 fn query_planner(
     namespace: &Namespace,
     source: &RawDocument,
     winning: &RawDocument,
-    prepared: Option<&Prepared>,
+    rejected: RawArrayBuf,
 ) -> RawDocumentBuf {
     let mut planner = rawdoc! { "namespace": namespace.to_string(), "indexFilterSet": false };
     planner.append(cstr!("parsedQuery"), source.to_owned());
@@ -457,12 +492,6 @@ fn query_planner(
     planner.append(cstr!("maxIndexedAndSolutionsReached"), false);
     planner.append(cstr!("maxScansToExplodeReached"), false);
     planner.append(cstr!("winningPlan"), winning.to_owned());
-    let mut rejected = RawArrayBuf::new();
-    if let Some(prepared) = prepared {
-        for access in &prepared.plan.rejected {
-            rejected.push(access_document(access, None, &amounts(prepared)));
-        }
-    }
     planner.append(cstr!("rejectedPlans"), rejected);
     planner
 }

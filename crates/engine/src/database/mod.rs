@@ -232,7 +232,7 @@ impl Engine {
             return;
         }
         if let Err(error) = self.save_rank_indexes() {
-            tracing::error!(%error, "ranks could not be saved; they are learnt anew at the next start");
+            tracing::error!(%error, "rank indexes could not be saved; they are built anew at the next start");
         }
         if let Err(error) = self.store.close() {
             tracing::error!(%error, "the store could not be closed cleanly; the journal is replayed at the next start");

@@ -10,27 +10,39 @@ use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
 use crate::namespace::Namespace;
 use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
 use crate::query::{Filter, Projection, Sort};
-use crate::rank::{RangeCache, VersionStamps};
+use crate::rank::{RangeCache, ReadView};
 use crate::sorter::SpillSpace;
-use crate::storage::{Snapshot, Store};
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_value::key::{self, Direction, TypeBits};
 use std::sync::Arc;
 
+/// A collection, and the view of it that a statement has from its beginning to its end.
+pub(crate) struct Opened {
+    pub collection: Arc<Collection>,
+    pub view: ReadView,
+}
+
 /// A plan together with what it runs on.
 pub(crate) struct Prepared {
     pub collection: Arc<Collection>,
-    pub store: Store,
-    pub snapshot: Snapshot,
+    pub view: ReadView,
     pub plan: Plan,
     pub context: Context,
-    pages: Arc<RangeCache>,
+    cache: Arc<RangeCache>,
+}
+
+impl Opened {
+    /// Plans a query.
+    pub(crate) fn plan(&self, spec: QuerySpec) -> Result<Plan> {
+        let Self { collection, view } = self;
+        plan::plan(collection, spec, &SizesOfView { collection, view })
+    }
 }
 
 impl Prepared {
     pub(crate) fn rows(&self) -> Result<Box<dyn Rows>> {
-        exec::rows(&self.plan, &self.collection, &self.snapshot, &self.context)
+        exec::rows(&self.plan, &self.collection, &self.view, &self.context)
     }
 
     /// Draws from what the plan finds, if a sample is wanted and its entries can be numbered.
@@ -38,21 +50,14 @@ impl Prepared {
         let Some(wanted) = wanted else {
             return Ok(None);
         };
-        exec::sample(
-            &self.plan,
-            wanted,
-            &self.collection,
-            &self.store,
-            &self.pages,
-            &self.context,
-        )
+        let (plan, collection, view) = (&self.plan, &self.collection, &self.view);
+        exec::sample(plan, wanted, collection, view, &self.cache, &self.context)
     }
 
-    /// Whether a count of what the plan finds is answered by a rank index, not by a walk.
+    /// Whether a count of what the plan finds is answered by a rank index, not by a scan.
     pub(crate) fn is_counted_by_rank(&self) -> bool {
-        let view = self.collection.state.ranks().view(&self.store);
-        self.plan.counts_by_entries()
-            && Total::take(&self.plan.access, &self.collection, &view).is_some()
+        let (access, collection) = (&self.plan.access, &self.collection);
+        self.plan.counts_by_entries() && Total::take(access, collection, &self.view).is_some()
     }
 
     /// The index that leads from one value at a path to the next, if there is one.
@@ -68,51 +73,46 @@ impl Prepared {
             found += 1;
             Ok(())
         };
-        let (collection, snapshot) = (&self.collection, &self.snapshot);
-        exec::distinct_values(
-            access,
-            path,
-            collection,
-            snapshot,
-            &self.context,
-            &mut count,
-        )?;
+        let (collection, view) = (&self.collection, &self.view);
+        exec::distinct_values(access, path, collection, view, &self.context, &mut count)?;
         Ok(found)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {
-        exec::count(
-            &self.plan,
-            &self.collection,
-            &self.store,
-            &self.snapshot,
-            &self.context,
-        )
+        exec::count(&self.plan, &self.collection, &self.view, &self.context)
     }
 }
 
-/// Answers the planner's questions from a snapshot.
-struct SnapshotSizes<'a> {
-    store: &'a Store,
+/// Answers the planner's questions from a view.
+struct SizesOfView<'a> {
     collection: &'a Collection,
-    snapshot: &'a Snapshot,
+    view: &'a ReadView,
 }
 
-impl Sizes for SnapshotSizes<'_> {
+impl SizesOfView<'_> {
+    /// The view as it is before anything is read: commits go on, and all candidates can be asked about.
+    fn before_reads(&self) -> &ReadView {
+        let trees = self.collection.counted_trees().into_iter();
+        self.view.unpin_with(trees.map(|(_, tree)| tree));
+        self.view
+    }
+}
+
+impl Sizes for SizesOfView<'_> {
     fn documents(&self) -> u64 {
         u64::try_from(self.collection.state.documents()).unwrap_or(0)
     }
 
     fn known(&self, access: &plan::Access) -> Result<Option<u64>> {
-        exec::entries_by_rank(access, self.collection, self.store)
+        exec::entries_by_rank(access, self.collection, self.before_reads())
     }
 
     fn between(&self, access: &plan::Access) -> Option<(u64, u64)> {
-        exec::entries_between(access, self.collection)
+        exec::entries_between(access, self.collection, self.view)
     }
 
     fn counted(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
-        exec::entries_up_to(access, self.collection, self.snapshot, at_most)
+        exec::entries_up_to(access, self.collection, self.before_reads(), at_most)
     }
 }
 
@@ -172,25 +172,31 @@ impl Engine {
         Ok(window(total, request))
     }
 
+    /// The collection as it is now, and a view of it; `None` when it does not exist.
+    pub(crate) fn open_view(&self, namespace: &Namespace) -> Option<Opened> {
+        let collection = self.catalog.get(namespace)?;
+        // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
+        // document, was known before it was committed.
+        let view = ReadView::open(collection.state.ranks(), &self.store);
+        Some(Opened { collection, view })
+    }
+
     /// Plans a query on the collection as it is now; `None` when the collection does not exist.
     pub(crate) fn prepare(
         &self,
         namespace: &Namespace,
         spec: QuerySpec,
     ) -> Result<Option<Prepared>> {
-        let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(None);
-        };
-        // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
-        // document, was known before it was committed.
-        let (snapshot, stamps) = match spec.nearest {
-            Some(_) => {
-                let view = collection.state.ranks().view(&self.store);
-                (view.snapshot.clone(), view.stamps())
-            }
-            None => (self.store.snapshot(), VersionStamps::default()),
-        };
-        let plan = self.plan_at(&collection, &snapshot, spec)?;
+        let opened = self.open_view(namespace);
+        opened
+            .map(|opened| self.prepare_on(opened, spec))
+            .transpose()
+    }
+
+    /// Plans a query on a view.
+    pub(crate) fn prepare_on(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
+        let plan = opened.plan(spec)?;
+        let Opened { collection, view } = opened;
         let mut context = Context {
             disk: plan
                 .query
@@ -200,37 +206,16 @@ impl Engine {
         };
         if let Access::Near(access) = &plan.access {
             let cache = self.pages.clone();
-            context.pages = stamps
-                .of(access.index.tree)
-                .map(|stamp| CachedRanges { cache, stamp });
+            let stamp = view.stamp(access.index.tree);
+            context.pages = stamp.map(|stamp| CachedRanges { cache, stamp });
         }
-        Ok(Some(Prepared {
+        Ok(Prepared {
             collection,
-            store: self.store.clone(),
-            snapshot,
+            view,
             plan,
             context,
-            pages: self.pages.clone(),
-        }))
-    }
-
-    /// Plans a query on a version of a collection.
-    pub(crate) fn plan_on(&self, collection: &Collection, spec: QuerySpec) -> Result<Plan> {
-        self.plan_at(collection, &self.store.snapshot(), spec)
-    }
-
-    fn plan_at(
-        &self,
-        collection: &Collection,
-        snapshot: &Snapshot,
-        spec: QuerySpec,
-    ) -> Result<Plan> {
-        let sizes = SnapshotSizes {
-            store: &self.store,
-            collection,
-            snapshot,
-        };
-        plan::plan(collection, spec, &sizes)
+            cache: self.pages.clone(),
+        })
     }
 
     /// The rows of a find without projection, for statements that change what they find.

@@ -73,7 +73,7 @@ pub struct EngineStats {
     pub audit: AuditFigures,
     /// Bytes of entries that are kept in memory for searches for the nearest and samples.
     pub pages_bytes: u64,
-    /// Where they came from at the start: `saved`, `caughtUp` or `learnt`.
+    /// Where they came from at the start: `saved`, `caughtUp` or `built`.
     pub ranks_at_start: &'static str,
 }
 

@@ -4,7 +4,7 @@
 //! neither are the sweeps of TTL indexes.
 
 use super::Engine;
-use super::read::Prepared;
+use super::read::{Opened, Prepared};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::exec::{Context, Counters, Examined};
@@ -138,23 +138,21 @@ fn add_uses(collection: &Collection, used: &[Used<'_>]) {
 impl Engine {
     /// Plans a statement that will run, as [`Self::prepare`] does, and counts it.
     pub(super) fn start(&self, namespace: &Namespace, spec: QuerySpec) -> Result<Option<Prepared>> {
-        let prepared = self.prepare_measured(namespace, spec)?;
-        if let Some(prepared) = &prepared {
-            self.work.add_plan(&prepared.plan, &prepared.collection);
-        }
+        let opened = self.open_view(namespace);
+        opened.map(|opened| self.start_on(opened, spec)).transpose()
+    }
+
+    /// As [`Self::start`], on a view.
+    pub(super) fn start_on(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
+        let prepared = self.prepare_measured(opened, spec)?;
+        self.work.add_plan(&prepared.plan, &prepared.collection);
         Ok(prepared)
     }
 
-    /// As [`Self::prepare`]; what the statement examines will be counted.
-    pub(super) fn prepare_measured(
-        &self,
-        namespace: &Namespace,
-        spec: QuerySpec,
-    ) -> Result<Option<Prepared>> {
-        let mut prepared = self.prepare(namespace, spec)?;
-        if let Some(prepared) = &mut prepared {
-            prepared.context.counters = Arc::new(self.work.counters());
-        }
+    /// As [`Self::prepare_on`]; what the statement examines will be counted.
+    pub(super) fn prepare_measured(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
+        let mut prepared = self.prepare_on(opened, spec)?;
+        prepared.context.counters = Arc::new(self.work.counters());
         Ok(prepared)
     }
 }

@@ -59,10 +59,11 @@ impl Border {
     pub fn take(
         access: &GeoAccess,
         collection: &Collection,
-        view: &ReadView<'_>,
+        view: &ReadView,
     ) -> Option<(u64, Self)> {
         let tree = access.index.tree;
         let ranks = view.ranks(tree)?;
+        view.unpin();
         let taken = Taken::of(access, &ranks)?;
         let border = Self {
             access: access.clone(),

@@ -14,7 +14,8 @@ use crate::plan::{
     Access, Branch, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX,
 };
 use crate::query::{Filter, Projection};
-use crate::storage::{Order, Snapshot, Store};
+use crate::rank::ReadView;
+use crate::storage::{Order, Snapshot};
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use std::sync::Arc;
@@ -26,9 +27,11 @@ use std::sync::Arc;
 pub fn rows(
     plan: &Plan,
     collection: &Collection,
-    snapshot: &Snapshot,
+    view: &ReadView,
     context: &Context,
 ) -> Result<Box<dyn Rows>> {
+    view.end_counts();
+    let snapshot = view.snapshot();
     let query = &plan.query;
     let shape = query
         .projection
@@ -92,14 +95,17 @@ fn entries_have_shape(plan: &Plan, projection: &Projection) -> bool {
 pub fn count(
     plan: &Plan,
     collection: &Collection,
-    store: &Store,
-    snapshot: &Snapshot,
+    view: &ReadView,
     context: &Context,
 ) -> Result<u64> {
-    if plan.counts_by_entries()
-        && let Some(counted) = count_by_rank(&plan.access, collection, store, context)?
-    {
-        return Ok(counted);
+    let by_rank = plan
+        .counts_by_entries()
+        .then(|| Total::take(&plan.access, collection, view))
+        .flatten();
+    view.end_counts();
+    let snapshot = view.snapshot();
+    if let Some(total) = by_rank {
+        return total.count(snapshot, context);
     }
     let builder = Builder {
         collection,
@@ -141,27 +147,6 @@ fn count_rows(mut rows: Box<dyn Rows>) -> Result<u64> {
     }
 }
 
-/// The number of documents of an access path whose entries prove the match, from a rank index; `None`
-/// when it cannot tell.
-///
-/// # Errors
-/// Storage failures, time limits.
-pub fn count_by_rank(
-    access: &Access,
-    collection: &Collection,
-    store: &Store,
-    context: &Context,
-) -> Result<Option<u64>> {
-    let view = collection.state.ranks().view(store);
-    let Some(total) = Total::take(access, collection, &view) else {
-        return Ok(None);
-    };
-    let snapshot = view.snapshot.clone();
-    // Writers go on while the pieces are walked on the snapshot.
-    drop(view);
-    total.count(&snapshot, context).map(Some)
-}
-
 /// The number of entries of an access path, counted up to `at_most`.
 ///
 /// # Errors
@@ -169,10 +154,11 @@ pub fn count_by_rank(
 pub fn entries_up_to(
     access: &Access,
     collection: &Collection,
-    snapshot: &Snapshot,
+    view: &ReadView,
     at_most: u64,
 ) -> Result<u64> {
     let context = Context::default();
+    let snapshot = view.snapshot();
     let builder = Builder {
         collection,
         snapshot,
@@ -197,7 +183,7 @@ pub fn entries_up_to(
         Access::Union(union) => {
             for branch in &union.branches {
                 let left = at_most - found;
-                found += entries_up_to(&branch.access, collection, snapshot, left)?;
+                found += entries_up_to(&branch.access, collection, view, left)?;
             }
         }
         other => {
@@ -218,19 +204,17 @@ pub fn entries_up_to(
 pub fn entries_by_rank(
     access: &Access,
     collection: &Collection,
-    store: &Store,
+    view: &ReadView,
 ) -> Result<Option<u64>> {
     match access {
         Access::Nothing => Ok(Some(0)),
-        Access::Geo(access) => Ok(counted_area::estimate(access, collection, store)),
-        Access::Index(access) => {
-            TreeRanges::walked(access).count(collection, store, &Context::default())
-        }
+        Access::Geo(access) => Ok(counted_area::estimate(access, view)),
+        Access::Index(access) => TreeRanges::walked(access).count(view, &Context::default()),
         // Every branch is walked, whatever the others have found.
         Access::Union(union) => {
             let mut entries = 0;
             for branch in &union.branches {
-                match entries_by_rank(&branch.access, collection, store)? {
+                match entries_by_rank(&branch.access, collection, view)? {
                     Some(more) => entries += more,
                     None => return Ok(None),
                 }
@@ -238,21 +222,30 @@ pub fn entries_by_rank(
             Ok(Some(entries))
         }
         Access::Collection(_) | Access::Primary(_) | Access::Near(_) | Access::Ranked(_) => {
-            count_by_rank(access, collection, store, &Context::default())
+            let Some(total) = Total::take(access, collection, view) else {
+                return Ok(None);
+            };
+            view.unpin();
+            let counted = total.count(view.snapshot(), &Context::default());
+            counted.map(Some)
         }
     }
 }
 
-/// At least and at most how many entries an access path walks, by the rank indexes as they are now; `None` when
-/// they cannot tell.
-pub fn entries_between(access: &Access, collection: &Collection) -> Option<(u64, u64)> {
+/// At least and at most how many entries an access path walks, without reading any; `None` when the rank indexes
+/// cannot tell.
+pub fn entries_between(
+    access: &Access,
+    collection: &Collection,
+    view: &ReadView,
+) -> Option<(u64, u64)> {
     match access {
-        Access::Index(access) => TreeRanges::walked(access).between(collection),
-        Access::Primary(_) => TreeRanges::of(access, collection)?.between(collection),
+        Access::Index(access) => TreeRanges::walked(access).between(view),
+        Access::Primary(_) => TreeRanges::of(access, collection)?.between(view),
         Access::Union(union) => {
             let mut branches = union.branches.iter();
             branches.try_fold((0, 0), |(least, most), branch| {
-                let (own_least, own_most) = entries_between(&branch.access, collection)?;
+                let (own_least, own_most) = entries_between(&branch.access, collection, view)?;
                 Some((least + own_least, most + own_most))
             })
         }

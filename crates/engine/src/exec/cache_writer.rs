@@ -25,7 +25,7 @@ impl CacheWriter {
     /// For a tree as it is at the moment; `None` when it has no rank index.
     pub fn new(
         tree: TreeKey,
-        view: &ReadView<'_>,
+        view: &ReadView,
         state: &Arc<CollectionState>,
         cache: &Arc<RangeCache>,
     ) -> Option<Self> {

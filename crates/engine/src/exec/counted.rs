@@ -13,7 +13,7 @@ use crate::geo::CellRelation;
 use crate::index::bounds::ByteRange;
 use crate::plan::{Access, Branch, GeoAccess, IndexAccess};
 use crate::rank::{PartialBucket, RankInterval, ReadView, SearchHint};
-use crate::storage::{Family, Order, Snapshot, Store, TreeKey};
+use crate::storage::{Family, Order, Snapshot, TreeKey};
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ impl TreeRanges {
     }
 
     /// What is in the ranges at a moment, to be counted; `None` when the rank index does not know.
-    pub fn total(&self, view: &ReadView<'_>) -> Option<Total> {
+    pub fn total(&self, view: &ReadView) -> Option<Total> {
         let (runs, pieces) = self.runs(view)?;
         Some(Total {
             whole: runs.iter().map(|run| run.entries).sum(),
@@ -102,39 +102,28 @@ impl TreeRanges {
     }
 
     /// The exact number of entries; `None` when the rank index does not know.
-    pub fn count(
-        &self,
-        collection: &Collection,
-        store: &Store,
-        context: &Context,
-    ) -> Result<Option<u64>> {
-        let view = collection.state.ranks().view(store);
-        let Some(total) = self.total(&view) else {
+    pub fn count(&self, view: &ReadView, context: &Context) -> Result<Option<u64>> {
+        let Some(total) = self.total(view) else {
             return Ok(None);
         };
-        let snapshot = view.snapshot.clone();
-        // Writers go on while the pieces are walked on the snapshot.
-        drop(view);
-        total.count(&snapshot, context).map(Some)
+        view.unpin();
+        total.count(view.snapshot(), context).map(Some)
     }
 
-    /// At least and at most how many entries there are, as the rank index has it now; `None` when it does not
-    /// know.
-    pub fn between(&self, collection: &Collection) -> Option<(u64, u64)> {
-        collection.state.ranks().peek(self.tree, |ranks| {
-            let (mut whole, mut in_pieces) = (0, 0);
-            let mut hint = SearchHint::default();
-            let mut piece =
-                |piece: PartialBucket<'_>| in_pieces += u64::from(piece.bucket.entries());
-            for range in &self.ranges {
-                whole += ranks.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
-            }
-            Some((whole, whole + in_pieces))
-        })
+    /// At least and at most how many entries there are, without reading any; `None` when the rank index cannot tell.
+    pub fn between(&self, view: &ReadView) -> Option<(u64, u64)> {
+        let index = view.ranks(self.tree)?;
+        let (mut whole, mut in_partial) = (0, 0);
+        let mut hint = SearchHint::default();
+        let mut piece = |piece: PartialBucket<'_>| in_partial += u64::from(piece.bucket.entries());
+        for range in &self.ranges {
+            whole += index.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
+        }
+        Some((whole, whole + in_partial))
     }
 
     /// The runs of whole ranges of the rank index, and the pieces that are left.
-    pub fn runs(&self, view: &ReadView<'_>) -> Option<(Vec<RankInterval>, PartialBuckets)> {
+    pub fn runs(&self, view: &ReadView) -> Option<(Vec<RankInterval>, PartialBuckets)> {
         let ranks = view.ranks(self.tree)?;
         let mut pieces = PartialBuckets::new(self.family, self.tree);
         let mut runs = Vec::with_capacity(self.ranges.len());
@@ -168,7 +157,7 @@ enum TotalParts {
 impl Total {
     /// Takes what an access path matches, whose entries prove the match, from its rank index; `None` when
     /// that cannot tell.
-    pub fn take(access: &Access, collection: &Collection, view: &ReadView<'_>) -> Option<Self> {
+    pub fn take(access: &Access, collection: &Collection, view: &ReadView) -> Option<Self> {
         let Access::Geo(access) = access else {
             return TreeRanges::of(access, collection)?.total(view);
         };
@@ -185,7 +174,7 @@ impl Total {
     }
 
     /// Entries that the rank index told, so that nobody reads them.
-    pub fn told(&self) -> u64 {
+    pub fn not_scanned(&self) -> u64 {
         self.whole
     }
 

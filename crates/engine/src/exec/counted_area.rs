@@ -9,12 +9,11 @@
 //! Polytope Range Searching, J. AMS 2(4), 1989).
 
 use super::counted::PartialBuckets;
-use crate::catalog::Collection;
 use crate::geo::{CellRelation, CoverLimits, CoveredRange};
 use crate::index::entry::Located;
 use crate::plan::GeoAccess;
 use crate::rank::{PartialBucket, RankIndex, RankInterval, ReadView, SearchHint};
-use crate::storage::{Family, Store};
+use crate::storage::Family;
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
 /// A boundary cell with about as many entries is not split: reading and testing them costs as much as splitting.
@@ -41,10 +40,9 @@ pub(super) struct TakenArea {
 }
 
 /// About how many entries lie in the area, from a coarse covering; `None` when the rank index cannot tell.
-pub(super) fn estimate(access: &GeoAccess, collection: &Collection, store: &Store) -> Option<u64> {
+pub(super) fn estimate(access: &GeoAccess, view: &ReadView) -> Option<u64> {
     // Fewer, and boundary cells would make a small area look large.
     const CELLS: usize = 64;
-    let view = collection.state.ranks().view(store);
     let ranks = view.ranks(access.index.tree)?;
     let limits = CoverLimits {
         cells_max: CELLS,
@@ -80,11 +78,12 @@ pub(super) fn holds_single_points(access: &GeoAccess) -> bool {
 }
 
 /// Takes an area apart; `None` when entries may be more than one point each, or are not counted yet.
-pub(super) fn take(access: &GeoAccess, view: &ReadView<'_>) -> Option<TakenArea> {
+pub(super) fn take(access: &GeoAccess, view: &ReadView) -> Option<TakenArea> {
     if !holds_single_points(access) {
         return None;
     }
     let ranks = view.ranks(access.index.tree)?;
+    view.unpin();
     let mut pieces = PartialBuckets::new(Family::Indexes, access.index.tree);
     let mut runs = Vec::new();
     let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();

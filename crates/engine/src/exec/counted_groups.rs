@@ -17,12 +17,13 @@ use crate::storage::{Snapshot, TreeKey};
 use bson::Bson;
 use bson::raw::RawDocumentBuf;
 use meridian_value::key::ABOVE_ALL;
+use std::sync::Arc;
 
 /// The entries that are to be grouped, as of a moment.
 pub struct GroupEntries {
     entries: FieldEntries,
     tree: TreeKey,
-    ranks: RankIndex,
+    ranks: Arc<RankIndex>,
 }
 
 /// The groups, and how they were counted.
@@ -32,7 +33,7 @@ pub struct CountedGroups {
     /// Entries of all groups.
     pub entries: u64,
     /// Of these, entries that the rank index told and nobody read.
-    pub told: u64,
+    pub not_scanned: u64,
     /// Stretches of the field's values that were counted one by one.
     pub key_runs: u64,
 }
@@ -44,7 +45,7 @@ impl GroupEntries {
         access: &Access,
         path: &str,
         collection: &Collection,
-        view: &ReadView<'_>,
+        view: &ReadView,
     ) -> Option<Self> {
         let entries = FieldEntries::new(access, path, collection)?;
         let ranks = entries.known(view)?;
@@ -76,7 +77,7 @@ impl GroupEntries {
         let variables = Variables::default();
         let mut groups = Groups::new(group.group.clone(), limits);
         let mut walk = Walk::new(&self.entries, snapshot, context);
-        let (mut entries, mut told, mut count) = (0, 0, 0);
+        let (mut entries, mut not_scanned, mut count) = (0, 0, 0);
         let mut limit = Vec::new();
         while walk.find_entry()? {
             let (key, value) = walk.entry();
@@ -106,14 +107,14 @@ impl GroupEntries {
                 return Ok(None);
             }
             entries += passed;
-            told += not_read;
+            not_scanned += not_read;
             count += 1;
         }
         let documents: Result<Vec<RawDocumentBuf>> = groups.into_documents()?.collect();
         Ok(Some(CountedGroups {
             documents: documents?,
             entries,
-            told,
+            not_scanned,
             key_runs: count,
         }))
     }

@@ -5,7 +5,7 @@ use super::key_runs::{FieldEntries, Walk};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::plan::Access;
-use crate::storage::Snapshot;
+use crate::rank::ReadView;
 use bson::Bson;
 use meridian_value::key::ABOVE_ALL;
 
@@ -19,14 +19,15 @@ pub fn distinct_values(
     access: &Access,
     path: &str,
     collection: &Collection,
-    snapshot: &Snapshot,
+    view: &ReadView,
     context: &Context,
     visit: &mut dyn FnMut(&Bson) -> Result<()>,
 ) -> Result<bool> {
     let Some(entries) = FieldEntries::new(access, path, collection) else {
         return Ok(false);
     };
-    let mut walk = Walk::new(&entries, snapshot, context);
+    view.end_counts();
+    let mut walk = Walk::new(&entries, view.snapshot(), context);
     while walk.find_entry()? {
         let (key, value) = walk.entry();
         let field = entries.field(key, value)?;

@@ -57,13 +57,11 @@ impl FieldEntries {
         self.tree
     }
 
-    /// What the rank index knows of the entries; `None` when it does not know all of them.
-    pub fn known(&self, view: &ReadView<'_>) -> Option<RankIndex> {
-        let ranks = view.ranks(self.tree)?;
-        match (self.ranges.first(), self.ranges.last()) {
-            (Some(first), Some(last)) => ranks.part(&first.start, Some(&last.end)),
-            _ => Some(RankIndex::empty()),
-        }
+    /// The rank index of the entries; `None` when some of them are not in it yet.
+    pub fn known(&self, view: &ReadView) -> Option<Arc<RankIndex>> {
+        let index = view.ranks(self.tree)?;
+        let end = self.ranges.last().map(|last| last.end.as_slice());
+        (!index.is_unbuilt_before(Some(end.unwrap_or_default()))).then_some(index)
     }
 
     /// The order in which the field is kept.

@@ -33,9 +33,7 @@ mod sort;
 mod top;
 mod union;
 
-pub use build::{
-    count, count_by_rank, entries_between, entries_by_rank, entries_up_to, nothing, rows,
-};
+pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
 pub use counted::Total;
 pub use counted_groups::{CountedGroups, GroupEntries};

@@ -8,6 +8,7 @@
 use super::Maintenance;
 use super::collection::CollectionRanks;
 use super::index::AuditedLeaf;
+use super::view::ReadView;
 use crate::error::Result;
 use crate::storage::{Family, Order, Snapshot, TreeKey};
 use parking_lot::Mutex;
@@ -106,10 +107,11 @@ impl Maintenance {
         trees.sort_by_key(|(tree, ..)| *tree);
         for (tree, family, ranks) in trees {
             let from = if tree == at { from.as_slice() } else { b"" };
-            let view = ranks.view(&self.store);
-            let leaf = view.ranks(tree).and_then(|index| index.audited_leaf(from));
-            let snapshot = view.snapshot.clone();
+            let view = ReadView::open(&ranks, &self.store);
+            let index = view.ranks(tree);
+            let snapshot = view.snapshot().clone();
             drop(view);
+            let leaf = index.and_then(|index| index.audited_leaf(from));
             let Some(leaf) = leaf else {
                 continue;
             };

@@ -6,17 +6,16 @@
 
 use super::buffered::BufferedRankIndex;
 use super::index::{RankIndex, ReadBucket, ScannedBucket, ScannedSpan, UnbuiltSpan};
-use crate::operation::NoYield;
+use super::view::VersionStamp;
 use crate::storage::{Family, Snapshot, Store, TreeKey};
-use parking_lot::{RwLock, RwLockReadGuard};
-use smallvec::SmallVec;
+use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rank indexes of one collection.
 #[derive(Default)]
 pub struct CollectionRanks {
-    state: RwLock<RankIndexes>,
+    state: Arc<RwLock<RankIndexes>>,
     /// Whether the collection waits for its rank indexes to be worked on.
     queued: AtomicBool,
     /// Whether something has changed since the rank indexes were saved.
@@ -44,74 +43,10 @@ struct TreeRanks {
     number: u64,
 }
 
-/// A state of a rank index, see [`CollectionRanks::remember`].
-#[derive(Debug, Clone, Copy)]
-pub struct VersionStamp {
-    number: u64,
-    changes: u64,
-}
-
-/// The states of a collection's rank indexes at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct VersionStamps(SmallVec<[(TreeKey, VersionStamp); 4]>);
-
-impl VersionStamps {
-    /// The state of a tree's rank index; `None` if it had none.
-    pub fn of(&self, tree: TreeKey) -> Option<VersionStamp> {
-        let mut all = self.0.iter();
-        all.find(|(own, _)| *own == tree).map(|(_, stamp)| *stamp)
-    }
-}
-
 impl TreeRanks {
-    fn stamp(&self) -> VersionStamp {
-        VersionStamp {
-            number: self.number,
-            changes: self.ranks.read().changes(),
-        }
-    }
-
-    /// Whether it is the rank index that a tree had of this stamp.
-    fn is_marked(&self, tree: TreeKey, stamp: VersionStamp) -> bool {
+    /// Whether it is the rank index of this version, or one that came of it by changes.
+    fn is_of(&self, tree: TreeKey, stamp: VersionStamp) -> bool {
         self.tree == tree && self.number == stamp.number
-    }
-}
-
-/// A point in time: a snapshot, and rank indexes that count exactly what is in it. Writers cannot finish
-/// a commit while it is held: let go of it before anything long.
-pub struct ReadView<'c> {
-    /// What is committed.
-    pub snapshot: Snapshot,
-    ranks: RwLockReadGuard<'c, RankIndexes>,
-    _unpaced: NoYield,
-}
-
-impl VersionStamp {
-    /// The rank index's number of changes then.
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-}
-
-impl ReadView<'_> {
-    /// The rank index of a tree; `None` for a tree that has none yet, or is gone.
-    pub fn ranks(&self, tree: TreeKey) -> Option<RwLockReadGuard<'_, RankIndex>> {
-        self.of_tree(tree).map(|one| one.ranks.read())
-    }
-
-    /// The present state of a tree's rank index.
-    pub fn stamp(&self, tree: TreeKey) -> Option<VersionStamp> {
-        self.of_tree(tree).map(TreeRanks::stamp)
-    }
-
-    /// The present states of all rank indexes.
-    pub fn stamps(&self) -> VersionStamps {
-        let of = |one: &TreeRanks| (one.tree, one.stamp());
-        VersionStamps(self.ranks.trees.iter().map(of).collect())
-    }
-
-    fn of_tree(&self, tree: TreeKey) -> Option<&TreeRanks> {
-        self.ranks.trees.iter().find(|one| one.tree == tree)
     }
 }
 
@@ -143,20 +78,15 @@ pub struct RankFigures {
 }
 
 impl CollectionRanks {
-    /// The present.
-    pub fn view(&self, store: &Store) -> ReadView<'_> {
-        let ranks = self.state.read();
-        ReadView {
-            snapshot: ranks.present(store),
-            ranks,
-            _unpaced: NoYield::begin(),
-        }
+    /// The rank indexes as they are now: no commit ends while they are held.
+    pub(super) fn read(&self) -> ArcRwLockReadGuard<RawRwLock, RankIndexes> {
+        self.state.read_arc_recursive()
     }
 
     /// Asks the rank index of a tree as it is now; `None` when there is none. For amounts that only guide:
-    /// they need not agree with any snapshot.
+    /// they need not agree with any snapshot. (Recursive reads: this thread may hold a pinned view.)
     pub fn peek<T>(&self, tree: TreeKey, ask: impl FnOnce(&RankIndex) -> Option<T>) -> Option<T> {
-        let state = self.state.read();
+        let state = self.state.read_recursive();
         let found = state.trees.iter().find(|one| one.tree == tree)?;
         ask(&found.ranks.read())
     }
@@ -168,9 +98,9 @@ impl CollectionRanks {
         stamp: VersionStamp,
         ask: impl FnOnce(&RankIndex) -> Option<T>,
     ) -> Option<T> {
-        let state = self.state.read();
+        let state = self.state.read_recursive();
         let mut trees = state.trees.iter();
-        ask(&trees.find(|one| one.is_marked(tree, stamp))?.ranks.read())
+        ask(&trees.find(|one| one.is_of(tree, stamp))?.ranks.read())
     }
 
     /// To be called, under the collection's write lock, before a batch is written.
@@ -212,9 +142,9 @@ impl CollectionRanks {
     /// Caches the points of ranges that were scanned at the moment when the rank index's state was
     /// marked, as far as they have not changed since.
     pub fn remember(&self, tree: TreeKey, stamp: VersionStamp, walked: Vec<ScannedBucket>) {
-        let state = self.state.read();
+        let state = self.state.read_recursive();
         let mut trees = state.trees.iter();
-        if let Some(one) = trees.find(|one| one.is_marked(tree, stamp)) {
+        if let Some(one) = trees.find(|one| one.is_of(tree, stamp)) {
             one.ranks.change().remember(walked, stamp.changes);
         }
     }
@@ -222,16 +152,16 @@ impl CollectionRanks {
     /// Caches the entries of ranges that were read at the moment when the rank index's state was marked, as
     /// far as they have not changed since.
     pub fn keep(&self, tree: TreeKey, stamp: VersionStamp, read: Vec<ReadBucket>) {
-        let state = self.state.read();
+        let state = self.state.read_recursive();
         let mut trees = state.trees.iter();
-        if let Some(one) = trees.find(|one| one.is_marked(tree, stamp)) {
+        if let Some(one) = trees.find(|one| one.is_of(tree, stamp)) {
             one.ranks.change().keep(read, stamp.changes);
         }
     }
 
     /// Forgets what the rank index of a tree says, if the tree has one: it is to be built anew.
     pub fn forget(&self, tree: TreeKey) {
-        let state = self.state.read();
+        let state = self.state.read_recursive();
         if let Some(one) = state.trees.iter().find(|one| one.tree == tree) {
             one.ranks.change().forget();
             self.note_changed();
@@ -338,7 +268,7 @@ impl CollectionRanks {
 
     /// Copies of all rank indexes, and the sequence number up to which they hold all commits. They count as changed
     /// again while a commit is under way.
-    pub fn copies(&self, store: &Store) -> (u64, Vec<(TreeKey, RankIndex)>) {
+    pub fn copies(&self, store: &Store) -> (u64, Vec<(TreeKey, Arc<RankIndex>)>) {
         let state = self.state.read();
         let sequence = match &state.before {
             Some(before) => {
@@ -347,7 +277,7 @@ impl CollectionRanks {
             }
             None => store.latest_sequence(),
         };
-        let copy = |one: &TreeRanks| (one.tree, one.ranks.read().clone());
+        let copy = |one: &TreeRanks| (one.tree, one.ranks.read());
         (sequence, state.trees.iter().map(copy).collect())
     }
 
@@ -367,6 +297,14 @@ impl CollectionRanks {
 }
 
 impl RankIndexes {
+    /// The rank index of a tree with its version.
+    pub(super) fn capture(&self, tree: TreeKey) -> Option<(Arc<RankIndex>, VersionStamp)> {
+        let one = self.trees.iter().find(|one| one.tree == tree)?;
+        let (index, number) = (one.ranks.read(), one.number);
+        let changes = index.changes();
+        Some((index, VersionStamp { number, changes }))
+    }
+
     /// Keys of a tree that came, each of them new; with or without the tree's prefix they would sort
     /// alike, they are given without it.
     pub fn add<'k>(&mut self, tree: TreeKey, keys: impl IntoIterator<Item = &'k [u8]>) {
@@ -405,7 +343,8 @@ impl RankIndexes {
         }
     }
 
-    fn present(&self, store: &Store) -> Snapshot {
+    /// What the rank indexes count: the snapshot from before a commit that is under way.
+    pub(super) fn present(&self, store: &Store) -> Snapshot {
         match &self.before {
             Some(before) => before.clone(),
             None => store.snapshot(),
@@ -416,6 +355,6 @@ impl RankIndexes {
 fn report_disagreement(tree: TreeKey) {
     tracing::error!(
         tree = tree.0,
-        "a ranks disagreed with its tree and is learnt anew; please report this"
+        "a rank index disagreed with its tree and is built anew; please report this"
     );
 }

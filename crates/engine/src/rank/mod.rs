@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `index` | the histogram of one tree: buckets in leaves, search, changes, rebuilding |
 //! | `buffered` | a delta buffer in front of it, so that commits need not search |
-//! | `collection` | those of one collection, and views of them |
+//! | `collection` | those of one collection, kept in step with its commits |
+//! | `view` | what a statement reads: a snapshot and the counts that agree with it |
 //! | `build` | the background work: scanning trees, splitting buckets |
 //! | `persist` | saving, loading, catching up from the log |
 //! | `audit` | comparing counts with trees, for ever |
@@ -24,17 +25,18 @@ mod collection;
 mod index;
 mod persist;
 mod range_cache;
+mod view;
 
 pub use audit::{AuditFigures, Disagreement};
-pub use collection::{
-    CollectionRanks, RankFigures, RankIndexes, ReadView, VersionStamp, VersionStamps,
-};
+pub use collection::{CollectionRanks, RankFigures, RankIndexes};
 pub use index::{
     BucketPosition, BucketRef, CachedBucket, PartialBucket, Point, Points, RankIndex, RankInterval,
     ReadBucket, ScannedBucket, SearchHint, SelectedEntry,
 };
 pub use persist::{RanksAtStart, forget_saved, load_saved};
 pub use range_cache::{CACHED_ENTRIES_MAX, CachedEntries, CachedKind, CachedRange, RangeCache};
+
+pub use view::{ReadView, VersionStamp};
 
 use crate::error::Result;
 use crate::storage::{Batch, Family, Store, TreeKey};

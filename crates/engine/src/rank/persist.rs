@@ -97,19 +97,19 @@ pub(super) fn save(store: &Store, all: impl Iterator<Item = Arc<CollectionRanks>
 fn save_at(
     store: &Store,
     sequence: u64,
-    ranks: &[(TreeKey, RankIndex)],
+    indexes: &[(TreeKey, Arc<RankIndex>)],
     loaded_min: usize,
 ) -> std::result::Result<usize, StoreError> {
     let mut batch = store.batch();
     let mut loaded = Vec::new();
-    for (tree, ranks) in ranks {
-        let Some((head, blocks)) = ranks.encode() else {
+    for (tree, index) in indexes {
+        let Some((head, blocks)) = index.encode() else {
             batch.delete(Family::Catalog, &head_key(*tree));
             continue;
         };
         let key = |number| block_key(*tree, sequence, number);
         let blocks = (0_u32..).zip(blocks);
-        if ranks.bytes() < loaded_min {
+        if index.bytes() < loaded_min {
             blocks.for_each(|(number, block)| batch.put(Family::Catalog, &key(number), &block));
         } else {
             loaded.push((*tree, blocks));
@@ -293,11 +293,11 @@ mod tests {
     use super::*;
     use crate::storage::StoreOptions;
 
-    fn ranks(keys: u32) -> RankIndex {
+    fn ranks(keys: u32) -> Arc<RankIndex> {
         let mut ranks = RankIndex::empty();
         let keys: Vec<[u8; 4]> = (0..keys).map(u32::to_be_bytes).collect();
         ranks.add(keys.iter().map(|key| &key[..]));
-        ranks
+        Arc::new(ranks)
     }
 
     /// Keys that are saved of a tree.

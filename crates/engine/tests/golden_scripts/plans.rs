@@ -84,7 +84,7 @@ fn stage(plan: &Document, depth: usize, shown: &mut String) {
             ("indexName" | "direction", Bson::String(text)) => write!(shown, " {text}").unwrap(),
             ("limitAmount" | "skipAmount", number) => write!(shown, " {number}").unwrap(),
             (
-                "groups" | "rangesCounted" | "entriesCounted" | "entriesNotRead" | "population"
+                "groups" | "keyRuns" | "entriesCounted" | "entriesNotScanned" | "population"
                 | "rejected",
                 number,
             ) => write!(shown, ", {field} {number}").unwrap(),

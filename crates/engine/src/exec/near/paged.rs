@@ -175,7 +175,7 @@ impl Paged {
         let mut contents = CachedEntries::new(CachedKind::Points, self.kept.stamp.changes());
         let mut entries = 0;
         while scan.advance()? {
-            // CollectionRanks when they are taken from the page.
+            // Counted when they are taken from the cached range.
             pacer.step()?;
             entries += 1;
             let (key, value) = scan.entry();

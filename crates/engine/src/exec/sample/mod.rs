@@ -19,9 +19,8 @@ use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::plan::{Access, Plan};
-use crate::rank::RankIndex;
-use crate::rank::{CACHED_ENTRIES_MAX, RangeCache};
-use crate::storage::{Family, Snapshot, Store};
+use crate::rank::{CACHED_ENTRIES_MAX, RangeCache, RankIndex, ReadView};
+use crate::storage::{Family, Snapshot};
 use bson::raw::RawDocument;
 use drawn::{Drawn, DrawnPart};
 use permutation::Permutation;
@@ -63,12 +62,13 @@ pub fn sample(
     plan: &Plan,
     wanted: SampleSize,
     collection: &Collection,
-    store: &Store,
+    view: &ReadView,
     pages: &Arc<RangeCache>,
     context: &Context,
 ) -> Result<Option<Sample>> {
-    let view = collection.state.ranks().view(store);
-    let Some(population) = Population::of(&plan.access, collection, &view, context)? else {
+    // Asked for now, since what the population needs is read when commits go on.
+    view.stamp(collection.documents);
+    let Some(population) = Population::of(&plan.access, collection, view, context)? else {
         return Ok(None);
     };
     let Some(ranks) = view.ranks(population.tree) else {
@@ -91,12 +91,12 @@ pub fn sample(
         next: 0,
         batch: wanted.size.clamp(1, BATCH),
         ranks: None,
-        snapshot: view.snapshot.clone(),
+        snapshot: view.snapshot().clone(),
         context: context.clone(),
         population,
     };
-    let snapshot = view.snapshot.clone();
-    let cache_writer = |tree| CacheWriter::new(tree, &view, &collection.state, pages);
+    let snapshot = view.snapshot().clone();
+    let cache_writer = |tree| CacheWriter::new(tree, view, &collection.state, pages);
     let documents = cache_writer(collection.documents);
     if !tests_documents && wanted.size <= BATCH {
         let located = entries.locate(&ranks, wanted.size);
@@ -111,16 +111,15 @@ pub fn sample(
                 keeps_documents && cache_writer.is_to_keep(count.saturating_mul(mean_bytes as u64))
             }
         });
-        // Writers go on while the entries are read on the snapshot.
+        // What is cached now changes the rank index: nobody here holds it.
         drop(ranks);
-        drop(view);
+        view.end_counts();
         entries.read(&located, cache_writer.as_ref())?;
         entries.batch = 0;
     } else {
         // What else may be drawn later has to be drawn from the same point in time.
-        entries.ranks = Some(Box::new(ranks.clone()));
-        drop(ranks);
-        drop(view);
+        entries.ranks = Some(ranks);
+        view.end_counts();
     }
     if keeps_documents {
         return Ok(Some(Sample {
@@ -169,7 +168,7 @@ struct SampledEntries {
     next: usize,
     /// Size of the next batch; 0 when all is drawn.
     batch: u64,
-    ranks: Option<Box<RankIndex>>,
+    ranks: Option<Arc<RankIndex>>,
     snapshot: Snapshot,
     context: Context,
 }

@@ -25,7 +25,7 @@ impl Population {
     pub fn of(
         access: &Access,
         collection: &Collection,
-        view: &ReadView<'_>,
+        view: &ReadView,
         context: &Context,
     ) -> Result<Option<Self>> {
         if let Access::Geo(access) = access {
@@ -48,6 +48,7 @@ impl Population {
         let Some((runs, pieces)) = ranges.runs(view) else {
             return Ok(None);
         };
+        view.unpin();
         let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
         population.list(&pieces, view, context, &|(), _| true)?;
         population.add_runs(&runs);
@@ -67,12 +68,12 @@ impl Population {
     fn list<M: Copy + Sync>(
         &mut self,
         pieces: &PartialBuckets<M>,
-        view: &ReadView<'_>,
+        view: &ReadView,
         context: &Context,
         test: &dyn Fn(M, &[u8]) -> bool,
     ) -> Result<()> {
         let (mut listed, mut failed) = (Vec::new(), None);
-        pieces.each(&view.snapshot, context, &mut |stamp, key, value| {
+        pieces.each(view.snapshot(), context, &mut |stamp, key, value| {
             if test(stamp, value) {
                 match self.id_of(key) {
                     Ok(id) => listed.push(id.to_vec()),

@@ -58,7 +58,7 @@ impl RankIndex {
         let start_of = |leaf: usize| self.start(BucketPosition { leaf, bucket: 0 }).to_vec();
         let only: Range<usize> = leaf..leaf + 1;
         Some(AuditedLeaf {
-            part: self.of_blocks(only),
+            part: self.of_leaves(only),
             start: start_of(leaf),
             end: (leaf + 1 < self.leaves.len()).then(|| start_of(leaf + 1)),
         })

@@ -75,6 +75,6 @@ fn decode_block(mut bytes: &[u8]) -> Option<Leaf> {
 
 fn length(number: usize) -> [u8; 4] {
     u32::try_from(number)
-        .expect("a ranks has fewer than 2^32 leaves and keys shorter than 4 GiB")
+        .expect("a rank index has fewer than 2^32 leaves and keys shorter than 4 GiB")
         .to_le_bytes()
 }

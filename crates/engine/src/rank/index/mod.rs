@@ -120,23 +120,7 @@ impl RankIndex {
         }
     }
 
-    /// A copy of what is known of the keys from `start` up to `end` (`None`: to the end of the tree), to be
-    /// asked about no others. `None` when part of it is not built yet.
-    pub fn part(&self, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
-        if end.is_some_and(|end| end <= start) {
-            return Some(Self::empty());
-        }
-        if let Some(unknown) = &self.unbuilt_from
-            && end.is_none_or(|end| end > unknown.as_slice())
-        {
-            return None;
-        }
-        let first = self.find(BucketPosition::FIRST, start);
-        let last = end.map_or(self.leaves.len() - 1, |end| self.find(first, end).leaf);
-        Some(self.of_blocks(first.leaf..last.max(first.leaf) + 1))
-    }
-
-    fn of_blocks(&self, leaves: std::ops::Range<usize>) -> Self {
+    fn of_leaves(&self, leaves: std::ops::Range<usize>) -> Self {
         Self {
             leaves: self.leaves[leaves.clone()].to_vec(),
             totals: self.totals[leaves.clone()].to_vec(),
@@ -267,8 +251,8 @@ impl RankIndex {
             .is_some_and(|from| from.as_slice() <= key)
     }
 
-    /// Whether some of what lies before `end` is not known.
-    fn is_unbuilt_before(&self, end: Option<&[u8]>) -> bool {
+    /// Whether some of what lies before `end` (`None`: the end of the tree) is not built yet.
+    pub fn is_unbuilt_before(&self, end: Option<&[u8]>) -> bool {
         self.unbuilt_from
             .as_ref()
             .is_some_and(|from| end.is_none_or(|end| end > from.as_slice()))
