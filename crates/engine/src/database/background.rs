@@ -27,14 +27,16 @@ pub(super) fn start(engine: &Arc<Engine>) {
 }
 
 fn start_building(engine: &Arc<Engine>) {
-    let ranks = engine.writer.ranks().clone();
-    ranks.queue_unbuilt(engine.catalog.ranks());
+    let queue = engine.writer.ranks().build_queue();
+    let queue_unbuilt =
+        |engine: &Engine| engine.writer.ranks().queue_unbuilt(engine.catalog.ranks());
+    queue_unbuilt(engine);
     let mut is_idle = engine.store.is_idle();
     let mut audited = Instant::now();
     let engine = Arc::downgrade(engine);
     let work = move || {
         loop {
-            ranks.wait(TICK);
+            queue.wait(TICK);
             let Some(engine) = engine.upgrade() else {
                 return;
             };
@@ -46,9 +48,9 @@ fn start_building(engine: &Arc<Engine>) {
             }
             let was_idle = std::mem::replace(&mut is_idle, engine.store.is_idle());
             if is_idle && !was_idle {
-                ranks.queue_unbuilt(engine.catalog.ranks());
+                queue_unbuilt(&engine);
             }
-            if let Err(error) = ranks.build_queued() {
+            if let Err(error) = engine.writer.ranks().build_queued() {
                 tracing::error!(%error, "a rank index could not be built; counts scan entries meanwhile");
             }
             let interval = match is_idle {

@@ -217,7 +217,12 @@ fn verify_summary(
         audit.see(TreeKey::strip(scan.entry().0));
     }
     if let Some(wrong) = audit.finish().filter(|wrong| *wrong > 0) {
-        report.problem(|| format!("the rank index of tree {} is wrong about {wrong} buckets", tree.0));
+        report.problem(|| {
+            format!(
+                "the rank index of tree {} is wrong about {wrong} buckets",
+                tree.0
+            )
+        });
     }
     Ok(())
 }

@@ -22,9 +22,19 @@ const PARTS_IN_A_ROW: usize = 64;
 
 /// Collections whose rank indexes want work.
 #[derive(Default)]
-pub(super) struct BuildQueue {
+pub struct BuildQueue {
     waiting: Mutex<VecDeque<Arc<CollectionRanks>>>,
     arrived: Condvar,
+}
+
+impl BuildQueue {
+    /// Returns when a collection waits, or after `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_empty() {
+            self.arrived.wait_for(&mut waiting, timeout);
+        }
+    }
 }
 
 impl Maintenance {
@@ -45,12 +55,9 @@ impl Maintenance {
         }
     }
 
-    /// Returns when a collection waits, or after `timeout`.
-    pub fn wait(&self, timeout: Duration) {
-        let mut waiting = self.queue.waiting.lock();
-        if waiting.is_empty() {
-            self.queue.arrived.wait_for(&mut waiting, timeout);
-        }
+    /// Where collections wait, for a thread that must not keep the store open meanwhile.
+    pub fn build_queue(&self) -> Arc<BuildQueue> {
+        self.queue.clone()
     }
 
     /// Works for a while on the rank indexes of the collection that has waited longest, if one does.

@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// Caches the rank indexes of a store built, saved and right.
 pub struct Maintenance {
     store: Store,
-    queue: build::BuildQueue,
+    queue: Arc<build::BuildQueue>,
     audit: audit::AuditState,
     /// Held while they are saved.
     saving: Mutex<()>,
@@ -57,7 +57,7 @@ impl Maintenance {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            queue: build::BuildQueue::default(),
+            queue: Arc::default(),
             audit: audit::AuditState::default(),
             saving: Mutex::default(),
         }
