@@ -10,8 +10,9 @@
 //! the former ones, in one batch. Many leaves go straight into files, past log and memtables. Only a copy of the rank
 //! index, which shares its leaves, is taken under a lock.
 //!
-//! A saved rank index holds all commits up to `sequence`, or up to the sequence `round` at which the last
-//! round of saving began, whichever is later: trees that had not changed are not saved again. `own` is the
+//! A saved rank index holds all commits up to `sequence`, or up to `round`, whichever is later: trees that had not
+//! changed are not saved again. `round` is the sequence at which the last round of saving began, or the lowest one up to
+//! which it had to copy a rank index because a commit was under way. `own` is the
 //! sequence that the record itself was to get: when nothing but the round came before it, and nothing
 //! after it, nothing is missing. Otherwise the commits since `round` are applied from the write-ahead
 //! log; only when that is gone are rank indexes built anew.
@@ -63,13 +64,15 @@ impl RanksAtStart {
 /// # Errors
 /// Storage failures.
 pub(super) fn save(store: &Store, all: impl Iterator<Item = Arc<CollectionRanks>>) -> Result<()> {
-    let round = store.latest_sequence();
-    let mut operations = 0;
+    let begun = store.latest_sequence();
+    let (mut round, mut operations) = (begun, 0);
     for ranks in all {
         if !ranks.take_changed() {
             continue;
         }
         let (sequence, indexes) = ranks.copies(store);
+        // Of a commit that is under way nothing is in the copy, though the storage may have it by now.
+        round = round.min(sequence);
         match save_at(store, sequence, &indexes, LOADED_BYTES_MIN) {
             Ok(written) => operations += written,
             Err(error) => {
@@ -80,7 +83,7 @@ pub(super) fn save(store: &Store, all: impl Iterator<Item = Arc<CollectionRanks>
     }
     let own = store.latest_sequence() + 1;
     // Commits of others in between: the log has them, this record must not hide them.
-    let own = if own == round + operations as u64 + 1 {
+    let own = if own == begun + operations as u64 + 1 && round == begun {
         own
     } else {
         0

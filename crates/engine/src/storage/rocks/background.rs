@@ -27,7 +27,6 @@ impl RocksStore {
         let (store, closed) = (Arc::downgrade(self), self.closed.clone());
         let work = move || {
             let mut idle = IdleDetector::default();
-            let mut compacts_from = BUSY_FILES;
             for interval in 1_u64.. {
                 std::thread::sleep(SYNC_INTERVAL);
                 let Some(store) = store.upgrade() else { return };
@@ -40,10 +39,6 @@ impl RocksStore {
                     && let Some(change) = idle.second(store.written_bytes())
                 {
                     store.set_idle(change);
-                }
-                let files = store.files_to_compact();
-                if std::mem::replace(&mut compacts_from, files) != files {
-                    store.compact_from(files);
                 }
                 if interval % INTERVALS_OF_RESERVE == 1 && store.reserve.take().is_err() {
                     tracing::debug!("the disk has no room for the reserve");
@@ -75,10 +70,12 @@ impl RocksStore {
         self.families.all().map(files).max().unwrap_or(0)
     }
 
-    /// When the store becomes idle, what is in memory is written to files, and level 0 is compacted soon.
+    /// When the store becomes idle, what is in memory is written to files, and level 0 is compacted soon, so that reads look
+    /// into few files. Under load a compaction waits for many, since each rewrites what it meets of the level below.
     pub(super) fn set_idle(&self, change: Change) {
         let begins = change == Change::Begins;
         self.is_idle.store(begins, Ordering::Relaxed);
+        self.compact_from(if begins { IDLE_FILES } else { BUSY_FILES });
         // Its success is not waited for; if it fails, writes do, and tell.
         if begins && let Err(error) = self.flush_memtables(false) {
             tracing::warn!(%error, "what is in memory could not be written to files");
@@ -90,18 +87,8 @@ impl RocksStore {
         self.is_idle.load(Ordering::Relaxed)
     }
 
-    /// How many files of level 0 start a compaction now: few when the store is idle, so that reads look into few files;
-    /// few also with large values, of which a compaction holds one a file in memory; else many, since every
-    /// compaction rewrites what it meets of the level below.
-    pub(super) fn files_to_compact(&self) -> i32 {
-        match self.is_idle() || self.throttle.has_large_values() {
-            true => IDLE_FILES,
-            false => BUSY_FILES,
-        }
-    }
-
     /// From now on so many files of level 0 start a compaction.
-    pub(super) fn compact_from(&self, files: i32) {
+    fn compact_from(&self, files: i32) {
         let settings = [("level0_file_num_compaction_trigger", &*files.to_string())];
         for family in self.families.all() {
             if let Err(error) = self.database.set_options_cf(&family.handle, &settings) {

@@ -26,6 +26,7 @@ use reserve::Reserve;
 use super::budget::CacheBudget;
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::{GroupSync, SyncFailure};
+use super::idle::BUSY_FILES;
 use super::load::Finished;
 use super::row_cache::{Changed, Found, PRESENT, RowCache};
 use super::throttle::WriteThrottle;
@@ -48,7 +49,7 @@ const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
 /// Of all memtables that are not flushed.
 const MEMTABLE_BYTES: &str = "rocksdb.cur-size-all-mem-tables";
 /// Files of level 0 that may come before writers of large values wait: a compaction holds a value of each in memory.
-const LARGE_FILES_MAX: u64 = 4;
+const LARGE_FILES_MAX: u64 = 3 * BUSY_FILES as u64 / 2;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.

@@ -23,7 +23,6 @@ fn the_log_has_all_that_has_a_number() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = store_in(directory.path());
     store.set_idle(Change::Begins);
-    store.compact_from(store.files_to_compact());
     let key = |tree: u32, round: u32, number: u32| -> Vec<u8> {
         [tree, round, number].map(u32::to_be_bytes).concat()
     };
