@@ -3,7 +3,7 @@
 //! In: a `$group` (`$bucket` and `$sortByCount` are one too). Out: a [`CountingGroup`], if every field of
 //! it counts (`{$sum: 1}`, `$count`) and its key reads one path in ways that are constant over key_runs
 //! of the field's values: the value itself, `$dateTrunc` and the parts of a date, comparisons with
-//! constants. Whoever holds the field's values in order, by their encoded keys, may then take a stretch
+//! constants. Whoever holds the field's values in order, by their encoded keys, may then take a key run
 //! at once instead of every document. Deliberately absent: where the values are (see `exec`).
 
 use super::accumulator::Accumulator;

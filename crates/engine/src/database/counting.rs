@@ -2,7 +2,7 @@
 //!
 //! In: what the planner may use of a pipeline, and its first stages. Out: a [`Counting`], if they are a
 //! `$group` that counts by one field of an index, or a `$facet` of such pipelines and of `$count`s. All
-//! parts of a `$facet` are counted at the same moment. Where an index or its rank index cannot serve,
+//! parts of a `$facet` are counted in one read view. Where an index or its rank index cannot serve,
 //! the caller runs the pipeline over documents as any other.
 
 use super::Engine;
@@ -59,11 +59,11 @@ pub(super) struct Figures {
     pub key_runs: u64,
     /// Entries counted.
     pub entries: u64,
-    /// Of these, entries that the rank index told.
+    /// Of these, entries that the rank index counted.
     pub not_scanned: u64,
 }
 
-/// A part's entries at a moment.
+/// A part's entries in a view.
 enum Taken {
     Total(Total),
     Groups(GroupEntries),

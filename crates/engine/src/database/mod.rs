@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// RankIndexes are saved each time this much was written: so much log is read after a kill.
+/// Rank indexes are saved each time this much was written: so much log is read after a kill.
 const SAVE_RANKS_BYTES: u64 = 256 * 1024 * 1024;
 /// ... and at least so many times what the rank indexes take.
 const SAVE_RANKS_RATIO: u64 = 8;

@@ -1,8 +1,8 @@
-//! Counts an area from the points of its border: remembered ones, or read and then remembered.
+//! Counts an area by the points in its boundary buckets, cached or read and then cached.
 //!
-//! In: an index whose entries begin with the location, and a moment. Whole ranges of the rank index inside
-//! the area are added up. Of a range that the area cuts through, all points are needed: they come from
-//! memory when an earlier count has read them and no write has changed the range since.
+//! In: an index whose entries begin with the location, and a read view. Buckets inside the area are added up. Of a bucket
+//! that the area's boundary runs through, all points are needed: they come from memory when an earlier count has read them
+//! and no write has changed the bucket since.
 
 use super::counted_area::{CELLS_MAX, CellKeys};
 use super::{Context, YieldCheck, parallel};
@@ -44,7 +44,7 @@ struct UnreadRange {
     parts: SmallVec<[CoveredRange; 2]>,
 }
 
-/// What was found along a border.
+/// What was found along a boundary.
 #[derive(Default)]
 struct Seen {
     /// Points in the area.
@@ -54,7 +54,7 @@ struct Seen {
 }
 
 impl Border {
-    /// The points that are known to be in the area, and that part of the border whose points are still to be
+    /// The points that are known to be in the area, and that part of the boundary whose points are still to be
     /// counted; `None` when the rank index cannot tell.
     pub fn take(
         access: &GeoAccess,
@@ -74,7 +74,7 @@ impl Border {
         Some((taken.points, border))
     }
 
-    /// The points of the border that are in the area, on the moment's snapshot.
+    /// The points of the boundary that are in the area, on the view's snapshot.
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
         let seen = self.count_halves(snapshot, context)?;
         if !seen.walked.is_empty() {
@@ -161,7 +161,7 @@ impl<'a> Taken<'a> {
         Some(taken)
     }
 
-    /// The area's cells, the finer the more entries lie along its border, with the lines that cut them.
+    /// The area's cells, the finer the more entries lie along its boundary, with the lines that cut them.
     fn covering(&self) -> Vec<CoveredRange> {
         let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(&[]));
         let mut holds_few = |first: u64, last: u64| {
@@ -331,7 +331,7 @@ mod tests {
         key
     }
 
-    /// Whichever of its ranges are remembered, as many points are in an area as one after the other says.
+    /// Whichever of its ranges are cached, as many points are in an area as one after the other says.
     #[test]
     fn remembered_and_read_points_are_those_in_the_area() {
         const SEED: u64 = 20_261_125;

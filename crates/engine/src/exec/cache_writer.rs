@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 /// A range with more bytes is not kept.
 const RANGE_BYTES_MAX: usize = 64 * 1024;
-/// So many ranges are kept at once: meanwhile nobody commits.
+/// So many ranges are cached at once: meanwhile nobody commits.
 const KEPT_TOGETHER: usize = 512;
 
-/// A tree, at the moment of a statement, whose ranges are kept.
+/// A tree, as a statement sees it, whose ranges are cached.
 #[derive(Clone)]
 pub(super) struct CacheWriter {
     cache: Arc<RangeCache>,
@@ -22,7 +22,7 @@ pub(super) struct CacheWriter {
 }
 
 impl CacheWriter {
-    /// For a tree as it is at the moment; `None` when it has no rank index.
+    /// For a tree as it is in the view; `None` when it has no rank index.
     pub fn new(
         tree: TreeKey,
         view: &ReadView,
@@ -42,7 +42,7 @@ impl CacheWriter {
         self.tree
     }
 
-    /// The rank index's number of changes at the moment.
+    /// The rank index's number of changes then.
     pub fn changes(&self) -> u64 {
         self.stamp.changes()
     }
@@ -57,7 +57,7 @@ impl CacheWriter {
         self.cache.has_room(bytes)
     }
 
-    /// Asks the tree's rank index as it is now, if it is still the one of the moment.
+    /// Asks the tree's rank index as it is now, if it is still that of the view.
     pub fn ask<T>(&self, ask: impl FnOnce(&RankIndex) -> Option<T>) -> Option<T> {
         self.state.ranks().peek_marked(self.tree, self.stamp, ask)
     }
@@ -71,7 +71,7 @@ impl CacheWriter {
     }
 }
 
-/// Ranges that were read and are kept soon, at the latest when this is dropped.
+/// Ranges that were read and are cached soon, at the latest when this is dropped.
 pub(super) struct CacheBatch<'k> {
     cache_writer: &'k CacheWriter,
     read: Vec<ReadBucket>,
@@ -79,7 +79,7 @@ pub(super) struct CacheBatch<'k> {
 
 impl CacheBatch<'_> {
     /// Keeps the entries of a range from its first key up to another (`None`: to the end of the tree), all
-    /// that it had at the moment; unless they are too large or there is no room.
+    /// that it had in the view; unless they are too large or there is no room.
     pub fn keep(&mut self, start: &[u8], end: Option<&[u8]>, contents: Arc<CachedEntries>) {
         if contents.size() > RANGE_BYTES_MAX {
             return;

@@ -1,4 +1,4 @@
-//! Documents of a batch that are read range by range: from pages in memory, where others have read the same
+//! Documents of a batch that are read range by range: from cached ranges in memory, where others have read the same
 //! ranges before.
 //!
 //! In: the keys of the batch in order, and what keeps ranges of the collection. Out: the documents, as a walk
@@ -28,7 +28,7 @@ pub(super) struct KeptDocuments<'a> {
 
 /// A range of the collection in which some of the wanted documents lie.
 struct HeldRange {
-    /// Its documents, if they are kept.
+    /// Its documents, if they are cached.
     page: Option<Arc<CachedEntries>>,
     /// Where it begins and ends, if it is to be read from end to end.
     bounds: Option<Bounds>,
@@ -71,7 +71,7 @@ fn buckets_of<'k>(
 }
 
 impl<'a> KeptDocuments<'a> {
-    /// The ranges of these documents, which are in the order of their keys; `None` where pages would not help.
+    /// The ranges of these documents, which are in the order of their keys; `None` where cached ranges would not help.
     pub fn of(
         cache_writer: &'a CacheWriter,
         snapshot: &'a Snapshot,
@@ -89,7 +89,7 @@ impl<'a> KeptDocuments<'a> {
             let listed =
                 |keeps| buckets_of(ranks, wanted.iter().map(id), cache_writer.changes(), keeps);
             let mut ranges = listed(keeps);
-            // Who meets so much that is kept is not the first to draw from here, nor the last: the rest is
+            // Who meets so much that is cached is not the first to draw from here, nor the last: the rest is
             // worth keeping now, if nothing has to go for it.
             let (kept, all) = (kept_among(&ranges), ranges.len());
             let is_drawn_again = 4 * kept >= all && 8 * kept < 7 * all;
@@ -100,7 +100,7 @@ impl<'a> KeptDocuments<'a> {
             }
             Some((keeps, are_neighbours, ranges))
         })?;
-        // Neighbours are walked faster than they are read one by one between pages.
+        // Neighbours are scanned faster than they are read one by one between cached ranges.
         let kept_min = if are_neighbours { ranges.len() / 2 } else { 1 };
         (keeps || kept_among(&ranges) >= kept_min.max(1)).then_some(Self {
             cache_writer,
@@ -160,7 +160,7 @@ impl<'a> KeptDocuments<'a> {
     }
 }
 
-/// How many of the ranges are kept.
+/// How many of the ranges are cached.
 fn kept_among(ranges: &[HeldRange]) -> usize {
     ranges.iter().filter(|range| range.page.is_some()).count()
 }
@@ -193,7 +193,7 @@ impl<'a> RangeReader<'a> {
         }
     }
 
-    /// All documents of a range at the statement's moment, which are kept.
+    /// All documents of a range at the statement's read view, which are cached.
     fn read(
         &mut self,
         bounds: &Bounds,

@@ -1,8 +1,8 @@
-//! Counts ranges of keys from rank indexes: only the pieces at their ends are walked.
+//! Counts ranges of keys by rank indexes: only the partial buckets at their ends are scanned.
 //!
 //! In: an access path whose entries alone prove the match. Out: the exact number, or `None` where the
-//! rank index cannot serve (still being learnt, entries that must be de-duplicated or tested one by one):
-//! then the entries are walked.
+//! rank index cannot tell (not built yet, or entries must be de-duplicated or tested one by one):
+//! then the entries are scanned.
 
 use super::area_points::Border;
 use super::index::{settled_ranges, walked_ranges};
@@ -17,7 +17,7 @@ use crate::storage::{Family, Order, Snapshot, TreeKey};
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
-/// Entries in all pieces from which on they are worth a second core.
+/// Entries in all partial buckets from which on they are worth a second core.
 const ENTRIES_ALONE: u64 = 8_192;
 /// Entries that a span is taken to have where nobody knows.
 const ENTRIES_OF_A_SPAN: u64 = 8;
@@ -92,7 +92,7 @@ impl TreeRanges {
         Some(all)
     }
 
-    /// What is in the ranges at a moment, to be counted; `None` when the rank index does not know.
+    /// What is in the ranges in a view, to be counted; `None` when the rank index does not know.
     pub fn total(&self, view: &ReadView) -> Option<Total> {
         let (runs, pieces) = self.runs(view)?;
         Some(Total {
@@ -122,7 +122,7 @@ impl TreeRanges {
         Some((whole, whole + in_partial))
     }
 
-    /// The runs of whole ranges of the rank index, and the pieces that are left.
+    /// The runs of whole buckets, and the partial buckets that are left.
     pub fn runs(&self, view: &ReadView) -> Option<(Vec<RankInterval>, PartialBuckets)> {
         let ranks = view.ranks(self.tree)?;
         let mut pieces = PartialBuckets::new(self.family, self.tree);
@@ -141,8 +141,8 @@ impl TreeRanges {
     }
 }
 
-/// What an access path matches at a moment: what its rank index knows, and what must be walked on the
-/// moment's snapshot.
+/// What an access path matches in a view: what its rank index knows, and what must be scanned on the
+/// view's snapshot.
 pub struct Total {
     whole: u64,
     pieces: TotalParts,
@@ -173,7 +173,7 @@ impl Total {
         })
     }
 
-    /// Entries that the rank index told, so that nobody reads them.
+    /// Entries that the rank index counted, so that nobody reads them.
     pub fn not_scanned(&self) -> u64 {
         self.whole
     }
@@ -211,14 +211,14 @@ fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
     joined
 }
 
-/// Told of every entry that is walked: the mark of its piece, its key and its value.
+/// Gets every entry that is scanned: the tag of its partial bucket, its key and its value.
 pub(super) type Visit<'v, M> = dyn FnMut(M, &[u8], &[u8]) + 'v;
 
-/// PartialBuckets of ranges that have to be walked, ascending, each with a mark of the caller's.
+/// Partial buckets that have to be scanned, ascending, each with a tag of the caller's.
 pub(super) struct PartialBuckets<M = ()> {
     family: Family,
     tree: TreeKey,
-    /// `tree ++ start` and `tree ++ end` of all pieces, one behind the other.
+    /// `tree ++ start` and `tree ++ end` of all partial buckets, one behind the other.
     keys: Vec<u8>,
     pieces: Vec<Bounds<M>>,
     entries_max: u64,
@@ -241,7 +241,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         }
     }
 
-    /// Adds a piece behind the others.
+    /// Adds a partial bucket behind the others.
     pub fn push(&mut self, piece: &PartialBucket<'_>, stamp: M) {
         self.push_span(piece.start, piece.end, stamp);
         self.entries_max += u64::from(piece.bucket.entries());
@@ -268,13 +268,13 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         self.entries_max += ENTRIES_OF_A_SPAN;
     }
 
-    /// The number of entries in all pieces.
+    /// The number of entries in all partial buckets.
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
         self.count_where(snapshot, context, &|_, _| true)
     }
 
-    /// The number of entries that pass `test`, which gets a piece's mark and the entry's value; many pieces
-    /// are walked as two halves.
+    /// The number of entries that pass `test`, which gets a partial bucket's tag and the entry's value; many partial buckets
+    /// are scanned as two halves.
     pub fn count_where(
         &self,
         snapshot: &Snapshot,
@@ -298,7 +298,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         Ok(a? + b?)
     }
 
-    /// Hands every entry of all pieces to `visit`, in order.
+    /// Hands every entry of all partial buckets to `visit`, in order.
     pub fn each(
         &self,
         snapshot: &Snapshot,

@@ -1,10 +1,10 @@
 //! Counts an area from the rank index of a geo index that holds only points.
 //!
 //! The area is covered as finely as its entries lie: a boundary cell is split until few entries are left
-//! in it. Cells wholly inside are counted as whole ranges of the rank index; what they cut off at the ends
-//! of ranges is walked without a test, and the entries of boundary cells are tested.
+//! in it. Cells wholly inside are counted as whole buckets; what they cut off at the ends
+//! of ranges is scanned without a test, and the entries of boundary cells are tested.
 //!
-//! The time grows with the square root of the number of entries: so many cells lie along a border. Half-planes
+//! The time grows with the square root of the number of entries: so many cells lie along a boundary. Half-planes
 //! cannot be counted in less with an index whose size is linear (B. Chazelle, Lower Bounds on the Complexity of
 //! Polytope Range Searching, J. AMS 2(4), 1989).
 
@@ -35,7 +35,7 @@ pub(super) fn entry_test(access: &GeoAccess) -> impl Fn(CellRelation, &[u8]) -> 
 pub(super) struct TakenArea {
     /// Whole ranges of the rank index inside.
     pub runs: Vec<RankInterval>,
-    /// What has to be walked, and on the border tested.
+    /// What has to be scanned, and on the boundary tested.
     pub pieces: PartialBuckets<CellRelation>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn take(access: &GeoAccess, view: &ReadView) -> Option<TakenArea> {
     Some(TakenArea { runs, pieces })
 }
 
-/// The area's cells, the finer the more entries lie along its border.
+/// The area's cells, the finer the more entries lie along its boundary.
 fn covering(access: &GeoAccess, prefix: &[u8], ranks: &RankIndex) -> Vec<CoveredRange> {
     let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
     let mut holds_few = |first: u64, last: u64| {

@@ -1,9 +1,8 @@
-//! Groups that count documents by one field: each stretch of the field's values is counted at once.
+//! Groups that count documents by one field: each key run of the field is counted at once.
 //!
-//! The field's index leads from one group to the next that has entries, so empty key_runs cost nothing,
-//! and its rank index tells how many entries a long one has; of short ones every entry is stepped over, which
-//! is all that is done where there are about as many groups as entries. All is counted as of one
-//! moment, and writers go on meanwhile: the part of the rank index that is asked is copied.
+//! The field's index leads from one group to the next that has entries, so values without entries cost nothing. Entries
+//! of a short key run are stepped over; those of a long one are counted by the rank index, without scanning. Both are those
+//! of the statement's read view, and commits go on meanwhile.
 
 use super::Context;
 use super::key_runs::{FieldEntries, Known, Walk};
@@ -19,7 +18,7 @@ use bson::raw::RawDocumentBuf;
 use meridian_value::key::ABOVE_ALL;
 use std::sync::Arc;
 
-/// The entries that are to be grouped, as of a moment.
+/// The entries that are to be grouped, as of a view.
 pub struct GroupEntries {
     entries: FieldEntries,
     tree: TreeKey,
@@ -32,7 +31,7 @@ pub struct CountedGroups {
     pub documents: Vec<RawDocumentBuf>,
     /// Entries of all groups.
     pub entries: u64,
-    /// Of these, entries that the rank index told and nobody read.
+    /// Of these, entries that the rank index counted and nobody read.
     pub not_scanned: u64,
     /// Stretches of the field's values that were counted one by one.
     pub key_runs: u64,
@@ -57,7 +56,7 @@ impl GroupEntries {
         })
     }
 
-    /// Counts the groups on the moment's snapshot; `None` when a key cannot be computed: whoever reads the
+    /// Counts the groups on the view's snapshot; `None` when a key cannot be computed: whoever reads the
     /// documents in their order meets the right error.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
-//! Walks the entries of a tree by key_runs of one field's values.
+//! Goes through the entries of a tree by key runs of one field (a skip scan).
 //!
 //! In: an access path whose entries are the documents that match, each once, and lie in the order of the
-//! field (alone, or behind fields that are fixed). Out: entry after entry, its field's bytes and value; the
-//! caller says where the stretch of an entry ends, and a [`Walk`] goes there: over a short one step by
-//! step, over a long one by the rank index, which knows how many entries it has without reading them.
+//! field (alone, or behind fields that are fixed). Out: entry after entry, its field's bytes and value. The
+//! caller says where the key run of an entry ends, and a [`Walk`] goes there: entry by entry over a short one, by one
+//! search over a long one, whose entries the rank index counts without scanning them.
 
 use super::counted::TreeRanges;
 use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
@@ -64,7 +64,7 @@ impl FieldEntries {
         (!index.is_unbuilt_before(Some(end.unwrap_or_default()))).then_some(index)
     }
 
-    /// The order in which the field is kept.
+    /// The order of the field's values.
     pub fn direction(&self) -> Direction {
         match &self.index {
             None => Direction::Ascending,
@@ -120,7 +120,7 @@ pub(super) struct Walk<'w> {
     /// The next range, and the end of the current one.
     next_range: usize,
     range_end: Vec<u8>,
-    /// Whether the last stretch was long enough to leap over most of it.
+    /// Whether the last key run was long enough to leap over most of it.
     has_jumped: bool,
     pacer: YieldCheck,
 }
@@ -192,10 +192,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Goes to the first entry from `limit` on; the number of entries passed, and how many of them the
-    /// rank index told.
+    /// rank index counted.
     pub fn count_to(&mut self, limit: &[u8], known: &Known<'_>) -> Result<(u64, u64)> {
         let mut passed = 0;
-        // Behind a long stretch another one is likely: the rank index is asked at once.
+        // Behind a long key run another one is likely: the rank index is asked at once.
         let patience = if self.has_jumped {
             0
         } else {
@@ -250,7 +250,7 @@ struct Jump {
 }
 
 impl Known<'_> {
-    /// The whole ranges of the rank index between two keys, which have the tree's prefix.
+    /// The whole buckets between two keys, which have the tree's prefix.
     fn jump(&self, start: &[u8], end: &[u8]) -> Option<Jump> {
         let (mut from, mut to) = (start.to_vec(), end.to_vec());
         let key = |bytes: &[u8]| self.tree.key(bytes).to_vec();

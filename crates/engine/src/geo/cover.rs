@@ -33,11 +33,11 @@ pub struct CoveredRange {
     pub last: u64,
     /// Whether points in the range must be tested.
     pub relation: CellRelation,
-    /// What tells which points of a border range match, if that is asked for and a line does.
+    /// What tells which points of a boundary range match, if that is asked for and a line does.
     pub cut: Option<Cut>,
 }
 
-/// Told the first and last leaf id of a border cell, answers whether to leave it unsplit.
+/// Told the first and last leaf id of a boundary cell, answers whether to leave it unsplit.
 pub type StopAt<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// How finely a region is covered.
@@ -46,9 +46,9 @@ pub struct CoverLimits<'a> {
     pub cells_max: usize,
     /// Cells of this level (0 to 30) are not split.
     pub level_max: u8,
-    /// The caller's own reason to leave a border cell as it is: few entries in it.
+    /// The caller's own reason to leave a boundary cell as it is: few entries in it.
     pub stop: Option<StopAt<'a>>,
-    /// Whether ranges on the border are told with the lines that cut them, each in a range of its own.
+    /// Whether ranges on the boundary are told with the lines that cut them, each in a range of its own.
     pub cuts: bool,
 }
 
@@ -95,7 +95,7 @@ pub fn cover_plane(region: &Region, grid: PlaneGrid, limits: CoverLimits<'_>) ->
     merged(inside.into_iter(), border)
 }
 
-/// The border cells of one level.
+/// The boundary cells of one level.
 pub(super) trait BorderCells: Default {
     /// The number of cells.
     fn count(&self) -> usize;
@@ -114,10 +114,10 @@ impl BorderCells for Frontier {
     }
 }
 
-/// A border cell that was left, and the line that cuts it.
+/// A boundary cell that was left, and the line that cuts it.
 type Left = (CellId, Option<Cut>);
 
-/// The S2 cells wholly inside some target, and the border cells that were left.
+/// The S2 cells wholly inside some target, and the boundary cells that were left.
 fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<Left>) {
     let mut inside = Vec::new();
     let roots = Frontier::roots(targets, &mut inside);
@@ -125,9 +125,9 @@ fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellI
     (inside, border)
 }
 
-/// How border cells of one kind are taken apart.
+/// How boundary cells of one kind are taken apart.
 trait Descent<B> {
-    /// Puts the children of the cell at a position that are on the border into the next level, and those
+    /// Puts the children of the cell at a position that are on the boundary into the next level, and those
     /// wholly inside into the list.
     fn split(&self, cells: &B, at: usize, next: &mut B, inside: &mut Vec<CellId>);
 
@@ -164,7 +164,7 @@ impl Descent<Squares> for PlaneDescent<'_> {
     }
 }
 
-/// Splits border cells level by level; the border cells that were left.
+/// Splits boundary cells level by level; the boundary cells that were left.
 fn descend<B: BorderCells>(
     mut level: B,
     inside: &mut Vec<CellId>,
@@ -174,7 +174,7 @@ fn descend<B: BorderCells>(
     let mut border = Vec::new();
     while level.count() > 0 {
         let depth = level.cell(0).level().as_u8();
-        // A border cell has about two border children and one inside; a few cells, up to four
+        // A boundary cell has about two boundary children and one inside; a few cells, up to four
         // around a corner, cost nothing to split however small the limit is.
         let expected = inside.len() + border.len() + 3 * level.count();
         let is_fine = depth >= limits.level_max.min(LEAF_LEVEL)

@@ -1,4 +1,4 @@
-//! The straight line that cuts a border cell in two, where only one edge of a polygon runs through it.
+//! The straight line that cuts a boundary cell in two, where only one edge of a polygon runs through it.
 //!
 //! On a face of the cube an edge is a straight segment. Where a cell, widened by more than a leaf cell, meets no
 //! other edge, points left and right of the line differ, and all on one side are alike: a product tells what

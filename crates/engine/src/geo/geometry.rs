@@ -148,7 +148,7 @@ pub struct BigPolygon {
     pub(super) ring: Ring,
     /// The same boundary enclosing at most a hemisphere: the ring or its complement.
     pub(super) border: Polygon,
-    /// Whether `border` is the ring itself.
+    /// Whether `boundary` is the ring itself.
     pub(super) is_normalized: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Descends S2 cells, carrying only the edges that cross each cell.
 //!
-//! In: prepared shapes. Out: for each cell whether it is disjoint, inside or on the border.
+//! In: prepared shapes. Out: for each cell whether it is disjoint, inside or on the boundary.
 //! On a face of the cube a geodesic is a straight segment, so whether an edge touches a
 //! cell is a planar test. Every cell is widened by more than a leaf cell's size before an
 //! edge is called absent: a cell without edges is therefore wholly inside or outside, and
@@ -58,7 +58,7 @@ pub(super) fn flatten(edges: &[Edge]) -> [Vec<FlatEdge>; 6] {
     faces
 }
 
-/// The ends of an edge that stays clear of its face's border, as nearly all do.
+/// The ends of an edge that stays clear of its face's boundary, as nearly all do.
 fn within_one_face(edge: &Edge) -> Option<(Face, [f64; 2], [f64; 2])> {
     let (face, u, v) = xyz_to_face_uv(&edge.a.0);
     let (other, x, y) = xyz_to_face_uv(&edge.b.0);
@@ -150,7 +150,7 @@ pub(super) enum Target<'a> {
     Planar(&'a Planar),
 }
 
-/// One shape that a border cell touches, with its edges there.
+/// One shape that a boundary cell touches, with its edges there.
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     target: u32,
@@ -160,7 +160,7 @@ pub(super) struct Item {
     pub(super) inside: bool,
 }
 
-/// A border cell.
+/// A boundary cell.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     pub(super) cell: Cell,
@@ -168,7 +168,7 @@ pub(super) struct Node {
     item_count: u32,
 }
 
-/// The border cells of one level, with their shapes and edges in shared arenas.
+/// The boundary cells of one level, with their shapes and edges in shared arenas.
 #[derive(Default)]
 pub(super) struct Frontier {
     pub(super) nodes: Vec<Node>,
@@ -206,7 +206,7 @@ impl Frontier {
         frontier
     }
 
-    /// Adds the children of `node`, a border cell of `self`, to `next`; those wholly inside go to `inside`.
+    /// Adds the children of `node`, a boundary cell of `self`, to `next`; those wholly inside go to `inside`.
     pub(super) fn split(
         &self,
         node: &Node,
@@ -247,7 +247,7 @@ impl Frontier {
         }
     }
 
-    /// The line that cuts a border cell in two, if a single edge of a single polygon does.
+    /// The line that cuts a boundary cell in two, if a single edge of a single polygon does.
     pub(super) fn cut(&self, node: &Node, targets: &[Target<'_>]) -> Option<Cut> {
         let [item] = self.items_of(node) else {
             return None;
@@ -375,7 +375,7 @@ impl Open<'_> {
         count > 0
     }
 
-    /// Keeps a shape without edges where it is on the border.
+    /// Keeps a shape without edges where it is on the boundary.
     fn bare(&mut self, target: usize, relation: Relation) -> Relation {
         if relation == Relation::Border {
             self.frontier.items.push(Item {

@@ -2,7 +2,7 @@
 //!
 //! What comes in are BSON values of documents and queries; what goes out are yes or no for a
 //! document ([`Region`]), its distance from a point ([`Near`]), cells for an index
-//! ([`index_cells`]) and ranges of cells for a scan ([`cover`], [`cover_plane`] for 2d indexes). Answers equal mongod 6.0's, including on borders: a point matches
+//! ([`index_cells`]) and ranges of cells for a scan ([`cover`], [`cover_plane`] for 2d indexes). Answers equal mongod 6.0's, including on boundaries: a point matches
 //! when its leaf cell (about a centimetre wide) meets the shape. Deliberately absent:
 //! storage, index keys.
 //!

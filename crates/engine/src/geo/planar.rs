@@ -1,7 +1,7 @@
 //! Shapes of the plane: `$box`, `$center` and `$polygon` over longitude and latitude.
 //!
 //! In: two plain numbers. Out: inside or not, boundary included, with the same arithmetic
-//! as mongod's so that points on a border answer alike. Rectangles of the plane are
+//! as mongod's so that points on a boundary answer alike. Rectangles of the plane are
 //! classified for coverings with a margin that covers all rounding.
 
 use super::geometry::Position;
@@ -12,7 +12,7 @@ const MARGIN_DEGREES: f64 = 1e-9;
 /// be degrees.
 const MARGIN_SHARE: f64 = 1e-13;
 
-/// A shape whose borders are straight in degrees.
+/// A shape whose boundaries are straight in degrees.
 #[derive(Debug, Clone)]
 pub(super) enum Planar {
     Box {

@@ -1,6 +1,6 @@
 //! Descends the squares of a 2d index, carrying only the edges that cross each square.
 //!
-//! In: the shape of a region. Out: for each square whether it is disjoint, inside or on the border. Squares
+//! In: the shape of a region. Out: for each square whether it is disjoint, inside or on the boundary. Squares
 //! are widened by more than any rounding, and no pair outside of the plane is in any.
 
 use super::cover::BorderCells;
@@ -10,14 +10,14 @@ use super::planar::{DegreeRect, Planar, Relation};
 use super::plane_grid::PlaneGrid;
 use s2rst::s2::{CellId, Face};
 
-/// The border squares of one level, with their edges in a shared arena.
+/// The boundary squares of one level, with their edges in a shared arena.
 #[derive(Default)]
 pub(super) struct Squares {
     squares: Vec<Square>,
     edges: Vec<u32>,
 }
 
-/// A border square.
+/// A boundary square.
 struct Square {
     cell: CellId,
     first_edge: u32,
@@ -35,7 +35,7 @@ impl BorderCells for Squares {
 }
 
 impl Squares {
-    /// The whole plane, if the shape's border crosses it.
+    /// The whole plane, if the shape's boundary crosses it.
     pub(super) fn all(target: Target<'_>, grid: PlaneGrid, inside: &mut Vec<CellId>) -> Self {
         let mut squares = Self::default();
         let edges = match target {
@@ -142,7 +142,7 @@ mod tests {
         [-1e12, 3e12],
     ];
 
-    /// A shape, and numbers that its borders lie at.
+    /// A shape, and numbers that its boundaries lie at.
     fn shape(random: &mut ChaCha8Rng, grid: PlaneGrid) -> (RawDocumentBuf, [f64; 4]) {
         let range = grid.max - grid.min;
         let size = range * 10_f64.powf(random.random_range(-4.0..0.3));

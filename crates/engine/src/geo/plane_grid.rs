@@ -51,7 +51,7 @@ impl PlaneGrid {
         )
     }
 
-    /// The finest cell of a pair; one outside lies in the nearest at the border.
+    /// The finest cell of a pair; one outside lies in the nearest at the boundary.
     pub fn cell(&self, x: f64, y: f64) -> u64 {
         let (x, y) = (self.place(x), self.place(y));
         ((spread(x) << 1 | spread(y)) << 1) | 1

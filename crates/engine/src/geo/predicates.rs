@@ -228,7 +228,7 @@ pub(super) fn origin() -> Point {
     }))
 }
 
-/// Whether a point is in a cell or on its border; unlike today's S2, without any margin.
+/// Whether a point is in a cell or on its boundary; unlike today's S2, without any margin.
 pub(super) fn cell_contains(cell: Cell, point: Point) -> bool {
     let bound = cell.bound_uv();
     face_xyz_to_uv(cell.face(), &point.0).is_some_and(|(u, v)| {

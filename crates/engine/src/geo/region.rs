@@ -82,7 +82,7 @@ impl Prepared {
         }
     }
 
-    /// Whether points in a leaf cell match; `None` where the shape's border is near.
+    /// Whether points in a leaf cell match; `None` where the shape's boundary is near.
     fn matches_leaf(&self, operator: GeoOperator, leaf: CellId) -> Option<bool> {
         match (self, operator) {
             (Prepared::Point(_) | Prepared::Line(..), GeoOperator::Within) => Some(false),
@@ -243,7 +243,7 @@ impl Region {
     ///
     /// An index knows a point by its leaf cell, so the leaf cell decides, as in mongod. That
     /// differs from [`Region::contains_point`] only for points that rounding puts outside
-    /// their own leaf cell, on the border of a polygon: at a pole, for instance.
+    /// their own leaf cell, on the boundary of a polygon: at a pole, for instance.
     pub fn matches_point(&self, lon: f64, lat: f64) -> bool {
         match self.operator {
             GeoOperator::Within => self.contains(Position { lon, lat }, PointRule::Leaf),
@@ -251,7 +251,7 @@ impl Region {
         }
     }
 
-    /// Whether a point lies within the region, border included.
+    /// Whether a point lies within the region, boundary included.
     pub fn contains_point(&self, lon: f64, lat: f64) -> bool {
         self.contains(Position { lon, lat }, PointRule::PointOrLeaf)
     }

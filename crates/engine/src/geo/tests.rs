@@ -1,4 +1,4 @@
-//! Behaviour of the module as a whole: messages, borders, the plain twin, coverings.
+//! Behaviour of the module as a whole: messages, boundaries, the plain twin, coverings.
 //!
 //! Expected answers and messages were given by mongod 6.0.5. The plain twin asks S2's own
 //! loops and tests every edge exactly; the fast path must agree with it everywhere.
@@ -452,7 +452,7 @@ fn probe(
     (lon.clamp(-180.0, 180.0), lat.clamp(-90.0, 90.0))
 }
 
-/// Radians from a point to a polygon's border.
+/// Radians from a point to a polygon's boundary.
 fn border_distance(polygon: &Polygon, position: Position) -> f64 {
     let point = position.point();
     let edges = polygon.rings.iter().flat_map(super::geometry::Ring::edges);

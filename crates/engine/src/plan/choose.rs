@@ -1,8 +1,9 @@
 //! Picks the cheapest candidate.
 //!
-//! One selective candidate is taken as it is. Several are compared by the number of their entries, which
-//! the rank indexes know: roughly without reading any, which mostly settles it, and else exactly. Where one is still being learnt, entries are counted up to a bound that grows
-//! until one candidate is seen to be smaller. No histograms, no trial runs, no cache.
+//! One selective candidate is taken as it is. Several are compared by the number of their entries, by their rank
+//! indexes: first by whole buckets, without reading anything, which mostly settles it, and else exactly. Where a rank index
+//! is not built yet, entries are counted up to a bound that grows until one candidate is seen to be smaller. No estimates
+//! of selectivity, no trial runs, no plan cache.
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
@@ -43,7 +44,7 @@ pub(super) const FETCH_COST: f64 = 8.0;
 /// Rebuilding a row from its entry costs as much as this many entries of a scan.
 const COVERED_COST: f64 = 0.5;
 /// In batches of thousands, sorted and on two cores, it costs only as much as this many steps of a walk
-/// over documents, each tested (measured on the weather evaluation's pages).
+/// over documents, each tested (measured on the weather evaluation's cached ranges).
 const FETCH_IN_BATCHES_COST: f64 = 2.5;
 /// Fewer rows than this come at once whatever the plan: asking for amounts would cost more.
 const SCAN_ROWS_MIN: f64 = 500.0;

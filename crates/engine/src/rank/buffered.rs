@@ -59,7 +59,7 @@ impl BufferedRankIndex {
         }
     }
 
-    /// Notes keys that came, each of them new; whether there are now enough for [`Self::merge_full`].
+    /// Appends new keys; whether there are now enough for [`Self::merge_full`].
     pub fn add<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> bool {
         let mut pending = self.pending.lock();
         let delta = &mut pending.delta;
@@ -78,7 +78,7 @@ impl BufferedRankIndex {
         !are_too_many
     }
 
-    /// Merges one full delta buffer; false when there was none. Writers go on meanwhile.
+    /// Merges one full delta buffer; false when there was none. Commits go on meanwhile.
     pub fn merge_full(&self) -> bool {
         let mut index = self.as_merged();
         let Some(mut keys) = self.pending.lock().full.pop_front() else {

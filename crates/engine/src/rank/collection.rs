@@ -31,7 +31,7 @@ pub struct RankIndexes {
     busy: bool,
     /// Whether keys wait for [`CollectionRanks::merge_full`].
     has_full: bool,
-    /// RankIndexes that were put in so far.
+    /// Rank indexes that were inserted so far.
     inserted: u64,
 }
 
@@ -139,8 +139,8 @@ impl CollectionRanks {
         });
     }
 
-    /// Caches the points of ranges that were scanned at the moment when the rank index's state was
-    /// marked, as far as they have not changed since.
+    /// Caches the points of ranges that were scanned at a version of the rank index,
+    /// as far as they have not changed since.
     pub fn remember(&self, tree: TreeKey, stamp: VersionStamp, walked: Vec<ScannedBucket>) {
         let state = self.state.read_recursive();
         let mut trees = state.trees.iter();
@@ -149,7 +149,7 @@ impl CollectionRanks {
         }
     }
 
-    /// Caches the entries of ranges that were read at the moment when the rank index's state was marked, as
+    /// Caches the entries of ranges that were read at a version of the rank index, as
     /// far as they have not changed since.
     pub fn keep(&self, tree: TreeKey, stamp: VersionStamp, read: Vec<ReadBucket>) {
         let state = self.state.read_recursive();
@@ -223,7 +223,7 @@ impl CollectionRanks {
         wants
     }
 
-    /// Places the keys that were in the delta buffer in great numbers. Writers go on meanwhile.
+    /// Merges full delta buffers. Commits go on meanwhile.
     pub fn merge_full(&self) {
         let mut state = self.state.write();
         if !std::mem::take(&mut state.has_full) {

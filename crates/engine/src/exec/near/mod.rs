@@ -4,7 +4,7 @@
 //! What is first in the queue is taken: an entry is the next result; a cell with few entries is scanned
 //! and gives way to them, another to its four children. The search begins in the cell around the point
 //! that holds about as many entries as a first page; all that lies outside of it waits as one element
-//! at the distance of the cell's border, and gives way to the cell's siblings and what lies outside of
+//! at the distance of the cell's boundary, and gives way to the cell's siblings and what lies outside of
 //! its parent. So ten results look at a few dozen entries in one to four seeks, whatever the radius.
 //!
 //! How many entries a cell holds is asked of the index's rank index as it is now: that only guides. What is

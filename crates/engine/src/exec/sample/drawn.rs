@@ -7,7 +7,7 @@ use crate::exec::row_buffers::{BufferLayout, BufferedRows, Stacked};
 use crate::rank::CachedEntries;
 use bson::raw::RawDocument;
 
-/// Entries that were drawn: their identifiers and, if they are kept, documents.
+/// Entries that were drawn: their identifiers and, if they are cached, documents.
 #[derive(Default)]
 pub(super) struct Drawn {
     stacked: Stacked,
@@ -39,7 +39,7 @@ impl DrawnPart {
         }
     }
 
-    /// Adds entries of a range: their identifiers or, where these are kept, documents too.
+    /// Adds entries of a range: their identifiers or, where these are cached, documents too.
     pub fn push_all(
         &mut self,
         targets: &[Target],
@@ -54,7 +54,7 @@ impl DrawnPart {
         Ok(())
     }
 
-    /// Adds an entry: its identifier and, if these are kept, its document.
+    /// Adds an entry: its identifier and, if these are cached, its document.
     pub fn push(&mut self, slot: usize, id: &[u8], document: &[u8]) -> Result<()> {
         if !document.is_empty() {
             // Here, where it is read anyway: later it would have to be fetched from memory for this alone.

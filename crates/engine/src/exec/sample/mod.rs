@@ -1,10 +1,10 @@
 //! Draws documents uniformly at random from what an access path matches, by rank.
 //!
-//! Everything that matches is numbered: first the entries that had to be looked at anyway (pieces of
-//! ranges at the ends, an area's border), then those in whole ranges of the rank index, by their rank in
+//! Everything that matches is numbered: first the entries that had to be looked at anyway (partial buckets
+//! ranges at the ends, an area's boundary), then those in whole buckets, by their rank in
 //! the tree. A pseudo-random order of these numbers gives the sample; the rank index says where the entry
 //! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index, and those of
-//! the documents, that a sample walks from end to end are kept in memory, so that the next one needs no
+//! the documents, that a sample walks from end to end are cached in memory, so that the next one needs no
 //! steps there. Conditions that entries do not prove are tested on the documents, and the draw goes on
 //! until enough passed: what passes is still uniform.
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// Entries looked for at once; half of them on another core.
 const BATCH: u64 = 65_536;
 const PARALLEL_TARGETS: usize = 512;
-/// Documents that a walk over them meets are kept, when they are not more than this.
+/// Documents that a walk over them meets are cached, when they are not more than this.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;

@@ -112,7 +112,7 @@ impl Population {
         Some(self.runs[run].0 + number - before)
     }
 
-    /// What pages of the tree hold for samples.
+    /// What cached ranges of the tree hold for samples.
     pub fn page_kind(&self) -> CachedKind {
         match &self.index {
             None => CachedKind::Documents,

@@ -19,7 +19,7 @@ pub(super) struct Target {
 
 /// A range of the rank index in which drawn entries lie.
 pub(super) struct TargetRange {
-    /// All its entries, if they are kept.
+    /// All its entries, if they are cached.
     pub page: Option<Arc<CachedEntries>>,
     pub entries: u32,
     /// Rank of its first entry.

@@ -1,4 +1,4 @@
-//! A rank index as bytes, so that it need not be learnt again after a restart.
+//! A rank index as bytes, so that it need not be built again after a restart.
 //!
 //! ```text
 //! head   number of leaves (u32 LE), greatest key

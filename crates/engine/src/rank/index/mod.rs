@@ -112,7 +112,7 @@ impl RankIndex {
         }
     }
 
-    /// The rank index of a tree that has to be learnt.
+    /// The rank index of a tree that is to be built.
     pub fn unbuilt() -> Self {
         Self {
             unbuilt_from: Some(Vec::new()),

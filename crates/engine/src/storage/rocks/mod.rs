@@ -571,7 +571,7 @@ impl RocksBatch {
     }
 }
 
-/// CollectionRanks by the library for each thread, whatever store it is.
+/// Counted by the library for each thread, whatever store it is.
 pub(super) fn blocks_read() -> u64 {
     PerfContext::default().metric(PerfMetric::BlockReadCount)
 }
