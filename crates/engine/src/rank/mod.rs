@@ -1,6 +1,6 @@
 //! Counts without scanning: how many entries of a tree lie between two keys, and which entry is the k-th.
 //!
-//! Each tree (a collection's documents, an index) has a *rank index* ([`index`]): an exact equi-depth histogram that
+//! Each tree (a collection's documents, an index) has a *rank index* (`index`): an exact equi-depth histogram that
 //! follows every commit. In: the keys that a commit adds and removes ([`CollectionRanks`]). Out: a [`ReadView`], whose
 //! counts agree with its snapshot; where a rank index is not built yet it says that it cannot tell, and the
 //! caller scans.

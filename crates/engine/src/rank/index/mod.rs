@@ -2,10 +2,10 @@
 //!
 //! It is an exact equi-depth histogram. The tree's keys are divided into buckets of about thirty entries, each with its
 //! first key and its exact number of entries; buckets lie in leaves of up to 128. A count of `[a, b)` is the sum of
-//! the buckets wholly inside and of what a short scan finds in the partial buckets at both ends ([`search`]). The k-th
+//! the buckets wholly inside and of what a short scan finds in the partial buckets at both ends (`search`). The k-th
 //! entry is found by adding up buckets and a short scan in one of them. Each commit adds and removes its keys.
 //!
-//! A bucket that becomes oversized is split by scanning it ([`rebuild`]); under heavy writes that is deferred. A
+//! A bucket that becomes oversized is split by scanning it (`rebuild`); under heavy writes that is deferred. A
 //! tree without a rank index is built in the same way, part by part; until then nothing is known of the keys from
 //! `unbuilt_from` on. Where keys are appended, new buckets begin at them without a scan.
 //!
