@@ -55,7 +55,7 @@ pub(super) struct Found {
 pub(super) struct Figures {
     /// Documents of the answer before the stages that follow.
     pub groups: u64,
-    /// Stretches of the field's values.
+    /// Key runs of the field.
     pub key_runs: u64,
     /// Entries counted.
     pub entries: u64,
@@ -194,8 +194,7 @@ impl Counting {
     fn take(&self, Opened { collection, view }: &Opened) -> Option<Vec<Taken>> {
         if self.parts.len() > 1 {
             // Each part unpins the view: all trees that may be asked about come first.
-            let trees = collection.counted_trees().into_iter();
-            view.unpin_with(trees.map(|(_, tree)| tree));
+            view.unpin_with_all();
         }
         let take = |part: &Part| part.take(collection, view);
         self.parts.iter().map(take).collect()

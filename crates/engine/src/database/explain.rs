@@ -469,10 +469,7 @@ fn amount(access: &Access, collection: &Collection, view: &ReadView) -> Amount {
 
 /// The plans that were not chosen, and what is known of their amounts. Asked for first: all their trees.
 fn rejected_plans(prepared: &Prepared) -> RawArrayBuf {
-    let Prepared {
-        collection, view, ..
-    } = prepared;
-    view.unpin_with(collection.counted_trees().into_iter().map(|(_, tree)| tree));
+    prepared.view.unpin_with_all();
     let mut rejected = RawArrayBuf::new();
     for access in &prepared.plan.rejected {
         rejected.push(access_document(access, None, &amounts(prepared)));

@@ -99,6 +99,11 @@ impl BufferedRankIndex {
         if !is_merged {
             drop(self.change());
         }
+        self.merged()
+    }
+
+    /// The rank index with those keys that are merged, for what does not depend on the others.
+    pub fn merged(&self) -> Arc<RankIndex> {
         self.index.read().clone()
     }
 

@@ -91,7 +91,7 @@ impl CollectionRanks {
         ask(&found.ranks.read())
     }
 
-    /// As [`Self::peek`], if it is still the rank index that was marked.
+    /// As [`Self::peek`], if it is still the rank index of this version, or one that came of it by changes.
     pub fn peek_marked<T>(
         &self,
         tree: TreeKey,
@@ -181,7 +181,7 @@ impl CollectionRanks {
         let snapshot = state.present(store);
         let begin = |one: &TreeRanks| {
             // What is in the delta buffer is merged only for a scan: that the snapshot has it.
-            let wants = one.ranks.as_merged().wants_rebuild();
+            let wants = one.ranks.merged().wants_rebuild();
             let span = wants.then(|| one.ranks.change().begin_rebuild());
             span.flatten().map(|span| (one.family, one.tree, span))
         };
@@ -218,7 +218,7 @@ impl CollectionRanks {
         // What is in the delta buffer is merged in all of them.
         let mut wants = false;
         for one in &state.trees {
-            wants |= one.ranks.change().wants_rebuild();
+            wants |= one.ranks.read().wants_rebuild();
         }
         wants
     }
@@ -258,12 +258,7 @@ impl CollectionRanks {
 
     /// All trees that have a rank index.
     pub fn trees(&self) -> Vec<(Family, TreeKey)> {
-        let state = self.state.read();
-        state
-            .trees
-            .iter()
-            .map(|one| (one.family, one.tree))
-            .collect()
+        self.state.read().trees()
     }
 
     /// Copies of all rank indexes, and the sequence number up to which they hold all commits. They count as changed
@@ -297,6 +292,12 @@ impl CollectionRanks {
 }
 
 impl RankIndexes {
+    /// All trees that have a rank index.
+    pub(super) fn trees(&self) -> Vec<(Family, TreeKey)> {
+        let trees = self.trees.iter();
+        trees.map(|one| (one.family, one.tree)).collect()
+    }
+
     /// The rank index of a tree with its version.
     pub(super) fn capture(&self, tree: TreeKey) -> Option<(Arc<RankIndex>, VersionStamp)> {
         let one = self.trees.iter().find(|one| one.tree == tree)?;

@@ -67,14 +67,6 @@ impl ReadView {
         }
     }
 
-    /// A snapshot without counts.
-    pub fn without_counts(store: &Store) -> Self {
-        Self {
-            snapshot: store.snapshot(),
-            ranks: RefCell::default(),
-        }
-    }
-
     /// What is committed.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
@@ -107,12 +99,18 @@ impl ReadView {
         self.ranks.borrow_mut().pinned = None;
     }
 
-    /// As [`Self::unpin`]; these trees may be asked about further on, whether or not they were before.
-    pub fn unpin_with(&self, trees: impl Iterator<Item = TreeKey>) {
-        if self.ranks.borrow().pinned.is_some() {
-            trees.for_each(|tree| _ = self.captured(tree));
-            self.unpin();
+    /// As [`Self::unpin`]; all trees may be asked about further on, whether or not they were before.
+    pub fn unpin_with_all(&self) {
+        let pinned = self
+            .ranks
+            .borrow()
+            .pinned
+            .as_ref()
+            .map(|pin| pin.ranks.trees());
+        for (_, tree) in pinned.into_iter().flatten() {
+            self.captured(tree);
         }
+        self.unpin();
     }
 
     /// Nothing more is counted: a commit need not copy what this view holds of rank indexes.
