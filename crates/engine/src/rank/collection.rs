@@ -8,7 +8,7 @@ use super::buffered::BufferedRankIndex;
 use super::index::{RankIndex, ReadBucket, ScannedBucket, ScannedSpan, UnbuiltSpan};
 use super::view::VersionStamp;
 use crate::storage::{Family, Snapshot, Store, TreeKey};
-use parking_lot::{ArcRwLockReadGuard, RawRwLock, RwLock};
+use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,7 +25,8 @@ pub struct CollectionRanks {
 /// The rank indexes, and the snapshot to read with while a commit is under way.
 #[derive(Default)]
 pub struct RankIndexes {
-    before: Option<Snapshot>,
+    /// Set while the rank indexes are only read: a commit begins beside pinned views, and waits for them to end.
+    before: Mutex<Option<Snapshot>>,
     trees: Vec<TreeRanks>,
     /// Whether writes are heavy.
     busy: bool,
@@ -105,12 +106,17 @@ impl CollectionRanks {
 
     /// To be called, under the collection's write lock, before a batch is written.
     pub fn begin_commit(&self, store: &Store) {
-        let before = store.snapshot();
-        let mut state = self.state.write();
+        let snapshot = store.snapshot();
+        let (state, is_busy) = (self.state.read_recursive(), !store.is_idle());
+        let mut before = state.before.lock();
         // With the snapshot: a copy holds either what has changed, or not, and then it is noted.
         self.note_changed();
-        state.before = Some(before);
-        state.set_busy(!store.is_idle());
+        *before = Some(snapshot);
+        drop(before);
+        if state.busy != is_busy {
+            drop(state);
+            self.state.write().set_busy(is_busy);
+        }
     }
 
     /// To be called when the batch is written, or could not be, with what it changes.
@@ -118,7 +124,7 @@ impl CollectionRanks {
         let mut state = self.state.write();
         change(&mut state);
         // Released after the lock: giving a snapshot back takes a lock of the storage.
-        let before = state.before.take();
+        let before = state.before.get_mut().take();
         drop(state);
         drop(before);
     }
@@ -265,7 +271,7 @@ impl CollectionRanks {
     /// again while a commit is under way.
     pub fn copies(&self, store: &Store) -> (u64, Vec<(TreeKey, Arc<RankIndex>)>) {
         let state = self.state.read();
-        let sequence = match &state.before {
+        let sequence = match &*state.before.lock() {
             Some(before) => {
                 self.note_changed();
                 before.sequence()
@@ -346,7 +352,7 @@ impl RankIndexes {
 
     /// What the rank indexes count: the snapshot from before a commit that is under way.
     pub(super) fn present(&self, store: &Store) -> Snapshot {
-        match &self.before {
+        match &*self.before.lock() {
             Some(before) => before.clone(),
             None => store.snapshot(),
         }
