@@ -44,6 +44,11 @@ impl Error {
         Self::new(Code::BadValue, message)
     }
 
+    /// `InternalError` (1): a fault of ours.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::InternalError, message)
+    }
+
     /// `FailedToParse` (9).
     pub fn failed_to_parse(message: impl Into<String>) -> Self {
         Self::new(Code::FailedToParse, message)

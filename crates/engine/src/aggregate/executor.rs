@@ -305,13 +305,12 @@ impl Executor {
     }
 }
 
-/// The prefix MongoDB puts before an error that running a pipeline met.
-fn at_run_time(mut error: Error) -> Error {
-    const PREFIX: &str = "PlanExecutor error during aggregation :: caused by :: ";
-    if !error.message.starts_with(PREFIX) && error.code != Code::NotImplemented {
-        error.message.insert_str(0, PREFIX);
-    }
-    error
+/// What MongoDB says an error was met in that comes up while a pipeline runs.
+pub const RUNNING: &str = "PlanExecutor error during aggregation";
+
+/// An error that running a pipeline met.
+pub fn at_run_time(error: Error) -> Error {
+    error.within(RUNNING)
 }
 
 /// Sends a document through steps; what comes out at the end is ready.

@@ -106,6 +106,13 @@ impl Group {
         &self.specification
     }
 
+    /// Whether it puts all documents into one group and only counts them.
+    pub fn counts_all(&self) -> bool {
+        let is_constant = |node: &Node| matches!(node, Node::Constant(_));
+        let counts = self.accumulators.iter().all(Accumulator::counts);
+        counts && self.key_nodes().into_iter().all(is_constant)
+    }
+
     /// The expressions that the key is made of.
     pub(super) fn key_nodes(&self) -> Vec<&Node> {
         match &self.key {

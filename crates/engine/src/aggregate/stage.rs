@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::MetadataScope;
 use crate::expression::value::corrupt;
-use crate::expression::{VariableScope, parse_field_path};
+use crate::expression::{VariableScope, Variables, parse_field_path};
 use crate::query::{Filter, ParseContext, Sort};
 use crate::text;
 use crate::types::type_name;
@@ -278,7 +278,7 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     };
     let context = ParseContext {
         scope: scope.with_metadata(metadata),
-        variables: None,
+        variables: Some(Variables::default()),
         allows_near: false,
     };
     Filter::parse_with(document, &context)

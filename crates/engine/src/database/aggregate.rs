@@ -2,44 +2,24 @@
 //! are run, and what `$out` and `$merge` are to write is written (see `output`).
 
 use super::Engine;
+use super::counting::{count, count_documents};
 use super::output::check_output;
-use super::read::{Opened, everything};
-use super::requests::{AggregateRequest, AggregateTarget, CountRequest, parse_context};
-use crate::aggregate::{Executor, Limits, Pipeline, Stage, dependencies};
+use super::read::Opened;
+use super::requests::{AggregateRequest, AggregateTarget, parse_context};
+use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage};
 use crate::catalog::Collection;
 use crate::cursor::{Query, Source};
 use crate::error::{Code, Error, Result};
-use crate::exec::{Rows, SampleSize, parallel};
-use crate::expression::{FieldSet, MetadataScope, VariableScope, Variables, mentions_metadata};
+use crate::exec::{Rows, parallel};
+use crate::expression::{MetadataScope, VariableScope, Variables, mentions_metadata};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
-use crate::plan::{Hint, QuerySpec};
-use crate::query::{Filter, Sort};
+use crate::plan::{Answer, Hint, Method, PipelinePlan, PipelineSource, QuerySpec, Split};
 use crate::sorter::SpillSpace;
-use bson::raw::{CString, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-
-/// A pipeline, split into what is planned and what is run on the rows.
-pub(crate) struct Split {
-    pub spec: QuerySpec,
-    pub stages: Vec<Stage>,
-    /// `$out` or `$merge`.
-    pub output: Option<Stage>,
-    /// The pipeline only counts what the plan finds, and names the result so.
-    pub count_as: Option<CountShape>,
-    /// The first stage draws from what the plan finds.
-    pub sample: Option<SampleSize>,
-}
-
-/// How the answer of a counting pipeline looks.
-pub(crate) enum CountShape {
-    /// `{$count: "name"}`: no document when nothing matches.
-    Count(CString),
-    /// `{$group: {_id: constant, name: {$sum: 1}}}`, as drivers' `countDocuments` sends it.
-    Group(RawDocumentBuf, CString),
-}
 
 impl Engine {
     /// Starts an aggregation. With `$out` or `$merge` it runs to its end here.
@@ -66,28 +46,19 @@ impl Engine {
             let limits = self.limits(request.allow_disk_use);
             return run(documents, &pipeline.stages[1..], &limits);
         }
-        let split = self.split(namespace, pipeline, request)?;
-        if let Some(shape) = &split.count_as {
-            return self.counted(namespace, &split, shape, request);
-        }
         let Split {
-            spec,
+            query,
             stages,
             output,
-            sample,
-            ..
-        } = split;
+        } = self.split(namespace, pipeline, request)?;
         let limits = self.limits(request.allow_disk_use);
-        let query = match self.open_view(namespace) {
-            None => over_rows(crate::exec::nothing(), &stages, &limits)?,
-            Some(opened) => match self.count_groups(&opened, &spec, &stages, &limits)? {
-                Some(counted) => counted,
-                None => self.stream(opened, spec, &stages, sample, &limits)?,
-            },
+        let answer = match self.open_view(namespace) {
+            None => over_rows(crate::exec::nothing(), &Vec::from(stages), &limits)?,
+            Some(opened) => self.run_pipeline(opened, query, stages, &limits)?,
         };
         match output {
-            None => Ok(query),
-            Some(output) => self.write_output(namespace, &output, query, request),
+            None => Ok(answer),
+            Some(output) => self.write_output(namespace, &output, answer, request),
         }
     }
 
@@ -96,30 +67,43 @@ impl Engine {
         Limits::new(allow_disk_use).with_space(SpillSpace::of(&self.store))
     }
 
-    /// Runs the stages over what the plan finds.
-    fn stream(
+    /// Plans a pipeline on a view, and runs it.
+    fn run_pipeline(
         &self,
         opened: Opened,
-        spec: QuerySpec,
-        stages: &[Stage],
-        sample: Option<SampleSize>,
+        query: QuerySpec,
+        stages: VecDeque<Stage>,
         limits: &Limits,
     ) -> Result<Query> {
-        let prepared = self.prepare_measured(opened, spec)?;
-        let (plan, collection) = (&prepared.plan, &prepared.collection);
+        let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
+        let answer = match source {
+            PipelineSource::Plan(answer) => answer,
+            PipelineSource::Facets(facets) => {
+                return self.count_facets(&opened, &facets, &stages, limits);
+            }
+        };
+        if let Method::CountGroups(..) = answer.plan.method {
+            self.work.add_plan(&answer.plan, &opened.collection);
+            let counted = count(&[&answer], &opened, limits, &self.work.context())?;
+            let documents = counted.into_iter().flat_map(|one| one.documents).collect();
+            return run(documents, &stages, limits);
+        }
+        let Answer { plan, shape } = *answer;
         let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
         if plan.sort.is_none() && stages.iter().any(sorts) {
             self.work.add_sort();
         }
-        match prepared.sample(sample)? {
-            Some(sample) => {
-                self.work.add_total(&plan.access, collection);
-                over_rows(sample.rows, &stages[1..], limits)
+        let prepared = self.start_plan(opened, plan);
+        match &prepared.plan.method {
+            Method::Count(by) => {
+                let documents = count_documents(shape.as_ref(), prepared.count(by)?, limits)?;
+                run(documents, &stages, limits)
             }
-            None => {
-                self.work.add_plan(plan, collection);
-                over_rows(prepared.rows()?, stages, limits)
+            Method::SampleByRank(size, countable) => {
+                let sample = prepared.sample(*size, countable)?;
+                over_rows(sample.rows, &stages, limits)
             }
+            _ => over_rows(prepared.rows()?, &stages, limits),
         }
     }
 
@@ -133,55 +117,26 @@ impl Engine {
         if let Some(last) = pipeline.stages.last() {
             check_output(namespace, last)?;
         }
-        let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() else {
-            return split(pipeline, request);
-        };
-        let collection = self.catalog.get(namespace).ok_or_else(|| {
-            Error::new(
-                Code::NamespaceNotFound,
-                format!("$geoNear requires a geo index to run, but {namespace} does not exist"),
-            )
-        })?;
-        if geo_near.key.is_none() {
-            geo_near.key = Some(only_geo_path(&collection)?);
-        }
-        split(pipeline, request)
-    }
-
-    fn counted(
-        &self,
-        namespace: &Namespace,
-        split: &Split,
-        shape: &CountShape,
-        request: &AggregateRequest<'_>,
-    ) -> Result<Query> {
-        let count = self.count(
-            namespace,
-            &CountRequest {
-                filter: &split.spec.filter_source,
-                skip: split.spec.skip,
-                limit: split.spec.limit,
-                hint: request.hint,
-            },
-        )?;
-        if count == 0 {
-            return Ok(Query::empty());
-        }
-        let mut answer = RawDocumentBuf::new();
-        let name = match shape {
-            CountShape::Count(name) => name,
-            CountShape::Group(id, name) => {
-                if let Ok(Some(id)) = id.get("_id") {
-                    answer.append(cstr!("_id"), id);
-                }
-                name
+        if let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() {
+            let collection = self.catalog.get(namespace).ok_or_else(|| {
+                Error::new(
+                    Code::NamespaceNotFound,
+                    format!("$geoNear requires a geo index to run, but {namespace} does not exist"),
+                )
+            })?;
+            if geo_near.key.is_none() {
+                geo_near.key = Some(only_geo_path(&collection)?);
             }
-        };
-        match i32::try_from(count) {
-            Ok(count) => answer.append(name, count),
-            Err(_) => answer.append(name, count),
         }
-        Ok(Query::from_documents(vec![answer]))
+        let behind = request.pipeline.iter().skip(1);
+        let keeps_metadata = behind.into_iter().any(|stage| mentions_metadata(stage));
+        let query = QuerySpec {
+            hint: Hint::parse(request.hint)?,
+            allow_disk_use: request.allow_disk_use,
+            ..QuerySpec::everything()
+        };
+        let context = parse_context(request.variables)?;
+        Split::new(pipeline, query, &context, keeps_metadata)
     }
 
     fn source_documents(
@@ -250,67 +205,6 @@ pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
     Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 
-/// Splits off what the planner can do: leading `$match`es, then `$sort`, `$skip` and `$limit`.
-fn split(pipeline: Pipeline, request: &AggregateRequest<'_>) -> Result<Split> {
-    let mut stages: std::collections::VecDeque<Stage> = pipeline.stages.into();
-    let output = stages.pop_back_if(|stage| stage.is_output());
-    let geo_near = match stages.pop_front_if(|stage| matches!(stage, Stage::GeoNear(_))) {
-        Some(Stage::GeoNear(geo_near)) => Some(geo_near),
-        _ => None,
-    };
-    let filter_source = match &geo_near {
-        Some(geo_near) => geo_near.filter(),
-        None => leading_match(&mut stages, &request.pipeline)?,
-    };
-    let context = parse_context(request.variables)?;
-    let filter = Filter::parse_with(&filter_source, &context)?.simplify();
-    let mut spec = QuerySpec {
-        nearest: filter.nearest()?,
-        filter: Arc::new(filter),
-        filter_source,
-        sort: None,
-        skip: 0,
-        limit: None,
-        projection: None,
-        projection_source: None,
-        hint: Hint::parse(request.hint)?,
-        needs: FieldSet::All,
-        allow_disk_use: request.allow_disk_use,
-    };
-    let count_as = count_shape(&stages, request).filter(|_| geo_near.is_none());
-    if let (Some(Stage::Sort { order, limit }), None) = (stages.front(), &geo_near) {
-        spec.sort = Some(Arc::new(Sort::parse(&order.to_document())?));
-        spec.limit = *limit;
-        stages.pop_front();
-    } else if let Some(Stage::Limit(limit)) = stages.front() {
-        spec.limit = Some(*limit);
-        stages.pop_front();
-    }
-    let sample = match stages.front() {
-        Some(Stage::Sample { size, seed }) if spec.sort.is_none() && spec.limit.is_none() => {
-            Some(SampleSize {
-                size: *size,
-                seed: seed.map(i64::cast_unsigned),
-            })
-        }
-        _ => None,
-    };
-    if let (Some(geo_near), Some(nearest)) = (geo_near, &spec.nearest) {
-        let behind = &request.pipeline[1..];
-        let keeps_metadata = behind.iter().any(|stage| mentions_metadata(stage));
-        let add = geo_near.add_distance(nearest.clone(), keeps_metadata);
-        stages.push_front(Stage::AddDistance(Box::new(add)));
-    }
-    spec.needs = dependencies(&stages);
-    Ok(Split {
-        sample,
-        spec,
-        stages: stages.into(),
-        output,
-        count_as,
-    })
-}
-
 /// The path of the only geo index: planar ones are asked first, as in MongoDB.
 fn only_geo_path(collection: &Collection) -> Result<String> {
     for (kind, name) in [
@@ -342,73 +236,9 @@ fn only_geo_path(collection: &Collection) -> Result<String> {
     ))
 }
 
-/// Takes the leading `$match` stages off and returns their conditions as one document.
-fn leading_match(
-    stages: &mut std::collections::VecDeque<Stage>,
-    sources: &[&RawDocument],
-) -> Result<RawDocumentBuf> {
-    let mut parts: Vec<&RawDocument> = Vec::new();
-    for source in sources {
-        let (Some(Stage::Match(_)), Ok(condition)) =
-            (stages.front(), source.get_document("$match"))
-        else {
-            break;
-        };
-        parts.push(condition);
-        stages.pop_front();
-    }
-    Ok(match parts.as_slice() {
-        [] => everything().to_owned(),
-        [only] => (*only).to_owned(),
-        several => {
-            let mut all = bson::raw::RawArrayBuf::new();
-            several.iter().for_each(|part| all.push((*part).to_owned()));
-            rawdoc! { "$and": all }
-        }
-    })
-}
-
-/// Whether what is left only counts.
-fn count_shape(
-    stages: &std::collections::VecDeque<Stage>,
-    request: &AggregateRequest<'_>,
-) -> Option<CountShape> {
-    if stages.len() != 1 {
-        return None;
-    }
-    let last = request.pipeline.last()?;
-    if let Some(Stage::Count(name)) = stages.front() {
-        return CString::try_from(name.as_str()).ok().map(CountShape::Count);
-    }
-    let group = last.get_document("$group").ok()?;
-    let fields: Vec<_> = group.iter().flatten().collect();
-    let [(id_name, id), (name, sum)] = fields.as_slice() else {
-        return None;
-    };
-    let constant = matches!(
-        id,
-        bson::RawBsonRef::Null
-            | bson::RawBsonRef::Int32(_)
-            | bson::RawBsonRef::Int64(_)
-            | bson::RawBsonRef::Double(_)
-    );
-    let one = sum.as_document()?.get_i32("$sum").ok() == Some(1)
-        && sum.as_document()?.iter().count() == 1;
-    if id_name.as_str() != "_id" || !constant || !one {
-        return None;
-    }
-    let mut id_document = RawDocumentBuf::new();
-    id_document.append(cstr!("_id"), *id);
-    CString::try_from(name.as_str())
-        .ok()
-        .map(|name| CountShape::Group(id_document, name))
-}
-
 fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], limits: &Limits) -> Result<Query> {
     if stages.is_empty() {
-        return Ok(
-            Query::from_rows(rows).with_error_context("PlanExecutor error during aggregation")
-        );
+        return Ok(Query::from_rows(rows).with_error_context(RUNNING));
     }
     let executor = executor(stages, limits)?;
     Ok(Query::new(Source::Documents(Box::new(Running {

@@ -1,56 +1,26 @@
-//! Pipelines that are answered by counting entries: groups, buckets, and facets of them.
+//! Runs what a pipeline's plan counts: groups, the parts of a `$facet`, a whole count.
 //!
-//! In: what the planner may use of a pipeline, and its first stages. Out: a [`Counting`], if they are a
-//! `$group` that counts by one field of an index, or a `$facet` of such pipelines and of `$count`s. All
-//! parts of a `$facet` are counted in one read view. Where an index or its rank index cannot serve,
-//! the caller runs the pipeline over documents as any other.
+//! In: the answers that a plan asks for, all in one read view. Out: the documents of the stages that they stand for. Rank
+//! indexes are asked for all of them first; then the view's counts end, so that commits go on, and its snapshot is read.
 
 use super::Engine;
 use super::aggregate::{executor, run};
 use super::read::Opened;
-use crate::aggregate::{CountingGroup, Limits, Stage, facet_document};
-use crate::catalog::Collection;
+use crate::aggregate::{Groups, Limits, Stage, at_run_time, facet_document};
 use crate::cursor::Query;
-use crate::error::Result;
-use crate::exec::{Context, GroupEntries, Total};
-use crate::plan::{Access, QuerySpec, grouped};
-use crate::query::Filter;
-use crate::rank::ReadView;
-use crate::storage::Snapshot;
+use crate::error::{Error, Result};
+use crate::exec::{Context, GroupEntries, Total, as_planned};
+use crate::expression::Variables;
+use crate::plan::{Answer, CountBy, CountShape, FacetPlan, Method};
 use bson::raw::{CString, RawDocumentBuf};
-use std::sync::Arc;
 
-/// A pipeline whose first stage counts entries.
-pub(super) struct Counting {
-    pub parts: Vec<Part>,
-    /// Whether the parts are those of a `$facet`.
-    pub is_facet: bool,
-}
-
-/// One thing that is counted.
-pub(super) struct Part {
-    /// The name of its facet.
-    pub name: String,
-    pub access: Access,
-    pub what: What,
-    /// The stages that follow.
-    rest: Vec<Stage>,
-}
-
-pub(super) enum What {
-    /// Everything, under this name.
-    Total(String),
-    /// By groups.
-    Groups(CountingGroup),
-}
-
-/// What one part found.
-pub(super) struct Found {
-    documents: Vec<RawDocumentBuf>,
+/// What one answer is.
+pub(super) struct Counted {
+    pub documents: Vec<RawDocumentBuf>,
     pub figures: Figures,
 }
 
-/// How a part was counted.
+/// How it was counted.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Figures {
     /// Documents of the answer before the stages that follow.
@@ -63,220 +33,138 @@ pub(super) struct Figures {
     pub not_scanned: u64,
 }
 
-/// A part's entries in a view.
+/// What rank indexes know of an answer.
 enum Taken {
     Total(Total),
     Groups(GroupEntries),
 }
 
 impl Engine {
-    /// Answers a pipeline by counting entries, if it can be.
-    pub(super) fn count_groups(
+    /// Answers a pipeline that begins with a `$facet` whose parts are counted.
+    pub(super) fn count_facets(
         &self,
         opened: &Opened,
-        spec: &QuerySpec,
+        facets: &[FacetPlan],
         stages: &[Stage],
         limits: &Limits,
-    ) -> Result<Option<Query>> {
-        let Some(counting) = opened.counting(spec, stages)? else {
-            return Ok(None);
-        };
-        let Some(found) = counting.count(opened, limits, &self.work.context())? else {
-            return Ok(None);
-        };
-        for part in &counting.parts {
-            match part.what {
-                What::Groups(_) => self.work.add_grouped(&part.access, &opened.collection),
-                What::Total(_) => self.work.add_total(&part.access, &opened.collection),
-            }
+    ) -> Result<Query> {
+        let answers: Vec<&Answer> = facets.iter().map(|facet| &facet.answer).collect();
+        for answer in &answers {
+            self.work.add_plan(&answer.plan, &opened.collection);
         }
-        let rest = &stages[1..];
-        if !counting.is_facet {
-            let documents = found.into_iter().flat_map(|one| one.documents).collect();
-            return run(documents, rest, limits).map(Some);
-        }
-        let mut executors = Vec::with_capacity(found.len());
-        for (part, one) in counting.parts.iter().zip(found) {
-            let mut stages = executor(&part.rest, limits)?;
-            for document in &one.documents {
-                if stages.push(document)?.is_break() {
+        let counted = count(&answers, opened, limits, &self.work.context())?;
+        let mut executors = Vec::with_capacity(facets.len());
+        for (facet, counted) in facets.iter().zip(counted) {
+            let mut behind = executor(&facet.stages, limits)?;
+            for document in &counted.documents {
+                if behind.push(document)?.is_break() {
                     break;
                 }
             }
-            executors.push(stages);
+            executors.push(behind);
         }
-        let names = counting.parts.into_iter().map(|part| part.name).collect();
-        // What is wrong here is met again, and told in MongoDB's words, by the plain way.
-        let Ok(document) = facet_document(names, executors) else {
-            return Ok(None);
-        };
-        run(vec![document], rest, limits).map(Some)
+        let names = facets.iter().map(|facet| facet.name.clone()).collect();
+        let document = facet_document(names, executors)?;
+        run(vec![document], stages, limits)
     }
 }
 
-impl Opened {
-    /// What a pipeline counts; `None` for others.
-    pub(super) fn counting(&self, spec: &QuerySpec, stages: &[Stage]) -> Result<Option<Counting>> {
-        if spec.sort.is_some() || spec.limit.is_some() || spec.skip > 0 {
-            return Ok(None);
-        }
-        let part = |name: &str, stages: &[Stage]| self.part(spec, name, stages);
-        let (parts, is_facet) = match stages.first() {
-            Some(Stage::Group(_)) => (part("", &stages[..1])?.into_iter().collect(), false),
-            Some(Stage::Facet(facets)) => {
-                let mut parts = Vec::with_capacity(facets.len());
-                for (name, pipeline) in facets {
-                    let Some(part) = part(name, &pipeline.stages)? else {
-                        return Ok(None);
-                    };
-                    parts.push(part);
-                }
-                (parts, true)
-            }
-            _ => (Vec::new(), false),
-        };
-        Ok((!parts.is_empty()).then_some(Counting { parts, is_facet }))
-    }
-
-    /// What one pipeline counts: behind `$match`es of its own a `$group` or `$count`.
-    fn part(&self, spec: &QuerySpec, name: &str, stages: &[Stage]) -> Result<Option<Part>> {
-        let is_match = |stage: &&Stage| matches!(stage, Stage::Match(_));
-        let matches = stages.iter().take_while(is_match).count();
-        let spec = narrowed(spec, &stages[..matches]);
-        let found = match stages.get(matches) {
-            Some(Stage::Group(group)) => CountingGroup::new(group).and_then(|group| {
-                let access = grouped(&self.collection, &spec, group.path())?;
-                Some((access, What::Groups(group)))
-            }),
-            Some(Stage::Count(field)) => {
-                let plan = self.plan(spec)?;
-                plan.counts_by_entries()
-                    .then_some((plan.access, What::Total(field.clone())))
-            }
-            _ => None,
-        };
-        Ok(found.map(|(access, what)| Part {
-            name: name.to_owned(),
-            access,
-            what,
-            rest: stages[matches + 1..].to_vec(),
-        }))
-    }
+/// Counts what answers ask for that are counted by rank indexes.
+pub(super) fn count(
+    answers: &[&Answer],
+    opened: &Opened,
+    limits: &Limits,
+    context: &Context,
+) -> Result<Vec<Counted>> {
+    let take = |answer: &&Answer| Taken::of(answer, opened);
+    let taken = answers.iter().map(take).collect::<Result<Vec<_>>>()?;
+    opened.view.end_counts();
+    let pairs = answers.iter().zip(&taken);
+    pairs
+        .map(|(answer, taken)| {
+            let counted = taken.count(answer, opened, limits, context);
+            counted.map_err(at_run_time)
+        })
+        .collect()
 }
 
-impl Counting {
-    /// Counts all parts as of the view; `None` when a rank index cannot tell, or a key cannot be computed.
-    pub(super) fn count(
-        &self,
-        opened: &Opened,
-        limits: &Limits,
-        context: &Context,
-    ) -> Result<Option<Vec<Found>>> {
-        let Some(taken) = self.take(opened) else {
-            return Ok(None);
-        };
-        opened.view.end_counts();
-        let mut found = Vec::with_capacity(taken.len());
-        for (part, taken) in self.parts.iter().zip(taken) {
-            match part.count(&taken, opened.view.snapshot(), limits, context)? {
-                Some(one) => found.push(one),
-                None => return Ok(None),
+impl Taken {
+    fn of(answer: &Answer, Opened { collection, view }: &Opened) -> Result<Self> {
+        match &answer.plan.method {
+            Method::CountGroups(_, field) => {
+                Ok(Self::Groups(as_planned(GroupEntries::take(field, view))?))
             }
-        }
-        Ok(Some(found))
-    }
-
-    /// Whether the rank indexes that a pipeline is counted by know enough now.
-    pub(super) fn can_count(&self, opened: &Opened) -> bool {
-        self.take(opened).is_some()
-    }
-
-    fn take(&self, Opened { collection, view }: &Opened) -> Option<Vec<Taken>> {
-        if self.parts.len() > 1 {
-            // Each part unpins the view: all trees that may be asked about come first.
-            view.unpin_with_all();
-        }
-        let take = |part: &Part| part.take(collection, view);
-        self.parts.iter().map(take).collect()
-    }
-}
-
-impl Part {
-    fn take(&self, collection: &Collection, view: &ReadView) -> Option<Taken> {
-        match &self.what {
-            What::Total(_) => Total::take(&self.access, collection, view).map(Taken::Total),
-            What::Groups(group) => {
-                GroupEntries::take(&self.access, group.path(), collection, view).map(Taken::Groups)
+            Method::Count(CountBy::RankIndex(countable)) => {
+                let total = Total::take(countable, collection, view);
+                Ok(Self::Total(as_planned(total)?))
             }
+            _ => Err(Error::internal("a plan was taken for one that counts")),
         }
     }
 
     fn count(
         &self,
-        taken: &Taken,
-        snapshot: &Snapshot,
+        answer: &Answer,
+        opened: &Opened,
         limits: &Limits,
         context: &Context,
-    ) -> Result<Option<Found>> {
-        match (taken, &self.what) {
-            (Taken::Groups(entries), What::Groups(group)) => {
+    ) -> Result<Counted> {
+        let snapshot = opened.view.snapshot();
+        match (self, &answer.plan.method) {
+            (Self::Groups(entries), Method::CountGroups(group, _)) => {
                 let counted = entries.count(group, snapshot, limits, context)?;
-                Ok(counted.map(|counted| Found {
-                    figures: Figures {
-                        groups: counted.documents.len() as u64,
-                        key_runs: counted.key_runs,
-                        entries: counted.entries,
-                        not_scanned: counted.not_scanned,
-                    },
+                let figures = Figures {
+                    groups: counted.documents.len() as u64,
+                    key_runs: counted.key_runs,
+                    entries: counted.entries,
+                    not_scanned: counted.not_scanned,
+                };
+                Ok(Counted {
                     documents: counted.documents,
-                }))
+                    figures,
+                })
             }
-            (Taken::Total(total), What::Total(name)) => {
+            (Self::Total(total), _) => {
                 let entries = total.count(snapshot, context)?;
-                let documents = total_document(name, entries);
-                Ok(documents.map(|documents| Found {
-                    figures: Figures {
-                        groups: documents.len() as u64,
-                        key_runs: 1,
-                        entries,
-                        not_scanned: total.not_scanned(),
-                    },
-                    documents,
-                }))
+                let documents = count_documents(answer.shape.as_ref(), entries, limits)?;
+                let figures = Figures {
+                    groups: documents.len() as u64,
+                    key_runs: 1,
+                    entries,
+                    not_scanned: total.not_scanned(),
+                };
+                Ok(Counted { documents, figures })
             }
-            _ => unreachable!("a part's entries are taken as it counts"),
+            (Self::Groups(_), _) => Err(Error::internal("a plan was taken for one that groups")),
         }
     }
 }
 
-/// As `$count` answers: nothing at all for nothing.
-fn total_document(name: &str, entries: u64) -> Option<Vec<RawDocumentBuf>> {
-    if entries == 0 {
-        return Some(Vec::new());
+/// What the stage that a count answers gives: nothing at all for nothing.
+pub(super) fn count_documents(
+    shape: Option<&CountShape>,
+    count: u64,
+    limits: &Limits,
+) -> Result<Vec<RawDocumentBuf>> {
+    if count == 0 {
+        return Ok(Vec::new());
     }
-    let name = CString::try_from(name).ok()?;
-    let mut document = RawDocumentBuf::new();
-    match i32::try_from(entries) {
-        Ok(entries) => document.append(&*name, entries),
-        Err(_) => document.append(&*name, i64::try_from(entries).ok()?),
-    }
-    Some(vec![document])
-}
-
-/// A query with the conditions of `$match` stages added.
-fn narrowed(spec: &QuerySpec, matches: &[Stage]) -> QuerySpec {
-    let mut conditions = vec![(*spec.filter).clone()];
-    for stage in matches {
-        if let Stage::Match(filter) = stage {
-            conditions.push(filter.clone());
+    match shape {
+        Some(CountShape::Group(group)) => {
+            let mut groups = Groups::new(group.clone(), limits);
+            groups.push_times(&RawDocumentBuf::new(), count, &Variables::default())?;
+            groups.into_documents()?.collect()
         }
-    }
-    let filter = match conditions.len() {
-        1 => spec.filter.clone(),
-        _ => Arc::new(Filter::And(conditions).simplify()),
-    };
-    QuerySpec {
-        filter,
-        ..spec.clone()
+        Some(CountShape::Count(name)) => {
+            let name = CString::try_from(name.as_str())
+                .map_err(|_| Error::bad_value("a field's name may not hold a null byte"))?;
+            let mut document = RawDocumentBuf::new();
+            match i32::try_from(count) {
+                Ok(count) => document.append(&*name, count),
+                Err(_) => document.append(&*name, i64::try_from(count).unwrap_or(i64::MAX)),
+            }
+            Ok(vec![document])
+        }
+        None => Ok(Vec::new()),
     }
 }

@@ -2,13 +2,12 @@
 //! else every row is looked at.
 
 use super::Engine;
-use super::read::{Opened, Prepared, query_spec};
+use super::read::{Prepared, query_spec};
 use super::requests::{DistinctRequest, FindRequest};
 use crate::error::{Code, Error, Result};
-use crate::exec::distinct_values;
 use crate::expression::{FieldSet, check_path_length};
 use crate::namespace::Namespace;
-use crate::plan::{QuerySpec, grouped};
+use crate::plan::{Goal, Method, QuerySpec};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use meridian_value::field::find;
 use meridian_value::key::{Direction, TypeBits, encode};
@@ -30,40 +29,25 @@ impl Engine {
         request: &DistinctRequest<'_>,
     ) -> Result<RawArrayBuf> {
         check_path_length(request.key.split('.').count())?;
-        let spec = distinct_spec(request)?;
+        let (spec, goal) = (
+            distinct_spec(request)?,
+            Goal::Distinct(request.key.to_owned()),
+        );
         let mut values = Values::default();
-        if let Some(opened) = self.open_view(namespace)
-            && !self.distinct_by_index(&opened, &spec, request.key, &mut values)?
-        {
-            let prepared = self.start_on(opened, spec)?;
-            distinct_by_rows(&prepared, request.key, &mut values)?;
+        if let Some(prepared) = self.start(namespace, spec, &goal)? {
+            match &prepared.plan.method {
+                Method::SkipScan(field) => {
+                    let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
+                    prepared.distinct_values(field, &mut add)?;
+                }
+                _ => distinct_by_rows(&prepared, request.key, &mut values)?,
+            }
         }
         let mut array = RawArrayBuf::new();
         for value in values.found.into_values() {
             array.push(value);
         }
         Ok(array)
-    }
-
-    /// Goes from value to value in an index; false when there is none that serves.
-    fn distinct_by_index(
-        &self,
-        opened: &Opened,
-        spec: &QuerySpec,
-        key: &str,
-        values: &mut Values,
-    ) -> Result<bool> {
-        let Opened { collection, view } = opened;
-        let Some(access) = grouped(collection, spec, key) else {
-            return Ok(false);
-        };
-        let mut add = |value: &bson::Bson| with_raw(value, |raw| values.add(raw));
-        let context = self.work.context();
-        let found = distinct_values(&access, key, collection, view, &context, &mut add)?;
-        if found {
-            self.work.add_grouped(&access, collection);
-        }
-        Ok(found)
     }
 }
 

@@ -1,35 +1,25 @@
 //! `explain`: plans a statement, runs its reading part when asked to, changes nothing.
 
 use super::Engine;
-use super::aggregate::{Split, parse};
-use super::counting::{Counting, Figures, Part, What};
+use super::aggregate::parse;
+use super::counting::{Counted, Figures, count};
 use super::distinct::distinct_spec;
 use super::read::{Opened, Prepared, count_spec, query_spec};
 use super::requests::{Action, AggregateRequest, ExplainRequest, FindRequest, Verbosity};
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::Collection;
-use crate::error::Result;
-use crate::exec::{Context, Rows, SampleSize, entries_by_rank};
+use crate::error::{Error, Result};
+use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
 use crate::plan::{
-    Access, Amount, QuerySpec, above, access_document, count_document, counted_document,
+    Access, Amount, Answer, CountBy, Countable, FacetPlan, FieldRanges, Goal, Method, PipelinePlan,
+    PipelineSource, SampleSize, Split, above, access_document, count_document, counted_document,
     plan_document,
 };
-use crate::query::Filter;
 use crate::rank::ReadView;
-use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf};
+use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 use std::time::{Duration, Instant};
-
-/// How the rows of a plan are used.
-enum Use<'a> {
-    Rows,
-    Count,
-    Wrapped(&'static str),
-    /// For the distinct values at a path.
-    Distinct(&'a str),
-    Sample(SampleSize),
-}
 
 impl Engine {
     /// The plan of a statement in MongoDB's shape: `explainVersion`, `queryPlanner`, and with a higher
@@ -44,41 +34,17 @@ impl Engine {
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
         let mut answer = rawdoc! { "explainVersion": "1" };
-        let opened = || self.open_view(namespace);
-        match request {
-            ExplainRequest::Find(find) => self.explain_one(
-                namespace,
-                opened(),
-                query_spec(find)?,
-                &Use::Rows,
-                verbosity,
-                &mut answer,
-            )?,
-            ExplainRequest::Count(count) => {
-                let mut spec = count_spec(count)?;
-                (spec.skip, spec.limit) = (count.skip, count.limit);
-                self.explain_one(
-                    namespace,
-                    opened(),
-                    spec,
-                    &Use::Count,
-                    verbosity,
-                    &mut answer,
-                )?;
-            }
+        let (query, goal, write) = match request {
+            ExplainRequest::Find(find) => (query_spec(find)?, Goal::Rows, None),
+            ExplainRequest::Count(count) => (count_spec(count)?, Goal::Count, None),
             ExplainRequest::Distinct(distinct) => {
-                self.explain_one(
-                    namespace,
-                    opened(),
-                    distinct_spec(distinct)?,
-                    &Use::Distinct(distinct.key),
-                    verbosity,
-                    &mut answer,
-                )?;
+                let goal = Goal::Distinct(distinct.key.to_owned());
+                (distinct_spec(distinct)?, goal, None)
             }
             ExplainRequest::Aggregate(aggregate) => {
                 let split = self.split(namespace, parse(aggregate)?, aggregate)?;
                 self.explain_pipeline(namespace, split, aggregate, verbosity, &mut answer)?;
+                return Ok(answer);
             }
             ExplainRequest::Update(update) => {
                 let find = FindRequest {
@@ -86,14 +52,7 @@ impl Engine {
                     variables: update.variables,
                     ..FindRequest::new(update.filter)
                 };
-                self.explain_one(
-                    namespace,
-                    opened(),
-                    query_spec(&find)?,
-                    &Use::Wrapped("UPDATE"),
-                    verbosity,
-                    &mut answer,
-                )?;
+                (query_spec(&find)?, Goal::Rows, Some("UPDATE"))
             }
             ExplainRequest::Delete(delete) => {
                 let find = FindRequest {
@@ -101,14 +60,7 @@ impl Engine {
                     variables: delete.variables,
                     ..FindRequest::new(delete.filter)
                 };
-                self.explain_one(
-                    namespace,
-                    opened(),
-                    query_spec(&find)?,
-                    &Use::Wrapped("DELETE"),
-                    verbosity,
-                    &mut answer,
-                )?;
+                (query_spec(&find)?, Goal::Rows, Some("DELETE"))
             }
             ExplainRequest::FindAndModify(modify) => {
                 let find = FindRequest {
@@ -118,56 +70,29 @@ impl Engine {
                     limit: Some(1),
                     ..FindRequest::new(modify.filter)
                 };
-                let stage = if matches!(modify.action, Action::Remove) {
-                    "DELETE"
-                } else {
-                    "UPDATE"
+                let stage = match modify.action {
+                    Action::Remove => "DELETE",
+                    _ => "UPDATE",
                 };
-                self.explain_one(
-                    namespace,
-                    opened(),
-                    query_spec(&find)?,
-                    &Use::Wrapped(stage),
-                    verbosity,
-                    &mut answer,
-                )?;
+                (query_spec(&find)?, Goal::Rows, Some(stage))
+            }
+        };
+        let explained = Explained {
+            source: query.filter.to_document(),
+            namespace,
+            verbosity,
+        };
+        match self.prepare(namespace, query, &goal)? {
+            None => explained.append(Run::nothing(), &Context::default(), &mut answer),
+            Some(prepared) => {
+                let mut run = run(&prepared, verbosity)?;
+                if let Some(stage) = write {
+                    run.stage = above(rawdoc! { "stage": stage }, run.stage);
+                }
+                explained.append(run, &prepared.context, &mut answer);
             }
         }
         Ok(answer)
-    }
-
-    fn explain_one(
-        &self,
-        namespace: &Namespace,
-        opened: Option<Opened>,
-        spec: QuerySpec,
-        usage: &Use<'_>,
-        verbosity: Verbosity,
-        answer: &mut RawDocumentBuf,
-    ) -> Result<()> {
-        let source = spec.filter.to_document();
-        let has_nothing_to_ask = matches!(*spec.filter, Filter::Always) && spec.hint.is_none();
-        let fast_count = matches!(usage, Use::Count) && has_nothing_to_ask;
-        let prepared = opened
-            .map(|opened| self.prepare_on(opened, spec))
-            .transpose()?;
-        let rejected = prepared.as_ref().map(rejected_plans).unwrap_or_default();
-        let run = match &prepared {
-            None => Run::nothing(),
-            Some(_) if fast_count => Run::of(above(
-                rawdoc! { "stage": "COUNT" },
-                rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" },
-            )),
-            Some(prepared) => run(prepared, usage, verbosity)?,
-        };
-        let planner = query_planner(namespace, &source, &run.stage, rejected);
-        answer.append(cstr!("queryPlanner"), planner);
-        if verbosity.runs() {
-            let context = prepared.map(|prepared| prepared.context);
-            let stats = execution_stats(run, &context.unwrap_or_default(), verbosity);
-            answer.append(cstr!("executionStats"), stats);
-        }
-        Ok(())
     }
 
     /// A pipeline that is planned as a whole looks like a find; others are a `$cursor` and stages.
@@ -180,49 +105,39 @@ impl Engine {
         answer: &mut RawDocumentBuf,
     ) -> Result<()> {
         let Split {
-            spec,
-            mut stages,
+            query,
+            stages,
             output,
-            count_as,
-            sample,
         } = split;
-        if stages.is_empty() && output.is_none() {
-            let opened = self.open_view(namespace);
-            return self.explain_one(namespace, opened, spec, &Use::Rows, verbosity, answer);
-        }
+        let is_whole = stages.is_empty() && output.is_none();
+        let explained = Explained {
+            source: query.filter.to_document(),
+            namespace,
+            verbosity,
+        };
         let mut cursor = RawDocumentBuf::new();
-        let opened = self.open_view(namespace);
-        let counting = match (&opened, &count_as) {
-            (Some(opened), None) => opened.counting(&spec, &stages)?,
-            _ => None,
-        };
-        let (mut is_counted, mut why_not) = (false, None);
-        if let (Some(counting), Some(opened)) = (&counting, &opened) {
-            let limits = self.limits(request.allow_disk_use);
-            let own = explain_counting(counting, opened, &limits, &spec, verbosity, &mut cursor);
-            is_counted = own?;
-            why_not = (!is_counted).then(|| match counting.can_count(opened) {
-                true => "a group's key cannot be computed",
-                false => "a rank index is still being built",
-            });
-        }
-        let usage = match (&count_as, sample) {
-            (Some(_), _) => Use::Count,
-            (None, Some(size)) => Use::Sample(size),
-            (None, None) => Use::Rows,
-        };
-        if is_counted || matches!(usage, Use::Sample(_)) {
-            stages.remove(0);
-        }
-        if !is_counted {
-            self.explain_one(namespace, opened, spec, &usage, verbosity, &mut cursor)?;
-            if let Some(why) = why_not {
-                cursor.append(cstr!("notCounted"), why);
+        let behind = match self.open_view(namespace) {
+            None => {
+                explained.append(Run::nothing(), &Context::default(), &mut cursor);
+                Vec::from(stages)
             }
+            Some(opened) => {
+                let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
+                let limits = self.limits(request.allow_disk_use);
+                self.explain_source(opened, source, &limits, &explained, &mut cursor)?;
+                stages
+            }
+        };
+        if is_whole {
+            cursor
+                .iter()
+                .flatten()
+                .for_each(|(name, value)| answer.append(name, value));
+            return Ok(());
         }
         let mut list = RawArrayBuf::new();
         list.push(rawdoc! { "$cursor": cursor });
-        let run: Vec<&'static str> = stages.iter().chain(&output).map(Stage::name).collect();
+        let run: Vec<&'static str> = behind.iter().chain(&output).map(Stage::name).collect();
         let sources = &request.pipeline;
         let first = sources.len().saturating_sub(run.len());
         for (position, name) in run.into_iter().enumerate() {
@@ -234,75 +149,151 @@ impl Engine {
         answer.append(cstr!("stages"), list);
         Ok(())
     }
+
+    /// What the stages of a pipeline run on.
+    fn explain_source(
+        &self,
+        opened: Opened,
+        source: PipelineSource,
+        limits: &Limits,
+        explained: &Explained<'_>,
+        cursor: &mut RawDocumentBuf,
+    ) -> Result<()> {
+        let verbosity = explained.verbosity;
+        let answer = match source {
+            PipelineSource::Facets(facets) => {
+                let context = Context::default();
+                let run = run_facets(&opened, &facets, limits, &context, verbosity)?;
+                explained.append(run, &context, cursor);
+                return Ok(());
+            }
+            PipelineSource::Plan(answer) => answer,
+        };
+        if let Method::CountGroups(..) = answer.plan.method {
+            let context = Context::default();
+            let mut run = run_counted(&opened, &[&answer], limits, &context, verbosity)?;
+            let root = run.stages.pop().unwrap_or_default();
+            explained.append(run.into_run(root), &context, cursor);
+            return Ok(());
+        }
+        let waits = answer.plan.waits_for_rank_index;
+        let is_rows = matches!(answer.plan.method, Method::Rows);
+        let prepared = self.prepare_plan(opened, answer.plan);
+        explained.append(run(&prepared, verbosity)?, &prepared.context, cursor);
+        if waits && is_rows {
+            cursor.append(cstr!("notCounted"), "a rank index is still being built");
+        }
+        Ok(())
+    }
 }
 
-/// A pipeline that is answered by counting: what is counted of which index, and, when it was run, how.
-/// False, and nothing added, where it cannot be counted now.
-fn explain_counting(
-    counting: &Counting,
-    opened: &Opened,
-    limits: &Limits,
-    spec: &QuerySpec,
+/// What all answers to `explain` say.
+struct Explained<'a> {
+    /// The filter.
+    source: RawDocumentBuf,
+    namespace: &'a Namespace,
     verbosity: Verbosity,
-    answer: &mut RawDocumentBuf,
-) -> Result<bool> {
-    if !counting.can_count(opened) {
-        return Ok(false);
+}
+
+impl Explained<'_> {
+    /// Appends what was planned, and what came of it if it was run.
+    fn append(&self, run: Run, context: &Context, answer: &mut RawDocumentBuf) {
+        let mut planner =
+            rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": false };
+        planner.append(cstr!("parsedQuery"), self.source.clone());
+        planner.append(cstr!("maxIndexedOrSolutionsReached"), false);
+        planner.append(cstr!("maxIndexedAndSolutionsReached"), false);
+        planner.append(cstr!("maxScansToExplodeReached"), false);
+        planner.append(cstr!("winningPlan"), run.stage.clone());
+        planner.append(cstr!("rejectedPlans"), run.rejected_plans.clone());
+        answer.append(cstr!("queryPlanner"), planner);
+        if self.verbosity.runs() {
+            let stats = execution_stats(run, context, self.verbosity);
+            answer.append(cstr!("executionStats"), stats);
+        }
     }
+}
+
+/// What rank indexes counted.
+struct CountedRun {
+    /// Of each answer.
+    stages: Vec<RawDocumentBuf>,
+    returned: u64,
+    elapsed: Duration,
+}
+
+impl CountedRun {
+    fn into_run(self, stage: RawDocumentBuf) -> Run {
+        Run {
+            returned: self.returned,
+            elapsed: self.elapsed,
+            ..Run::of(stage)
+        }
+    }
+}
+
+/// Explains answers that rank indexes count, and counts them unless only the plan is asked for.
+fn run_counted(
+    opened: &Opened,
+    answers: &[&Answer],
+    limits: &Limits,
+    context: &Context,
+    verbosity: Verbosity,
+) -> Result<CountedRun> {
     let Opened { collection, view } = opened;
     let amounts = |access: &Access| amount(access, collection, view);
-    let scan = |part: &Part| counted_document("COUNT_SCAN", &part.access, &amounts);
-    let scans: Vec<RawDocumentBuf> = counting.parts.iter().map(scan).collect();
-    let context = Context::default();
+    let scan = |answer: &&Answer| counted_document("COUNT_SCAN", &answer.plan.access, &amounts);
+    let scans: Vec<RawDocumentBuf> = answers.iter().map(scan).collect();
     let started = Instant::now();
-    let found = match verbosity.runs() {
-        false => None,
-        true => match counting.count(opened, limits, &context)? {
-            Some(found) => Some(found),
-            None => return Ok(false),
-        },
+    let counted = match verbosity.runs() {
+        true => count(answers, opened, limits, context)?,
+        false => Vec::new(),
     };
     let elapsed = started.elapsed();
-    let parts = counting.parts.iter().zip(scans).enumerate();
-    let mut documents = parts.map(|(number, (part, scan))| {
-        let figures = found.as_ref().map(|found| found[number].figures);
-        (part.name.as_str(), part_document(part, figures, scan))
-    });
-    let stage = if counting.is_facet {
-        let mut facets = RawDocumentBuf::new();
-        for (name, document) in documents {
-            if let Ok(name) = CString::try_from(name) {
-                facets.append(&*name, document);
-            }
-        }
-        let mut stage = rawdoc! { "stage": "COUNTED_FACET" };
-        stage.append(cstr!("facets"), facets);
-        stage
-    } else {
-        documents.next().map(|one| one.1).unwrap_or_default()
-    };
-    let source = spec.filter.to_document();
-    let rejected = RawArrayBuf::new();
-    let planner = query_planner(&collection.namespace, &source, &stage, rejected);
-    answer.append(cstr!("queryPlanner"), planner);
-    if let Some(found) = found {
-        let run = Run {
-            stage,
-            returned: found.iter().map(|one| one.figures.groups).sum(),
-            elapsed,
-            rejected: None,
-        };
-        let stats = execution_stats(run, &context, verbosity);
-        answer.append(cstr!("executionStats"), stats);
-    }
-    Ok(true)
+    let figures = |number: usize| counted.get(number).map(|one: &Counted| one.figures);
+    let parts = answers.iter().zip(scans).enumerate();
+    let stages = parts
+        .map(|(number, (answer, scan))| answer_document(answer, figures(number), scan))
+        .collect();
+    Ok(CountedRun {
+        stages,
+        returned: counted.iter().map(|one| one.figures.groups).sum(),
+        elapsed,
+    })
 }
 
-/// A part of a counting pipeline, with what came of it when it was run.
-fn part_document(part: &Part, figures: Option<Figures>, scan: RawDocumentBuf) -> RawDocumentBuf {
-    let mut stage = match &part.what {
-        What::Total(_) => rawdoc! { "stage": "COUNT" },
-        What::Groups(group) => rawdoc! { "stage": "COUNTED_GROUP", "groupBy": group.path() },
+/// Explains a `$facet` whose parts are counted.
+fn run_facets(
+    opened: &Opened,
+    facets: &[FacetPlan],
+    limits: &Limits,
+    context: &Context,
+    verbosity: Verbosity,
+) -> Result<Run> {
+    let answers: Vec<&Answer> = facets.iter().map(|facet| &facet.answer).collect();
+    let mut run = run_counted(opened, &answers, limits, context, verbosity)?;
+    let mut parts = RawDocumentBuf::new();
+    for (facet, document) in facets.iter().zip(run.stages.drain(..)) {
+        if let Ok(name) = CString::try_from(facet.name.as_str()) {
+            parts.append(&*name, document);
+        }
+    }
+    let mut stage = rawdoc! { "stage": "COUNTED_FACET" };
+    stage.append(cstr!("facets"), parts);
+    Ok(run.into_run(stage))
+}
+
+/// An answer that rank indexes count, with what came of it when it was run.
+fn answer_document(
+    answer: &Answer,
+    figures: Option<Figures>,
+    scan: RawDocumentBuf,
+) -> RawDocumentBuf {
+    let mut stage = match &answer.plan.method {
+        Method::CountGroups(group, _) => {
+            rawdoc! { "stage": "COUNTED_GROUP", "groupBy": group.path() }
+        }
+        _ => rawdoc! { "stage": "COUNT" },
     };
     stage.append(cstr!("countedBy"), "rankIndex");
     if let Some(figures) = figures {
@@ -323,6 +314,8 @@ struct Run {
     elapsed: Duration,
     /// Documents that were drawn for a sample and did not match.
     rejected: Option<u64>,
+    /// The plans that were not chosen.
+    rejected_plans: RawArrayBuf,
 }
 
 impl Run {
@@ -337,30 +330,29 @@ impl Run {
             returned: 0,
             elapsed: Duration::ZERO,
             rejected: None,
+            rejected_plans: RawArrayBuf::new(),
         }
     }
 }
 
 /// Explains a plan, and runs it unless only the plan is asked for.
-fn run(prepared: &Prepared, usage: &Use<'_>, verbosity: Verbosity) -> Result<Run> {
+fn run(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
+    // What the rank indexes know is asked for before a plan runs, which ends the view's counts.
+    let rejected_plans = rejected_plans(prepared);
     let started = Instant::now();
-    let run = match usage {
-        Use::Rows => run_rows(prepared, verbosity),
-        Use::Wrapped(stage) => run_rows(prepared, verbosity).map(|run| Run {
-            stage: above(rawdoc! { "stage": *stage }, run.stage),
-            ..run
-        }),
-        Use::Count => run_count(prepared, verbosity),
-        Use::Distinct(key) => run_distinct(prepared, key, verbosity),
-        Use::Sample(size) => run_sample(prepared, *size, verbosity),
+    let run = match &prepared.plan.method {
+        Method::Rows => run_rows(prepared, verbosity)?,
+        Method::Count(by) => run_count(prepared, by, verbosity)?,
+        Method::SkipScan(field) => run_skip_scan(prepared, field, verbosity)?,
+        Method::SampleByRank(size, countable) => run_sample(prepared, *size, countable, verbosity)?,
+        Method::CountGroups(..) => return Err(Error::internal("groups are explained elsewhere")),
     };
     Ok(Run {
         elapsed: started.elapsed(),
-        ..run?
+        rejected_plans,
+        ..run
     })
 }
-
-// What the rank indexes know is asked for before a plan runs: it ends the view's counts.
 
 fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
     let run = Run::of(plan_document(&prepared.plan, &amounts(prepared)));
@@ -371,31 +363,45 @@ fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
     Ok(Run { returned, ..run })
 }
 
-fn run_count(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
-    let by = match prepared.is_counted_by_rank() {
-        true => "rankIndex",
-        false => "scan",
+fn run_count(prepared: &Prepared, by: &CountBy, verbosity: Verbosity) -> Result<Run> {
+    let counted_by = match by {
+        CountBy::Metadata => {
+            let input = rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" };
+            return Ok(Run::of(above(rawdoc! { "stage": "COUNT" }, input)));
+        }
+        CountBy::RankIndex(_) => "rankIndex",
+        CountBy::Entries | CountBy::Rows => "scan",
     };
-    let stage = rawdoc! { "stage": "COUNT", "countedBy": by };
+    let stage = rawdoc! { "stage": "COUNT", "countedBy": counted_by };
     let run = Run::of(count_document(&prepared.plan, stage, &amounts(prepared)));
     if verbosity.runs() {
-        prepared.count()?;
+        prepared.count(by)?;
     }
     Ok(run)
 }
 
-/// By the index that leads from value to value, or by rows where there is none.
-fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<Run> {
-    let Some(access) = prepared.distinct_access(key) else {
-        return run_rows(prepared, verbosity);
-    };
-    let scan = counted_document("DISTINCT_SCAN", &access, &amounts(prepared));
-    let returned = match verbosity.runs() {
-        true => prepared.distinct_values(&access, key)?,
-        false => 0,
+/// From value to value of an index.
+fn run_skip_scan(prepared: &Prepared, field: &FieldRanges, verbosity: Verbosity) -> Result<Run> {
+    let access = &prepared.plan.access;
+    let scan = counted_document("DISTINCT_SCAN", access, &amounts(prepared));
+    let mut returned = 0;
+    if verbosity.runs() {
+        prepared.distinct_values(field, &mut |_| {
+            returned += 1;
+            Ok(())
+        })?;
+    }
+    let path = match access.index() {
+        Some(index) => index.spec.key[field.position].0.as_str(),
+        None => {
+            return Ok(Run {
+                returned,
+                ..Run::of(scan)
+            });
+        }
     };
     let mut shape = RawDocumentBuf::new();
-    if let Ok(name) = CString::try_from(key) {
+    if let Ok(name) = CString::try_from(path) {
         shape.append(&*name, 1);
     }
     shape.append(cstr!("_id"), 0);
@@ -407,19 +413,15 @@ fn run_distinct(prepared: &Prepared, key: &str, verbosity: Verbosity) -> Result<
     })
 }
 
-/// By rank, or from all rows where entries cannot be numbered.
-fn run_sample(prepared: &Prepared, wanted: SampleSize, verbosity: Verbosity) -> Result<Run> {
+fn run_sample(
+    prepared: &Prepared,
+    wanted: SampleSize,
+    countable: &Countable,
+    verbosity: Verbosity,
+) -> Result<Run> {
     let input = access_document(&prepared.plan.access, None, &amounts(prepared));
     let size = if verbosity.runs() { wanted.size } else { 0 };
-    let drawn = prepared.sample(Some(SampleSize { size, ..wanted }))?;
-    let Some(sample) = drawn else {
-        let run = run_rows(prepared, verbosity)?;
-        let stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "reading all that matches" };
-        return Ok(Run {
-            stage: above(stage, run.stage),
-            ..run
-        });
-    };
+    let sample = prepared.sample(SampleSize { size, ..wanted }, countable)?;
     let mut stage = rawdoc! { "stage": "SAMPLE", "drawnBy": "rank" };
     stage.append(cstr!("size"), signed(wanted.size));
     stage.append(cstr!("population"), signed(sample.population));
@@ -475,22 +477,6 @@ fn rejected_plans(prepared: &Prepared) -> RawArrayBuf {
         rejected.push(access_document(access, None, &amounts(prepared)));
     }
     rejected
-}
-
-fn query_planner(
-    namespace: &Namespace,
-    source: &RawDocument,
-    winning: &RawDocument,
-    rejected: RawArrayBuf,
-) -> RawDocumentBuf {
-    let mut planner = rawdoc! { "namespace": namespace.to_string(), "indexFilterSet": false };
-    planner.append(cstr!("parsedQuery"), source.to_owned());
-    planner.append(cstr!("maxIndexedOrSolutionsReached"), false);
-    planner.append(cstr!("maxIndexedAndSolutionsReached"), false);
-    planner.append(cstr!("maxScansToExplodeReached"), false);
-    planner.append(cstr!("winningPlan"), winning.to_owned());
-    planner.append(cstr!("rejectedPlans"), rejected);
-    planner
 }
 
 fn execution_stats(run: Run, context: &Context, verbosity: Verbosity) -> RawDocumentBuf {

@@ -12,6 +12,7 @@ use crate::exec::Rows;
 use crate::expression::{Value, VariableScope};
 use crate::namespace::Namespace;
 use crate::operation;
+use crate::plan::Goal;
 use crate::query::{Filter, Projection, Sort};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
@@ -244,7 +245,7 @@ impl Engine {
             limit: Some(count_max as u64),
             ..FindRequest::new(filter)
         };
-        match self.prepare(namespace, query_spec(&find)?)? {
+        match self.prepare(namespace, query_spec(&find)?, &Goal::Rows)? {
             Some(prepared) => next_targets(prepared.rows()?.as_mut(), count_max),
             None => Ok(Vec::new()),
         }

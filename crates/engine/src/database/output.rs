@@ -3,7 +3,7 @@
 use super::Engine;
 use super::requests::{AggregateRequest, FindRequest};
 use crate::aggregate::{
-    Executor, Limits, Merge, Out, Pipeline, Stage, WhenMatched, WhenNotMatched,
+    Executor, Limits, Merge, Out, Pipeline, Stage, WhenMatched, WhenNotMatched, at_run_time,
 };
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
@@ -304,7 +304,7 @@ fn while_writing(error: Error) -> Error {
     if error.code == Code::Location(51183) {
         return error;
     }
-    error.within("PlanExecutor error during aggregation")
+    at_run_time(error)
 }
 
 /// The filter that finds the document to merge into; empty when the new one has no `_id` yet.

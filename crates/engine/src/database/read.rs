@@ -2,19 +2,25 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
+use crate::aggregate::Stage;
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Error, Result};
-use crate::exec::{self, CachedRanges, Context, Rows, Sample, SampleSize, Total};
+use crate::exec::{self, CachedRanges, Context, Rows, Sample};
 use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
 use crate::namespace::Namespace;
-use crate::plan::{self, Access, Hint, Plan, QuerySpec, Sizes};
+use crate::plan::{
+    self, Access, CountBy, Countable, FieldRanges, Goal, Hint, Method, PipelinePlan, Plan,
+    QuerySpec, SampleSize, Sizes,
+};
 use crate::query::{Filter, Projection, Sort};
 use crate::rank::{RangeCache, ReadView};
 use crate::sorter::SpillSpace;
+use crate::storage::TreeKey;
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_value::key::{self, Direction, TypeBits};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A collection, and the view of it that a statement has from its beginning to its end.
@@ -34,9 +40,19 @@ pub(crate) struct Prepared {
 
 impl Opened {
     /// Plans a query.
-    pub(crate) fn plan(&self, spec: QuerySpec) -> Result<Plan> {
+    pub(crate) fn plan(&self, query: QuerySpec, goal: &Goal) -> Result<Plan> {
         let Self { collection, view } = self;
-        plan::plan(collection, spec, &SizesOfView { collection, view })
+        plan::plan(collection, query, goal, &SizesOfView { collection, view })
+    }
+
+    /// Plans a pipeline.
+    pub(crate) fn plan_pipeline(
+        &self,
+        query: QuerySpec,
+        stages: VecDeque<Stage>,
+    ) -> Result<PipelinePlan> {
+        let Self { collection, view } = self;
+        plan::plan_pipeline(collection, query, stages, &SizesOfView { collection, view })
     }
 }
 
@@ -45,41 +61,31 @@ impl Prepared {
         exec::rows(&self.plan, &self.collection, &self.view, &self.context)
     }
 
-    /// Draws from what the plan finds, if a sample is wanted and its entries can be numbered.
-    pub(crate) fn sample(&self, wanted: Option<SampleSize>) -> Result<Option<Sample>> {
-        let Some(wanted) = wanted else {
-            return Ok(None);
-        };
+    /// Draws from what the plan finds.
+    pub(crate) fn sample(&self, wanted: SampleSize, countable: &Countable) -> Result<Sample> {
         let (plan, collection, view) = (&self.plan, &self.collection, &self.view);
-        exec::sample(plan, wanted, collection, view, &self.cache, &self.context)
+        exec::sample(
+            plan,
+            wanted,
+            countable,
+            collection,
+            view,
+            &self.cache,
+            &self.context,
+        )
     }
 
-    /// Whether a count of what the plan finds is answered by a rank index, not by a scan.
-    pub(crate) fn is_counted_by_rank(&self) -> bool {
-        let (access, collection) = (&self.plan.access, &self.collection);
-        self.plan.counts_by_entries() && Total::take(access, collection, &self.view).is_some()
+    /// Hands the distinct values of a field to `visit`.
+    pub(crate) fn distinct_values(
+        &self,
+        field: &FieldRanges,
+        visit: &mut dyn FnMut(&bson::Bson) -> Result<()>,
+    ) -> Result<()> {
+        exec::distinct_values(field, &self.view, &self.context, visit)
     }
 
-    /// The index that leads from one value at a path to the next, if there is one.
-    pub(crate) fn distinct_access(&self, path: &str) -> Option<Access> {
-        let found = plan::grouped(&self.collection, &self.plan.query, path);
-        found.filter(|access| access.index().is_some())
-    }
-
-    /// The number of distinct values at a path, by such an index.
-    pub(crate) fn distinct_values(&self, access: &Access, path: &str) -> Result<u64> {
-        let mut found = 0;
-        let mut count = |_: &bson::Bson| {
-            found += 1;
-            Ok(())
-        };
-        let (collection, view) = (&self.collection, &self.view);
-        exec::distinct_values(access, path, collection, view, &self.context, &mut count)?;
-        Ok(found)
-    }
-
-    pub(crate) fn count(&self) -> Result<u64> {
-        exec::count(&self.plan, &self.collection, &self.view, &self.context)
+    pub(crate) fn count(&self, by: &CountBy) -> Result<u64> {
+        exec::count(&self.plan, by, &self.collection, &self.view, &self.context)
     }
 }
 
@@ -113,6 +119,11 @@ impl Sizes for SizesOfView<'_> {
     fn counted(&self, access: &plan::Access, at_most: u64) -> Result<u64> {
         exec::entries_up_to(access, self.collection, self.before_reads(), at_most)
     }
+
+    fn is_built(&self, tree: TreeKey, end: Option<&[u8]>) -> bool {
+        let ranks = self.view.ranks(tree);
+        ranks.is_some_and(|ranks| !ranks.is_unbuilt_before(end))
+    }
 }
 
 impl Engine {
@@ -125,7 +136,7 @@ impl Engine {
             return self.find_by_id(namespace, id);
         }
         let spec = query_spec(request)?;
-        let Some(prepared) = self.start(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, spec, &Goal::Rows)? else {
             return Ok(Query::empty());
         };
         let rows = prepared.rows()?;
@@ -155,19 +166,13 @@ impl Engine {
     /// # Errors
     /// As [`Self::find`].
     pub fn count(&self, namespace: &Namespace, request: &CountRequest<'_>) -> Result<i64> {
-        let spec = count_spec(request)?;
-        let everything = matches!(*spec.filter, Filter::Always) && spec.hint.is_none();
-        if everything {
-            let total = self
-                .catalog
-                .get(namespace)
-                .map_or(0, |collection| collection.state.documents());
-            return Ok(window(total, request));
-        }
-        let Some(prepared) = self.start(namespace, spec)? else {
+        let Some(prepared) = self.start(namespace, count_spec(request)?, &Goal::Count)? else {
             return Ok(0);
         };
-        let total = i64::try_from(prepared.count()?).unwrap_or(i64::MAX);
+        let Method::Count(by) = &prepared.plan.method else {
+            unreachable!("the plan of a count counts");
+        };
+        let total = i64::try_from(prepared.count(by)?).unwrap_or(i64::MAX);
         Ok(window(total, request))
     }
 
@@ -185,16 +190,17 @@ impl Engine {
         &self,
         namespace: &Namespace,
         spec: QuerySpec,
+        goal: &Goal,
     ) -> Result<Option<Prepared>> {
-        let opened = self.open_view(namespace);
-        opened
-            .map(|opened| self.prepare_on(opened, spec))
-            .transpose()
+        let Some(opened) = self.open_view(namespace) else {
+            return Ok(None);
+        };
+        let plan = opened.plan(spec, goal)?;
+        Ok(Some(self.prepare_plan(opened, plan)))
     }
 
-    /// Plans a query on a view.
-    pub(crate) fn prepare_on(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
-        let plan = opened.plan(spec)?;
+    /// Makes a plan ready to run on the view on which it was made.
+    pub(crate) fn prepare_plan(&self, opened: Opened, plan: Plan) -> Prepared {
         let Opened { collection, view } = opened;
         let mut context = Context {
             disk: plan
@@ -208,13 +214,13 @@ impl Engine {
             let stamp = view.stamp(access.index.tree);
             context.pages = stamp.map(|stamp| CachedRanges { cache, stamp });
         }
-        Ok(Prepared {
+        Prepared {
             collection,
             view,
             plan,
             context,
             cache: self.pages.clone(),
-        })
+        }
     }
 
     /// The rows of a find without projection, for statements that change what they find.
@@ -224,7 +230,7 @@ impl Engine {
         request: &FindRequest<'_>,
     ) -> Result<Box<dyn Rows>> {
         let spec = query_spec(request)?;
-        match self.start(namespace, spec)? {
+        match self.start(namespace, spec, &Goal::Rows)? {
             Some(prepared) => prepared.rows(),
             None => Ok(exec::nothing()),
         }
@@ -285,7 +291,6 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         needs,
         nearest,
         filter: Arc::new(filter),
-        filter_source: request.filter.to_owned(),
         sort: sort.map(Arc::new),
         skip: request.skip,
         limit: request.limit.filter(|limit| *limit > 0),
@@ -316,9 +321,4 @@ fn window(total: i64, request: &CountRequest<'_>) -> i64 {
         Some(limit) if limit > 0 => skipped.min(i64::try_from(limit).unwrap_or(i64::MAX)),
         _ => skipped,
     }
-}
-
-/// A filter that matches everything.
-pub(crate) fn everything() -> &'static RawDocument {
-    RawDocument::from_bytes(b"\x05\0\0\0\0").expect("five bytes are the empty document")
 }

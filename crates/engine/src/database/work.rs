@@ -9,7 +9,7 @@ use crate::catalog::Collection;
 use crate::error::Result;
 use crate::exec::{Context, Counters, Examined};
 use crate::namespace::Namespace;
-use crate::plan::{Access, Plan, QuerySpec, Used};
+use crate::plan::{Access, CountBy, Goal, Method, Plan, QuerySpec, Used};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -85,6 +85,26 @@ impl Work {
 
     /// Counts a statement that goes by this plan.
     pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
+        let access = &plan.access;
+        match plan.method {
+            Method::Count(CountBy::Metadata) => {}
+            Method::Count(CountBy::RankIndex(_)) | Method::SampleByRank(..) => {
+                add_uses(collection, &plan.used());
+            }
+            // All documents, from one `_id` to the next.
+            Method::SkipScan(_) | Method::CountGroups(..)
+                if matches!(access, Access::Collection(_)) =>
+            {
+                add_uses(collection, &[Used::Id]);
+            }
+            Method::SkipScan(_) | Method::CountGroups(..) => add_uses(collection, &access.used()),
+            Method::Rows | Method::Count(CountBy::Entries | CountBy::Rows) => {
+                self.add_rows(plan, collection);
+            }
+        }
+    }
+
+    fn add_rows(&self, plan: &Plan, collection: &Collection) {
         if plan.sort.is_some() {
             self.add_sort();
         }
@@ -93,20 +113,6 @@ impl Work {
             self.collection_scans.fetch_add(1, Ordering::Relaxed);
         }
         add_uses(collection, &used);
-    }
-
-    /// Counts a statement that takes the number of what is there, or draws from it, without a walk.
-    pub(super) fn add_total(&self, access: &Access, collection: &Collection) {
-        add_uses(collection, &access.used());
-    }
-
-    /// Counts a statement that goes by the values of one field, in the order of an access path.
-    pub(super) fn add_grouped(&self, access: &Access, collection: &Collection) {
-        match access {
-            // All documents, from one `_id` to the next.
-            Access::Collection(_) => add_uses(collection, &[Used::Id]),
-            access => add_uses(collection, &access.used()),
-        }
     }
 
     pub(super) fn figures(&self, write_conflicts: u64) -> WorkFigures {
@@ -137,22 +143,24 @@ fn add_uses(collection: &Collection, used: &[Used<'_>]) {
 
 impl Engine {
     /// Plans a statement that will run, as [`Self::prepare`] does, and counts it.
-    pub(super) fn start(&self, namespace: &Namespace, spec: QuerySpec) -> Result<Option<Prepared>> {
-        let opened = self.open_view(namespace);
-        opened.map(|opened| self.start_on(opened, spec)).transpose()
+    pub(super) fn start(
+        &self,
+        namespace: &Namespace,
+        spec: QuerySpec,
+        goal: &Goal,
+    ) -> Result<Option<Prepared>> {
+        let Some(opened) = self.open_view(namespace) else {
+            return Ok(None);
+        };
+        let plan = opened.plan(spec, goal)?;
+        Ok(Some(self.start_plan(opened, plan)))
     }
 
-    /// As [`Self::start`], on a view.
-    pub(super) fn start_on(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
-        let prepared = self.prepare_measured(opened, spec)?;
-        self.work.add_plan(&prepared.plan, &prepared.collection);
-        Ok(prepared)
-    }
-
-    /// As [`Self::prepare_on`]; what the statement examines will be counted.
-    pub(super) fn prepare_measured(&self, opened: Opened, spec: QuerySpec) -> Result<Prepared> {
-        let mut prepared = self.prepare_on(opened, spec)?;
+    /// Makes the plan of a statement ready to run, and counts it.
+    pub(super) fn start_plan(&self, opened: Opened, plan: Plan) -> Prepared {
+        let mut prepared = self.prepare_plan(opened, plan);
         prepared.context.counters = Arc::new(self.work.counters());
-        Ok(prepared)
+        self.work.add_plan(&prepared.plan, &prepared.collection);
+        prepared
     }
 }

@@ -1,6 +1,6 @@
 //! From a plan to the nodes that run it.
 
-use super::counted::{Total, TreeRanges};
+use super::counted::{Total, as_planned};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
@@ -11,7 +11,8 @@ use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::FieldBounds;
 use crate::plan::{
-    Access, Branch, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess, SORT_BYTES_MAX,
+    Access, Branch, CountBy, Countable, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess,
+    SORT_BYTES_MAX, TreeRanges,
 };
 use crate::query::{Filter, Projection};
 use crate::rank::ReadView;
@@ -87,25 +88,26 @@ fn entries_have_shape(plan: &Plan, projection: &Projection) -> bool {
     }
 }
 
-/// The number of documents a plan finds, by its entries alone where they prove enough. Skip, limit and
-/// projection play no part.
+/// The number of documents a plan finds, counted as it says. Skip, limit and projection play no part.
 ///
 /// # Errors
 /// Storage failures, evaluation errors, time limits.
 pub fn count(
     plan: &Plan,
+    by: &CountBy,
     collection: &Collection,
     view: &ReadView,
     context: &Context,
 ) -> Result<u64> {
-    let by_rank = plan
-        .counts_by_entries()
-        .then(|| Total::take(&plan.access, collection, view))
-        .flatten();
+    let total = match by {
+        CountBy::Metadata => return Ok(collection.state.documents().max(0).unsigned_abs()),
+        CountBy::RankIndex(countable) => Some(Total::take(countable, collection, view)),
+        CountBy::Entries | CountBy::Rows => None,
+    };
     view.end_counts();
     let snapshot = view.snapshot();
-    if let Some(total) = by_rank {
-        return total.count(snapshot, context);
+    if let Some(total) = total {
+        return as_planned(total)?.count(snapshot, context);
     }
     let builder = Builder {
         collection,
@@ -114,16 +116,14 @@ pub fn count(
         shape: None,
         residual: scanned_residual(plan),
     };
-    if plan.counts_by_entries() {
-        match &plan.access {
-            Access::Nothing => return Ok(0),
-            Access::Index(access) => {
-                return IndexEntries::new(snapshot, access, context.clone()).count();
-            }
-            Access::Geo(access) => return builder.count_geo(access),
-            Access::Near(access) => return builder.near(access, None).count(),
-            _ => {}
+    match (by, &plan.access) {
+        (CountBy::Entries, Access::Nothing) => return Ok(0),
+        (CountBy::Entries, Access::Index(access)) => {
+            return IndexEntries::new(snapshot, access, context.clone()).count();
         }
+        (CountBy::Entries, Access::Geo(access)) => return builder.count_geo(access),
+        (CountBy::Entries, Access::Near(access)) => return builder.near(access, None).count(),
+        _ => {}
     }
     let rows = filtered(builder.access(&plan.access, None), plan.residual.as_ref());
     count_rows(rows)
@@ -222,7 +222,9 @@ pub fn entries_by_rank(
             Ok(Some(entries))
         }
         Access::Collection(_) | Access::Primary(_) | Access::Near(_) | Access::Ranked(_) => {
-            let Some(total) = Total::take(access, collection, view) else {
+            let countable = Countable::of(access, collection);
+            let take = |countable: &Countable| Total::take(countable, collection, view);
+            let Some(total) = countable.as_ref().and_then(take) else {
                 return Ok(None);
             };
             view.unpin();

@@ -1,97 +1,22 @@
 //! Counts ranges of keys by rank indexes: only the partial buckets at their ends are scanned.
 //!
-//! In: an access path whose entries alone prove the match. Out: the exact number, or `None` where the
-//! rank index cannot tell (not built yet, or entries must be de-duplicated or tested one by one):
-//! then the entries are scanned.
+//! In: what the plan says can be counted. Out: the exact number, or `None` where the rank index is not built.
 
 use super::area_points::Border;
-use super::index::{settled_ranges, walked_ranges};
 use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, counted_area, parallel};
-use crate::catalog::{Collection, Index};
-use crate::error::Result;
+use crate::catalog::Collection;
+use crate::error::{Error, Result};
 use crate::geo::CellRelation;
-use crate::index::bounds::ByteRange;
-use crate::plan::{Access, Branch, GeoAccess, IndexAccess};
+use crate::plan::{Countable, GeoAccess, TreeRanges};
 use crate::rank::{PartialBucket, RankInterval, ReadView, SearchHint};
 use crate::storage::{Family, Order, Snapshot, TreeKey};
-use meridian_value::key::Direction;
-use std::sync::Arc;
 
 /// Entries in all partial buckets from which on they are worth a second core.
 const ENTRIES_ALONE: u64 = 8_192;
 /// Entries that a span is taken to have where nobody knows.
 const ENTRIES_OF_A_SPAN: u64 = 8;
 
-/// Ranges of one tree, ascending and disjoint, whose every entry counts.
-pub(super) struct TreeRanges {
-    pub family: Family,
-    pub tree: TreeKey,
-    /// The index that the tree belongs to; `None` for the documents.
-    pub index: Option<Arc<Index>>,
-    pub ranges: Vec<ByteRange>,
-}
-
 impl TreeRanges {
-    /// The ranges of an access path; `None` when its entries must be tested or de-duplicated.
-    pub fn of(access: &Access, collection: &Collection) -> Option<Self> {
-        match access {
-            Access::Index(access) => {
-                let ranges = settled_ranges(access)?;
-                (!access.repeats()).then(|| Self::in_index(access, ranges))
-            }
-            Access::Primary(access) => {
-                let ranges = access.bounds.ranges(Direction::Ascending);
-                Some(Self::in_documents(collection, ranges))
-            }
-            Access::Collection(_) => {
-                let ranges = vec![ByteRange::prefixed(Vec::new())];
-                Some(Self::in_documents(collection, ranges))
-            }
-            Access::Union(union) => Self::union(&union.branches, collection),
-            Access::Nothing | Access::Geo(_) | Access::Near(_) | Access::Ranked(_) => None,
-        }
-    }
-
-    /// The ranges that an access path on an index walks, whether or not every entry in them matches.
-    pub fn walked(access: &IndexAccess) -> Self {
-        Self::in_index(access, walked_ranges(access).ranges)
-    }
-
-    fn in_index(access: &IndexAccess, ranges: Vec<ByteRange>) -> Self {
-        Self {
-            family: Family::Indexes,
-            tree: access.index.tree,
-            index: Some(access.index.clone()),
-            ranges,
-        }
-    }
-
-    fn in_documents(collection: &Collection, ranges: Vec<ByteRange>) -> Self {
-        Self {
-            family: Family::Documents,
-            tree: collection.documents,
-            index: None,
-            ranges,
-        }
-    }
-
-    /// The ranges of all branches together, when they are ranges of the same tree.
-    fn union(branches: &[Branch], collection: &Collection) -> Option<Self> {
-        let is_proven = branches
-            .iter()
-            .all(|branch| branch.residual.is_none() && !branch.access.tests_entries());
-        let mut parts = branches
-            .iter()
-            .map(|branch| Self::of(&branch.access, collection));
-        let mut all = parts.next().filter(|_| is_proven)??;
-        for part in parts {
-            let part = part.filter(|part| part.tree == all.tree)?;
-            all.ranges.extend(part.ranges);
-        }
-        all.ranges = merged(all.ranges);
-        Some(all)
-    }
-
     /// What is in the ranges in a view, to be counted; `None` when the rank index does not know.
     pub fn total(&self, view: &ReadView) -> Option<Total> {
         let (runs, pieces) = self.runs(view)?;
@@ -123,7 +48,7 @@ impl TreeRanges {
     }
 
     /// The runs of whole buckets, and the partial buckets that are left.
-    pub fn runs(&self, view: &ReadView) -> Option<(Vec<RankInterval>, PartialBuckets)> {
+    pub(super) fn runs(&self, view: &ReadView) -> Option<(Vec<RankInterval>, PartialBuckets)> {
         let ranks = view.ranks(self.tree)?;
         let mut pieces = PartialBuckets::new(self.family, self.tree);
         let mut runs = Vec::with_capacity(self.ranges.len());
@@ -155,13 +80,13 @@ enum TotalParts {
 }
 
 impl Total {
-    /// Takes what an access path matches, whose entries prove the match, from its rank index; `None` when
-    /// that cannot tell.
-    pub fn take(access: &Access, collection: &Collection, view: &ReadView) -> Option<Self> {
-        let Access::Geo(access) = access else {
-            return TreeRanges::of(access, collection)?.total(view);
+    /// Takes what can be counted from the rank index; `None` when that is not built.
+    pub fn take(countable: &Countable, collection: &Collection, view: &ReadView) -> Option<Self> {
+        let access = match countable {
+            Countable::Ranges(ranges) => return ranges.total(view),
+            Countable::Area(access) => access,
         };
-        if access.position == 0 && counted_area::holds_single_points(access) {
+        if access.position == 0 {
             let (whole, border) = Border::take(access, collection, view)?;
             let pieces = TotalParts::Border(border);
             return Some(Self { whole, pieces });
@@ -194,21 +119,14 @@ impl Total {
     }
 }
 
-/// Sorted, with overlapping ranges joined.
-fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
-    ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
-    let mut joined: Vec<ByteRange> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => {
-                if range.end > last.end {
-                    last.end = range.end;
-                }
-            }
-            _ => joined.push(range),
-        }
-    }
-    joined
+/// What a plan counts by a rank index is in it: the plan has asked the same view.
+///
+/// # Errors
+/// `InternalError` where it is not, which would be a fault of ours.
+pub fn as_planned<T>(found: Option<T>) -> Result<T> {
+    found.ok_or_else(|| {
+        Error::internal("a rank index does not know what the plan wants counted by it")
+    })
 }
 
 /// Gets every entry that is scanned: the tag of its partial bucket, its key and its value.
@@ -361,25 +279,5 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         let next = self.pieces.get(piece + 1);
         let end = next.map_or(self.keys.len(), |next| next.start_at);
         &self.keys[self.pieces[piece].end_at..end]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_and_touching_ranges_are_joined() {
-        let range = |start: &[u8], end: &[u8]| ByteRange {
-            start: start.to_vec(),
-            end: end.to_vec(),
-        };
-        let all = vec![
-            range(b"e", b"f"),
-            range(b"a", b"c"),
-            range(b"b", b"b\xff"),
-            range(b"c", b"d"),
-        ];
-        assert_eq!(merged(all), [range(b"a", b"d"), range(b"e", b"f")]);
     }
 }

@@ -71,17 +71,8 @@ pub(super) fn estimate(access: &GeoAccess, view: &ReadView) -> Option<u64> {
     Some(entries.ceil() as u64)
 }
 
-/// Whether every entry is one point, and every document has one.
-pub(super) fn holds_single_points(access: &GeoAccess) -> bool {
-    let multikey = access.index.multikey();
-    !multikey.is_multikey() && !multikey.holds_shapes()
-}
-
-/// Takes an area apart; `None` when entries may be more than one point each, or are not counted yet.
+/// Takes an area apart whose entries are single points; `None` when the rank index is not built.
 pub(super) fn take(access: &GeoAccess, view: &ReadView) -> Option<TakenArea> {
-    if !holds_single_points(access) {
-        return None;
-    }
     let ranks = view.ranks(access.index.tree)?;
     view.unpin();
     let mut pieces = PartialBuckets::new(Family::Indexes, access.index.tree);

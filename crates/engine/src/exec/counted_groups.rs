@@ -7,10 +7,9 @@
 use super::Context;
 use super::key_runs::{FieldEntries, Known, Walk};
 use crate::aggregate::{CountingGroup, Groups, Limits};
-use crate::catalog::Collection;
 use crate::error::Result;
 use crate::expression::Variables;
-use crate::plan::Access;
+use crate::plan::FieldRanges;
 use crate::rank::{RankIndex, ReadView};
 use crate::storage::{Snapshot, TreeKey};
 use bson::Bson;
@@ -38,36 +37,27 @@ pub struct CountedGroups {
 }
 
 impl GroupEntries {
-    /// Takes the entries of an access path by a field; `None` when they do not lie in its order, or the
-    /// rank index does not know them.
-    pub fn take(
-        access: &Access,
-        path: &str,
-        collection: &Collection,
-        view: &ReadView,
-    ) -> Option<Self> {
-        let entries = FieldEntries::new(access, path, collection)?;
-        let ranks = entries.known(view)?;
-        let tree = entries.tree();
+    /// Takes the entries that are to be grouped; `None` when the rank index is not built.
+    pub fn take(field: &FieldRanges, view: &ReadView) -> Option<Self> {
+        let tree = field.ranges.tree;
         Some(Self {
-            entries,
+            entries: FieldEntries::new(field),
             tree,
-            ranks,
+            ranks: view.ranks(tree)?,
         })
     }
 
-    /// Counts the groups on the view's snapshot; `None` when a key cannot be computed: whoever reads the
-    /// documents in their order meets the right error.
+    /// Counts the groups on the view's snapshot.
     ///
     /// # Errors
-    /// Storage failures, time limits.
+    /// Storage failures, time limits, those of the key's expressions.
     pub fn count(
         &self,
         group: &CountingGroup,
         snapshot: &Snapshot,
         limits: &Limits,
         context: &Context,
-    ) -> Result<Option<CountedGroups>> {
+    ) -> Result<CountedGroups> {
         let known = Known {
             tree: self.tree,
             ranks: &self.ranks,
@@ -89,11 +79,7 @@ impl GroupEntries {
                 limit.push(ABOVE_ALL);
             }
             let is_null = matches!(field.value, None | Some(Bson::Null));
-            let is_alone = match is_null.then(|| group.tells_missing_from_null(&variables)) {
-                None => false,
-                Some(Ok(tells)) => tells,
-                Some(Err(_)) => return Ok(None),
-            };
+            let is_alone = is_null && group.tells_missing_from_null(&variables)?;
             let (passed, not_read) = if is_alone {
                 walk.step()?;
                 (1, 0)
@@ -102,19 +88,17 @@ impl GroupEntries {
                 walk.count_to(&limit, &known)?
             };
             let document = group.document(field.value.as_ref());
-            if groups.push_times(&document, passed, &variables).is_err() {
-                return Ok(None);
-            }
+            groups.push_times(&document, passed, &variables)?;
             entries += passed;
             not_scanned += not_read;
             count += 1;
         }
         let documents: Result<Vec<RawDocumentBuf>> = groups.into_documents()?.collect();
-        Ok(Some(CountedGroups {
+        Ok(CountedGroups {
             documents: documents?,
             entries,
             not_scanned,
             key_runs: count,
-        }))
+        })
     }
 }

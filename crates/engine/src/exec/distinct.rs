@@ -2,30 +2,23 @@
 
 use super::Context;
 use super::key_runs::{FieldEntries, Walk};
-use crate::catalog::Collection;
 use crate::error::Result;
-use crate::plan::Access;
+use crate::plan::FieldRanges;
 use crate::rank::ReadView;
 use bson::Bson;
 use meridian_value::key::ABOVE_ALL;
 
-/// Hands the values at `path` to `visit`, in the order of the access path: of values that are equal the
-/// first there. False, and nothing done, when the entries do not lie in the
-/// order of the field, must be tested or de-duplicated.
+/// Hands the values of a field to `visit`, in the order of its entries: of values that are equal the first there.
 ///
 /// # Errors
 /// Storage failures, time limits, what `visit` answers.
 pub fn distinct_values(
-    access: &Access,
-    path: &str,
-    collection: &Collection,
+    field: &FieldRanges,
     view: &ReadView,
     context: &Context,
     visit: &mut dyn FnMut(&Bson) -> Result<()>,
-) -> Result<bool> {
-    let Some(entries) = FieldEntries::new(access, path, collection) else {
-        return Ok(false);
-    };
+) -> Result<()> {
+    let entries = FieldEntries::new(field);
     view.end_counts();
     let mut walk = Walk::new(&entries, view.snapshot(), context);
     while walk.find_entry()? {
@@ -42,5 +35,5 @@ pub fn distinct_values(
             }
         }
     }
-    Ok(true)
+    Ok(())
 }

@@ -7,14 +7,12 @@ use super::seen::SeenIds;
 use super::{Context, Entries, Entry, YieldCheck, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
-use crate::index::bounds::{BoundsChecker, ByteRange, ByteRanges, Check, FieldBounds, byte_ranges};
-use crate::plan::IndexAccess;
+use crate::index::bounds::{BoundsChecker, Check};
+use crate::plan::{IndexAccess, walked_ranges};
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use meridian_value::key::Direction;
 use std::sync::Arc;
 
-/// Combinations of leading values that are walked as ranges of their own; beyond, fields are checked.
-const RANGES_MAX: usize = 10_000;
 /// Entries that a count walks alone before it is worth a second core.
 const ENTRIES_ALONE: u64 = 4_096;
 
@@ -33,21 +31,6 @@ pub struct IndexEntries {
     pacer: YieldCheck,
 }
 
-/// The byte ranges of an access path when they alone settle its bounds; `None` when keys within them
-/// must be checked one by one.
-pub(super) fn settled_ranges(access: &IndexAccess) -> Option<Vec<ByteRange>> {
-    let found = walked_ranges(access);
-    let unsettled = &access.bounds[found.settled..];
-    let is_settled = unsettled.iter().all(FieldBounds::is_all);
-    is_settled.then_some(found.ranges)
-}
-
-/// The byte ranges that an access path walks, and how many leading fields they settle.
-pub(super) fn walked_ranges(access: &IndexAccess) -> ByteRanges {
-    let directions: Vec<Direction> = access.index.layout.directions().collect();
-    byte_ranges(&directions, &access.bounds, RANGES_MAX)
-}
-
 /// What the checker says of the current key.
 enum Verdict {
     Inside,
@@ -59,13 +42,7 @@ impl IndexEntries {
     /// The entries that `access` asks for.
     pub fn new(snapshot: &Snapshot, access: &IndexAccess, context: Context) -> Self {
         let index = access.index.clone();
-        let directions: Vec<Direction> = index
-            .spec
-            .key
-            .iter()
-            .map(|(_, field)| field.direction())
-            .collect();
-        let found = byte_ranges(&directions, &access.bounds, RANGES_MAX);
+        let found = walked_ranges(access);
         let key = |bytes: &[u8]| index.tree.key(bytes);
         let mut ranges: Vec<_> = found
             .ranges
@@ -82,7 +59,10 @@ impl IndexEntries {
             snapshot: snapshot.clone(),
             order: access.order,
             ranges,
-            checker: unsettled.then(|| BoundsChecker::new(&directions, &access.bounds)),
+            checker: unsettled.then(|| {
+                let directions: Vec<Direction> = index.layout.directions().collect();
+                BoundsChecker::new(&directions, &access.bounds)
+            }),
             scan: None,
             scan_end: Vec::new(),
             seen: access.repeats().then(SeenIds::new),

@@ -5,13 +5,12 @@
 //! caller says where the key run of an entry ends, and a [`Walk`] goes there: entry by entry over a short one, by one
 //! search over a long one, whose entries the rank index counts without scanning them.
 
-use super::counted::TreeRanges;
 use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
-use crate::catalog::{Collection, Index};
+use crate::catalog::Index;
 use crate::error::{Result, corrupt_document};
 use crate::index::bounds::ByteRange;
-use crate::plan::{Access, grouped_position};
-use crate::rank::{PartialBucket, RankIndex, ReadView, SearchHint};
+use crate::plan::{FieldRanges, TreeRanges};
+use crate::rank::{PartialBucket, RankIndex, SearchHint};
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use bson::Bson;
 use bson::raw::RawDocument;
@@ -37,31 +36,21 @@ pub(super) struct EntryField {
 }
 
 impl FieldEntries {
-    /// The entries by the field at `path`; `None` when they do not lie so, or must be tested or
-    /// de-duplicated. To be asked when the snapshot is taken: an index that became multikey later is
-    /// not so in it.
-    pub fn new(access: &Access, path: &str, collection: &Collection) -> Option<Self> {
-        let position = grouped_position(access, path)?;
-        let found = TreeRanges::of(access, collection)?;
-        Some(Self {
-            family: found.family,
-            tree: found.tree,
-            index: found.index,
-            position,
-            ranges: found.ranges,
-        })
-    }
-
-    /// The tree that they are in.
-    pub fn tree(&self) -> TreeKey {
-        self.tree
-    }
-
-    /// The rank index of the entries; `None` when some of them are not in it yet.
-    pub fn known(&self, view: &ReadView) -> Option<Arc<RankIndex>> {
-        let index = view.ranks(self.tree)?;
-        let end = self.ranges.last().map(|last| last.end.as_slice());
-        (!index.is_unbuilt_before(Some(end.unwrap_or_default()))).then_some(index)
+    /// The entries of a plan that found them to lie so.
+    pub fn new(planned: &FieldRanges) -> Self {
+        let TreeRanges {
+            family,
+            tree,
+            index,
+            ranges,
+        } = planned.ranges.clone();
+        Self {
+            family,
+            tree,
+            index,
+            position: planned.position,
+            ranges,
+        }
     }
 
     /// The order of the field's values.

@@ -35,7 +35,7 @@ mod union;
 
 pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows};
 pub use collection::{CollectionRows, IdRows};
-pub use counted::Total;
+pub use counted::{Total, as_planned};
 pub use counted_groups::{CountedGroups, GroupEntries};
 pub use covered::CoveredRows;
 pub use distinct::distinct_values;
@@ -48,7 +48,7 @@ pub use limit::LimitRows;
 pub use near::NearEntries;
 pub use project::ProjectRows;
 pub use ranked::RankedRows;
-pub use sample::{Sample, SampleSize, sample};
+pub use sample::{Sample, sample};
 pub use sort::SortRows;
 pub use union::{MergedRows, UnionRows};
 

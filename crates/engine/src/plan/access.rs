@@ -143,6 +143,12 @@ impl GeoAccess {
         self.index.spec.key[self.position].1 == IndexField::Plane2d
     }
 
+    /// Whether every entry is one point, and every document has one.
+    pub fn holds_single_points(&self) -> bool {
+        let multikey = self.index.multikey();
+        !multikey.is_multikey() && !multikey.holds_shapes()
+    }
+
     /// Ranges of the index's cells that hold every point of the area.
     pub fn cover(&self, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
         if self.is_plane() {

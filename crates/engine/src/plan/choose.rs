@@ -8,11 +8,11 @@
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
-use super::{Hint, Plan, QuerySpec, Reading, near};
+use super::{Hint, Method, Plan, QuerySpec, Reading, near};
 use crate::catalog::{Collection, UnbuiltIndex};
 use crate::error::{Error, Result};
 use crate::query::{Filter, Sort};
-use crate::storage::Order;
+use crate::storage::{Order, TreeKey};
 use meridian_value::key::Direction;
 
 /// What the planner may ask about amounts.
@@ -35,6 +35,9 @@ pub trait Sizes {
     /// # Errors
     /// Storage failures.
     fn counted(&self, access: &Access, at_most: u64) -> Result<u64>;
+
+    /// Whether the rank index of a tree knows all keys before `end` (`None`: all there are).
+    fn is_built(&self, tree: TreeKey, end: Option<&[u8]>) -> bool;
 }
 
 /// Entries counted of every candidate in the first, second, ... round.
@@ -51,11 +54,11 @@ const SCAN_ROWS_MIN: f64 = 500.0;
 /// Holding and sorting a row costs as much as this many entries.
 pub(super) const SORT_COST: f64 = 4.0;
 
-/// The plan for a query on a collection.
+/// The plan for reading the rows of a query on a collection.
 ///
 /// # Errors
 /// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
-pub fn plan(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
+pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
     check_hint(collection, query.hint.as_ref())?;
     if matches!(*query.filter, Filter::Never) {
         return Ok(finish(
@@ -146,6 +149,8 @@ fn finish(candidate: Candidate, query: QuerySpec, rejected: Vec<Access>) -> Plan
         sort,
         query,
         rejected,
+        method: Method::Rows,
+        waits_for_rank_index: false,
     }
 }
 

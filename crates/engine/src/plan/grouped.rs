@@ -7,15 +7,29 @@
 
 use super::access::{Access, IndexAccess};
 use super::candidate::{Candidate, candidates, whole_index};
+use super::ranges::TreeRanges;
 use super::{Hint, QuerySpec};
 use crate::catalog::{Collection, Index};
 use crate::query::Filter;
 use crate::storage::Order;
 use std::sync::Arc;
 
+/// Entries that lie in the order of one field.
+#[derive(Clone)]
+pub struct FieldRanges {
+    /// Where they are.
+    pub ranges: TreeRanges,
+    /// The field's position in the key.
+    pub position: usize,
+}
+
 /// The access path for a query, without sort, skip and limit, by the field at `path`; `None` where there
 /// is none, or the client's hint asks for another.
-pub fn grouped(collection: &Collection, query: &QuerySpec, path: &str) -> Option<Access> {
+pub(super) fn grouped(
+    collection: &Collection,
+    query: &QuerySpec,
+    path: &str,
+) -> Option<(Access, FieldRanges)> {
     let everything = matches!(*query.filter, Filter::Always);
     let found = candidates(collection, query)
         .into_iter()
@@ -31,12 +45,15 @@ pub fn grouped(collection: &Collection, query: &QuerySpec, path: &str) -> Option
     });
     // Entries of fewer fields are shorter.
     let fields = |access: &Access| access.index().map_or(0, |index| index.spec.key.len());
-    found.into_iter().min_by_key(fields)
+    let access = found.into_iter().min_by_key(fields)?;
+    let position = grouped_position(&access, path)?;
+    let ranges = TreeRanges::of(&access, collection)?;
+    Some((access, FieldRanges { ranges, position }))
 }
 
 /// The position in the key of the field at `path`, when the entries of an access path lie in its order: all
 /// fields before it have single values, and none comes from an array.
-pub fn grouped_position(access: &Access, path: &str) -> Option<usize> {
+fn grouped_position(access: &Access, path: &str) -> Option<usize> {
     match access {
         Access::Index(access) => position_in(access, path),
         Access::Collection(_) | Access::Primary(_) => (path == "_id").then_some(0),

@@ -1,9 +1,10 @@
 //! Chooses how a statement finds its documents, as a value that can be printed.
 //!
-//! In: a collection's indexes and a parsed query. Out: a [`Plan`]: one access path, what must still be
-//! tested on documents, and what follows (sort, skip, limit, projection). Candidates come from the
-//! filter's conjuncts; where several compete, their entries are counted, up to a bound, and the
-//! fewest win. Deliberately absent: running the plan (see `exec`), caching plans.
+//! In: a collection's indexes, a parsed query and what is wanted of it. Out: a [`Plan`]: one access path, what must
+//! still be tested on documents, what follows (sort, skip, limit, projection), and how the answer is made of it
+//! ([`Method`]); of a pipeline a [`PipelinePlan`]. Candidates come from the filter's conjuncts; where several compete,
+//! their entries are counted, up to a bound, and the fewest win. Deliberately absent: running the plan (see `exec`),
+//! caching plans.
 
 mod access;
 mod candidate;
@@ -11,20 +12,28 @@ mod choose;
 mod entry_use;
 mod explain;
 mod grouped;
+mod method;
 mod near;
 mod partial;
+mod pipeline;
+mod ranges;
 mod union;
 
 pub use access::{
     Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, UnionAccess,
     Used,
 };
-pub use choose::{Sizes, plan};
+pub use choose::Sizes;
 pub use entry_use::{EntryFilter, EntryUse, Reading};
 pub use explain::{
     Amount, Amounts, above, access_document, count_document, counted_document, plan_document,
 };
-pub use grouped::{grouped, grouped_position};
+pub use grouped::FieldRanges;
+pub use method::{CountBy, Goal, Method, SampleSize, plan};
+pub use pipeline::{
+    Answer, CountShape, FacetPlan, PipelinePlan, PipelineSource, Split, plan_pipeline,
+};
+pub use ranges::{Countable, TreeRanges, walked_ranges};
 
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
@@ -42,8 +51,6 @@ pub const SORT_BYTES_MAX: usize = 100 * 1024 * 1024;
 pub struct QuerySpec {
     /// What must match.
     pub filter: Arc<Filter>,
-    /// The filter as the client wrote it.
-    pub filter_source: RawDocumentBuf,
     /// The `$near` among it: rows come nearest first.
     pub nearest: Option<Nearest>,
     /// The order of the rows.
@@ -62,6 +69,24 @@ pub struct QuerySpec {
     pub needs: FieldSet,
     /// Whether a sort that outgrows its memory may spill to disk.
     pub allow_disk_use: bool,
+}
+
+impl QuerySpec {
+    /// Asks for all documents, as they are.
+    pub fn everything() -> Self {
+        Self {
+            filter: Arc::new(Filter::Always),
+            nearest: None,
+            sort: None,
+            skip: 0,
+            limit: None,
+            projection: None,
+            projection_source: None,
+            hint: None,
+            needs: FieldSet::All,
+            allow_disk_use: false,
+        }
+    }
 }
 
 /// What a client's `hint` asks for.
@@ -132,9 +157,26 @@ pub struct Plan {
     pub query: QuerySpec,
     /// Candidates that were not chosen, for `explain`.
     pub rejected: Vec<Access>,
+    /// How the answer is made.
+    pub method: Method,
+    /// Whether a rank index would answer, were it built.
+    pub waits_for_rank_index: bool,
 }
 
 impl Plan {
+    /// A plan that needs the entries of an access path, and nothing behind them.
+    fn of_entries(access: Access, query: QuerySpec, method: Method) -> Self {
+        Self {
+            access,
+            residual: None,
+            sort: None,
+            query,
+            rejected: Vec::new(),
+            method,
+            waits_for_rank_index: false,
+        }
+    }
+
     /// Whether counting the access path's entries answers a count: nothing is left to test.
     pub fn counts_by_entries(&self) -> bool {
         self.residual.is_none() && !self.access.tests_entries()

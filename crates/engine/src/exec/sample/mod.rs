@@ -14,11 +14,12 @@ mod population;
 mod ranks;
 
 use super::cache_writer::CacheWriter;
+use super::counted::as_planned;
 use super::row_buffers::BufferLayout;
 use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::plan::{Access, Plan};
+use crate::plan::{Access, Countable, Plan, SampleSize};
 use crate::rank::{CACHED_ENTRIES_MAX, RangeCache, RankIndex, ReadView};
 use crate::storage::{Family, Snapshot};
 use bson::raw::RawDocument;
@@ -36,15 +37,6 @@ const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of an identifier, about.
 const ID_BYTES: usize = 16;
 
-/// What a `$sample` asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleSize {
-    /// Documents wanted.
-    pub size: u64,
-    /// Determines the draw; without it every draw differs.
-    pub seed: Option<u64>,
-}
-
 /// A sample that is about to be read.
 pub struct Sample {
     /// The documents, in random order.
@@ -53,27 +45,23 @@ pub struct Sample {
     pub population: u64,
 }
 
-/// Draws from what a plan without sort, skip and limit matches; `None` when its entries cannot be
-/// numbered (no rank index yet, entries to be de-duplicated): then everything must be read.
+/// Draws from what a plan matches whose entries a rank index numbers.
 ///
 /// # Errors
 /// Storage failures, time limits.
 pub fn sample(
     plan: &Plan,
     wanted: SampleSize,
+    countable: &Countable,
     collection: &Collection,
     view: &ReadView,
     pages: &Arc<RangeCache>,
     context: &Context,
-) -> Result<Option<Sample>> {
+) -> Result<Sample> {
     // Asked for now, since what the population needs is read when commits go on.
     view.stamp(collection.documents);
-    let Some(population) = Population::of(&plan.access, collection, view, context)? else {
-        return Ok(None);
-    };
-    let Some(ranks) = view.ranks(population.tree) else {
-        return Ok(None);
-    };
+    let population = Population::of(countable, view, context)?;
+    let ranks = as_planned(view.ranks(population.tree))?;
     let count = population.count();
     let seed = wanted.seed.unwrap_or_else(rand::random);
     let unproven = plan.unproven();
@@ -122,10 +110,10 @@ pub fn sample(
         view.end_counts();
     }
     if keeps_documents {
-        return Ok(Some(Sample {
+        return Ok(Sample {
             rows: Box::new(LimitRows::new(Box::new(entries), 0, Some(wanted.size))),
             population: count,
-        }));
+        });
     }
     let fetched = FetchRows::new(
         Box::new(entries),
@@ -140,10 +128,10 @@ pub fn sample(
     if let Some(unproven) = unproven {
         rows = Box::new(FilterRows::new(rows, unproven));
     }
-    Ok(Some(Sample {
+    Ok(Sample {
         rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
         population: count,
-    }))
+    })
 }
 
 /// The places of a batch of the order.

@@ -1,10 +1,10 @@
 //! What a sample may be drawn from: everything that an access path matches, numbered.
 
-use crate::catalog::{Collection, Index};
+use crate::catalog::Index;
 use crate::error::Result;
-use crate::exec::counted::{PartialBuckets, TreeRanges};
+use crate::exec::counted::{PartialBuckets, as_planned};
 use crate::exec::{Context, corrupt_entry, counted_area};
-use crate::plan::Access;
+use crate::plan::Countable;
 use crate::rank::RankInterval;
 use crate::rank::{CachedKind, ReadView};
 use crate::storage::{Family, TreeKey};
@@ -22,37 +22,27 @@ pub(super) struct Population {
 }
 
 impl Population {
-    pub fn of(
-        access: &Access,
-        collection: &Collection,
-        view: &ReadView,
-        context: &Context,
-    ) -> Result<Option<Self>> {
-        if let Access::Geo(access) = access {
-            let Some(taken) = counted_area::take(access, view) else {
-                return Ok(None);
-            };
-            let mut population = Self::new(
-                Family::Indexes,
-                access.index.tree,
-                Some(access.index.clone()),
-            );
-            let matches = counted_area::entry_test(access);
-            population.list(&taken.pieces, view, context, &matches)?;
-            population.add_runs(&taken.runs);
-            return Ok(Some(population));
+    /// Numbers what a plan found that the rank index counts.
+    pub fn of(countable: &Countable, view: &ReadView, context: &Context) -> Result<Self> {
+        match countable {
+            Countable::Area(access) => {
+                let taken = as_planned(counted_area::take(access, view))?;
+                let index = &access.index;
+                let mut population = Self::new(Family::Indexes, index.tree, Some(index.clone()));
+                let matches = counted_area::entry_test(access);
+                population.list(&taken.pieces, view, context, &matches)?;
+                population.add_runs(&taken.runs);
+                Ok(population)
+            }
+            Countable::Ranges(ranges) => {
+                let (runs, pieces) = as_planned(ranges.runs(view))?;
+                view.unpin();
+                let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
+                population.list(&pieces, view, context, &|(), _| true)?;
+                population.add_runs(&runs);
+                Ok(population)
+            }
         }
-        let Some(ranges) = TreeRanges::of(access, collection) else {
-            return Ok(None);
-        };
-        let Some((runs, pieces)) = ranges.runs(view) else {
-            return Ok(None);
-        };
-        view.unpin();
-        let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
-        population.list(&pieces, view, context, &|(), _| true)?;
-        population.add_runs(&runs);
-        Ok(Some(population))
     }
 
     fn new(family: Family, tree: TreeKey, index: Option<Arc<Index>>) -> Self {
