@@ -32,7 +32,7 @@ use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::rank::RangeCache;
-use crate::storage::{Recording, Store, StoreOptions};
+use crate::storage::{MemoryOptions, Recording, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
 use bson::raw::RawDocument;
@@ -126,7 +126,11 @@ impl Engine {
     /// # Errors
     /// None in practice; the signature is that of [`Self::open`].
     pub fn in_memory_recorded() -> Result<(Arc<Self>, Recording)> {
-        let (store, recording) = Store::in_memory_recorded();
+        let recording = Recording::default();
+        let store = Store::in_memory_with(MemoryOptions {
+            recording: Some(recording.clone()),
+            ..MemoryOptions::default()
+        });
         let engine = Self::over(store, PathBuf::new(), EngineOptions::default())?;
         Ok((engine, recording))
     }

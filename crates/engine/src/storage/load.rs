@@ -1,7 +1,8 @@
 //! Entries in key order in, files in their final form out: what RocksDB takes over whole.
 
 use super::families::ColumnFamily;
-use super::rocks::RocksStore;
+use super::local::Loader;
+use super::rocks::{RocksStore, failed};
 use super::{Family, Scratch, StoreError};
 use rocksdb::SstFileWriter;
 use std::path::PathBuf;
@@ -43,7 +44,25 @@ impl<'s> Files<'s> {
         }
     }
 
-    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    /// The files, when the last one is written.
+    pub(super) fn finished(mut self) -> Result<Finished<'s>, StoreError> {
+        self.close()?;
+        Ok(Finished {
+            paths: self.paths,
+            _scratch: self.scratch,
+        })
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        match self.open.take() {
+            Some(mut writer) => writer.finish().map_err(failed),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Loader for Files<'_> {
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         // A file spans one tree: between trees there may be keys that are still in memory, which would have to
         // be written to a file before this one is taken over, while writers wait.
         let tree = tree_of(self.family, key);
@@ -77,19 +96,9 @@ impl<'s> Files<'s> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Finished<'s>, StoreError> {
-        self.close()?;
-        Ok(Finished {
-            paths: self.paths,
-            _scratch: self.scratch,
-        })
-    }
-
-    fn close(&mut self) -> Result<(), StoreError> {
-        match self.open.take() {
-            Some(mut writer) => writer.finish().map_err(failed),
-            None => Ok(()),
-        }
+    fn finish(self: Box<Self>) -> Result<(), StoreError> {
+        let store = self.store;
+        store.take_over(self.finished()?)
     }
 }
 
@@ -101,8 +110,4 @@ fn tree_of(family: Family, key: &[u8]) -> &[u8] {
         Family::Documents | Family::Indexes => 4,
     };
     &key[..length.min(key.len())]
-}
-
-fn failed(error: rocksdb::Error) -> StoreError {
-    StoreError::Failed(error.into_string())
 }

@@ -1,23 +1,17 @@
-//! The in-memory twin: persistent ordered maps, so that a snapshot is a cheap clone.
+//! The engine in memory: persistent ordered maps, so that a view is a cheap clone.
 //!
-//! Serves tests; it must answer exactly as the RocksDB store does.
+//! Serves tests: it must answer exactly as RocksDB does, within limits of its own, and it can be told to lose answers.
 
-use super::{Family, Order, StoreError};
+use super::engine::{
+    Capabilities, Condition, Outcome, ReadValue, ReadValues, StorageEngine, View, WriteBatch,
+};
+use super::{Family, Order, Page, PageLimit, Scan, StoreError};
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
-use std::ops::Bound;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The cache that it would have on disk.
-pub(super) const CACHE_BYTES: usize = 64 << 20;
-
 type Tree = OrdMap<Vec<u8>, Vec<u8>>;
-
-#[derive(Default)]
-pub(super) struct MemoryStore {
-    trees: RwLock<[Tree; 3]>,
-    recording: Option<Recording>,
-}
 
 /// One operation of a batch that was committed in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +22,58 @@ pub enum Operation {
     Delete(Family, Vec<u8>),
     /// Removes the keys from the first up to, not including, the second.
     DeleteRange(Family, Vec<u8>, Vec<u8>),
-    /// Sets a key to a value, by [`super::Store::load`].
-    Load(Family, Vec<u8>, Vec<u8>),
+}
+
+/// How an engine in memory is to be.
+#[derive(Debug, Clone)]
+pub struct MemoryOptions {
+    /// What it takes.
+    pub capabilities: Capabilities,
+    /// What the next commits come to.
+    pub faults: Faults,
+    /// Gets what is committed.
+    pub recording: Option<Recording>,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self {
+            capabilities: Capabilities {
+                key_bytes_max: u32::MAX as usize,
+                value_bytes_max: u32::MAX as usize,
+            },
+            faults: Faults::default(),
+            recording: None,
+        }
+    }
+}
+
+/// What the next commits come to, in order; commits without a fault take place.
+#[derive(Debug, Clone, Default)]
+pub struct Faults(Arc<Mutex<VecDeque<Fault>>>);
+
+/// What a commit comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It takes place.
+    None,
+    /// It fails.
+    Failed,
+    /// It takes place, and the answer is lost.
+    UnknownCommitted,
+    /// It does not take place, and the answer is lost.
+    UnknownLost,
+}
+
+impl Faults {
+    /// What one more commit comes to.
+    pub fn push(&self, fault: Fault) {
+        self.0.lock().push_back(fault);
+    }
+
+    fn next(&self) -> Fault {
+        self.0.lock().pop_front().unwrap_or(Fault::None)
+    }
 }
 
 /// The batches that a store in memory committed, in order: what golden scripts show.
@@ -43,160 +87,185 @@ impl Recording {
     }
 }
 
-/// Notes an entry of [`super::Store::load`], whose key must be greater than that before.
-pub(super) fn load(
-    operations: &mut Vec<Operation>,
-    family: Family,
-    key: &[u8],
-    value: &[u8],
-) -> Result<(), StoreError> {
-    if let Some(Operation::Load(_, last, _)) = operations.last()
-        && last.as_slice() >= key
-    {
-        return Err(StoreError::Failed("keys are loaded out of order".into()));
-    }
-    operations.push(Operation::Load(family, key.to_vec(), value.to_vec()));
-    Ok(())
+#[derive(Default)]
+pub(super) struct MemoryEngine {
+    trees: RwLock<[Tree; 3]>,
+    options: MemoryOptions,
 }
 
-impl MemoryStore {
-    pub(super) fn recorded(recording: Recording) -> Self {
+impl MemoryEngine {
+    pub(super) fn new(options: MemoryOptions) -> Self {
         Self {
-            recording: Some(recording),
-            ..Self::default()
+            trees: RwLock::default(),
+            options,
         }
     }
 
-    pub(super) fn write(&self, operations: Vec<Operation>) {
-        if let Some(recording) = &self.recording {
-            recording.0.lock().push(operations.clone());
-        }
+    fn view(&self) -> MemoryView {
+        MemoryView(self.trees.read().clone())
+    }
+
+    fn commit(&self, batch: MemoryBatch, conditions: &[Condition]) -> Result<Outcome, StoreError> {
         let mut trees = self.trees.write();
-        for operation in operations {
-            match operation {
-                Operation::Put(family, key, value) | Operation::Load(family, key, value) => {
-                    trees[family as usize].insert(key, value);
-                }
-                Operation::Delete(family, key) => {
-                    trees[family as usize].remove(&key);
-                }
-                Operation::DeleteRange(family, start, end) => {
-                    let tree = &mut trees[family as usize];
-                    let doomed: Vec<_> =
-                        tree.range(start..end).map(|(key, _)| key.clone()).collect();
-                    for key in doomed {
-                        tree.remove(&key);
-                    }
-                }
+        let holds =
+            |one: &Condition| trees[one.family as usize].get(&one.key) == one.value.as_ref();
+        if !conditions.iter().all(holds) {
+            return Ok(Outcome::Conflict);
+        }
+        let fault = self.options.faults.next();
+        match fault {
+            Fault::Failed => return Err(StoreError::Failed("a fault was asked for".into())),
+            Fault::UnknownLost => return Ok(Outcome::Unknown),
+            Fault::None | Fault::UnknownCommitted => {}
+        }
+        if let Some(recording) = &self.options.recording {
+            recording.0.lock().push(batch.operations.clone());
+        }
+        batch
+            .operations
+            .into_iter()
+            .for_each(|operation| apply(&mut trees, operation));
+        match fault {
+            Fault::UnknownCommitted => Ok(Outcome::Unknown),
+            _ => Ok(Outcome::Committed),
+        }
+    }
+}
+
+fn apply(trees: &mut [Tree; 3], operation: Operation) {
+    match operation {
+        Operation::Put(family, key, value) => {
+            trees[family as usize].insert(key, value);
+        }
+        Operation::Delete(family, key) => {
+            trees[family as usize].remove(&key);
+        }
+        Operation::DeleteRange(family, start, end) => {
+            let tree = &mut trees[family as usize];
+            let doomed: Vec<_> = tree.range(start..end).map(|(key, _)| key.clone()).collect();
+            for key in doomed {
+                tree.remove(&key);
             }
         }
     }
-
-    pub(super) fn snapshot(&self) -> MemorySnapshot {
-        MemorySnapshot {
-            trees: self.trees.read().clone(),
-        }
-    }
 }
 
-#[derive(Clone)]
-pub(super) struct MemorySnapshot {
-    trees: [Tree; 3],
-}
-
-impl MemorySnapshot {
-    pub(super) fn get(&self, family: Family, key: &[u8]) -> Option<&[u8]> {
-        self.trees[family as usize].get(key).map(Vec::as_slice)
+impl StorageEngine for MemoryEngine {
+    fn capabilities(&self) -> Capabilities {
+        self.options.capabilities
     }
 
-    pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
-        let range = (
-            Bound::Included(start.to_vec()),
-            Bound::Excluded(end.to_vec()),
-        );
-        let entries = self.trees[family as usize].range(range);
+    fn begin(self: Arc<Self>) -> Arc<dyn View> {
+        Arc::new(self.view())
+    }
+
+    fn batch(self: Arc<Self>) -> Box<dyn WriteBatch> {
+        Box::new(MemoryBatch {
+            engine: self,
+            operations: Vec::new(),
+        })
+    }
+
+    fn get(&self, family: Family, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
+        self.view().get(family, key, read)
+    }
+
+    fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let trees = self.trees.read();
+        let entries = trees[family as usize].range(start.to_vec()..end.to_vec());
         entries
             .map(|(key, value)| (key.len() + value.len()) as u64)
             .sum()
     }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
-pub(super) struct MemoryScan {
-    snapshot: MemorySnapshot,
-    family: Family,
-    order: Order,
-    low: Bound<Vec<u8>>,
-    high: Bound<Vec<u8>>,
-    current: Option<(Vec<u8>, Vec<u8>)>,
+struct MemoryBatch {
+    engine: Arc<MemoryEngine>,
+    operations: Vec<Operation>,
 }
 
-impl MemoryScan {
-    pub(super) fn new(
-        snapshot: MemorySnapshot,
+impl WriteBatch for MemoryBatch {
+    fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        let operation = Operation::Put(family, key.to_vec(), value.to_vec());
+        self.operations.push(operation);
+    }
+
+    fn delete(&mut self, family: Family, key: &[u8]) {
+        self.operations
+            .push(Operation::Delete(family, key.to_vec()));
+    }
+
+    fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        let operation = Operation::DeleteRange(family, start.to_vec(), end.to_vec());
+        self.operations.push(operation);
+    }
+
+    fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    fn commit(self: Box<Self>, conditions: &[Condition]) -> Result<Outcome, StoreError> {
+        let engine = self.engine.clone();
+        engine.commit(*self, conditions)
+    }
+}
+
+struct MemoryView([Tree; 3]);
+
+impl View for MemoryView {
+    fn get(&self, family: Family, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
+        if let Some(value) = self.0[family as usize].get(key) {
+            read(value);
+        }
+        Ok(())
+    }
+
+    fn multi_get(
+        &self,
         family: Family,
-        start: &[u8],
-        end: &[u8],
+        keys: &[&[u8]],
+        read: &mut ReadValues<'_>,
+    ) -> Result<(), StoreError> {
+        let tree = &self.0[family as usize];
+        for (position, key) in keys.iter().enumerate() {
+            read(position, tree.get(*key).map(Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    fn scan_page(
+        &self,
+        family: Family,
+        (start, end): (&[u8], &[u8]),
         order: Order,
-    ) -> Self {
-        let (low, high) = (
-            Bound::Included(start.to_vec()),
-            Bound::Excluded(end.to_vec()),
-        );
-        Self {
-            snapshot,
-            family,
-            order,
-            low,
-            high,
-            current: None,
+        limit: PageLimit,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        // Ordered maps panic on a range whose ends cross.
+        if start >= end {
+            return Ok(());
         }
-    }
-
-    pub(super) fn seek(&mut self, key: &[u8]) {
-        match self.order {
-            Order::Forward => self.low = Bound::Included(key.to_vec()),
-            Order::Backward => self.high = Bound::Included(key.to_vec()),
-        }
-    }
-
-    pub(super) fn advance(&mut self) -> bool {
-        if is_empty(&self.low, &self.high) {
-            self.current = None;
-            return false;
-        }
-        let mut range =
-            self.snapshot.trees[self.family as usize].range((self.low.clone(), self.high.clone()));
-        let entry = match self.order {
-            Order::Forward => range.next(),
-            Order::Backward => range.next_back(),
+        let mut entries = self.0[family as usize].range(start.to_vec()..end.to_vec());
+        let mut next = || match order {
+            Order::Forward => entries.next(),
+            Order::Backward => entries.next_back(),
         };
-        self.current = entry.map(|(key, value)| (key.clone(), value.clone()));
-        if let Some((key, _)) = &self.current {
-            match self.order {
-                Order::Forward => self.low = Bound::Excluded(key.clone()),
-                Order::Backward => self.high = Bound::Excluded(key.clone()),
-            }
+        while page.is_empty() || !page.is_full(limit) {
+            let Some((key, value)) = next() else { break };
+            page.push(key, value);
         }
-        self.current.is_some()
+        Ok(())
     }
 
-    pub(super) fn entry(&self) -> (&[u8], &[u8]) {
-        let (key, value) = self
-            .current
-            .as_ref()
-            .expect("entry is read after advance returned true");
-        (key, value)
-    }
-}
-
-/// Ordered maps panic on a range whose ends cross or exclude the same key; such a range is empty.
-fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
-    match (low, high) {
-        (Bound::Included(low), Bound::Included(high)) => low > high,
-        (
-            Bound::Included(low) | Bound::Excluded(low),
-            Bound::Excluded(high) | Bound::Included(high),
-        ) => low >= high,
-        _ => false,
+    fn scan(self: Arc<Self>, family: Family, start: &[u8], end: &[u8], order: Order) -> Scan {
+        Scan::of_pages(self, family, start, end, order)
     }
 }

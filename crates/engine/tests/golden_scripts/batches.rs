@@ -40,10 +40,6 @@ impl Trees {
                 Operation::Put(Family::Indexes, key, value) => {
                     format!("put {}", self.entry_and_value(key, value))
                 }
-                Operation::Load(Family::Indexes, key, value) => {
-                    format!("load {}", self.entry_and_value(key, value))
-                }
-                Operation::Load(family, ..) => format!("load into {family:?}"),
                 Operation::Delete(Family::Catalog, key) => format!("delete {}", self.catalog(key)),
                 Operation::Delete(Family::Documents, key) => {
                     format!("delete {}", self.document(key))

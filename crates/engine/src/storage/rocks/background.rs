@@ -2,8 +2,10 @@
 
 use super::{LEVEL_ZERO_FILES, RocksStore};
 use crate::storage::StoreError;
+use crate::storage::engine::StorageEngine;
 use crate::storage::families::ColumnFamily;
 use crate::storage::idle::{BUSY_FILES, Change, IDLE_FILES, IdleDetector};
+use crate::storage::local::LocalEngine;
 use crate::storage::warm::{FILLED_PERCENT, Warming, fills};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,11 +82,6 @@ impl RocksStore {
         if begins && let Err(error) = self.flush_memtables(false) {
             tracing::warn!(%error, "what is in memory could not be written to files");
         }
-    }
-
-    /// Whether little is written.
-    pub(in crate::storage) fn is_idle(&self) -> bool {
-        self.is_idle.load(Ordering::Relaxed)
     }
 
     /// From now on so many files of level 0 start a compaction.

@@ -13,7 +13,7 @@
 //! The library's own iterator ends, without saying so, at the first removed range, and passes over marks.
 
 use super::{RocksStore, failed};
-use crate::storage::{Family, Logged, LoggedChange, StoreError};
+use crate::storage::{Family, Logged, LoggedChange, StoreError, VisitLogged};
 use std::path::{Path, PathBuf};
 
 /// Stands before a change whose key was there already. In the log only: it has no sequence number and
@@ -33,10 +33,10 @@ mod tag {
 }
 
 impl RocksStore {
-    pub(in crate::storage) fn replay(
+    pub(super) fn read_log(
         &self,
         sequence: u64,
-        visit: &mut dyn FnMut(u64, u64, &[Logged]),
+        visit: &mut VisitLogged<'_>,
     ) -> Result<bool, StoreError> {
         // The library refuses numbers whose log is gone; then there is nothing to read.
         let Ok(batches) = self.database.get_updates_since(sequence) else {
@@ -55,7 +55,7 @@ impl RocksStore {
 
     /// Removes archived log files older than the oldest file that is still written or needed, if all
     /// their operations are: an archived file ends where the next one begins.
-    pub(in crate::storage) fn forget_log_before(&self, sequence: u64) {
+    pub(super) fn remove_log_before(&self, sequence: u64) {
         let mut logs = log_files(&self.directory.join("archive"));
         logs.extend(log_files(&self.directory));
         logs.sort();

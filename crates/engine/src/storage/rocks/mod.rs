@@ -8,7 +8,9 @@
 //! only unsafe code is in [`snapshot`] and, for the same reason, in [`super::families`].
 
 mod background;
+mod batch;
 mod disk_space;
+mod error;
 mod log;
 mod log_check;
 mod refusal;
@@ -17,25 +19,31 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub(super) use snapshot::{RocksScan, RocksSnapshot};
+pub(super) use error::failed;
+pub(super) use snapshot::RocksScan;
 
+use batch::RocksBatch;
 use disk_space::DiskSpace;
+use error::{Failure, open_failed};
 use refusal::Refusal;
 use reserve::Reserve;
+use snapshot::RocksView;
 
 use super::budget::CacheBudget;
+use super::engine::{Capabilities, Condition, Outcome, ReadValue, StorageEngine, View, WriteBatch};
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::{GroupSync, SyncFailure};
 use super::idle::BUSY_FILES;
-use super::load::Finished;
-use super::row_cache::{Changed, Found, PRESENT, RowCache};
+use super::load::{Files, Finished};
+use super::local::{Loader, LocalEngine};
+use super::row_cache::{Found, PRESENT, RowCache};
 use super::throttle::WriteThrottle;
-use super::{Compression, Family, Scratch, StoreError};
-use parking_lot::Mutex;
+use super::{Compression, Family, Scratch, StoreError, VisitLogged};
+use parking_lot::{Mutex, RwLock};
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{
     Cache, Env, FlushOptions, IngestExternalFileOptions, Options, Range, ReadOptions,
-    WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,11 +67,11 @@ const LOG_KEPT_SECONDS: u64 = 100 * 365 * 24 * 3600;
 const MERGE_WAITS_MAX: u32 = 100;
 /// ... and so long each time, for a merge to end.
 const MERGE_WAIT: Duration = Duration::from_millis(50);
-/// What the library says then.
-const NUMBER_NEEDED: &str = "Global seqno is required";
-
-/// What the library says of a log that could not be written before.
-const PREVIOUS_ERROR: &str = "Writer has previous error";
+/// The library holds a key's length in 32 bits, and blocks are read whole. A document's longest key, 16 MiB of
+/// zeros of which each is written as two bytes, is far below.
+const KEY_BYTES_MAX: usize = 64 << 20;
+/// The library's FAQ names 3 GB for a value; no document comes near.
+const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// Settings of the store.
 #[derive(Debug, Clone)]
@@ -103,6 +111,8 @@ pub(super) struct RocksStore {
     /// Of the disk.
     disk: DiskSpace,
     dirty: AtomicBool,
+    /// Written by commits that have conditions.
+    commits: RwLock<()>,
     closed: Arc<AtomicBool>,
     written_bytes: AtomicU64,
     throttle: WriteThrottle,
@@ -131,7 +141,7 @@ impl RocksStore {
         let database = families
             .open(&settings, directory)
             .or_else(|error| open_without_room(&families, settings, directory, &reserve, error))
-            .map_err(|error| open_error(directory, &error))?;
+            .map_err(|error| open_failed(directory, error))?;
         for log_check::CutOff { path, bytes } in cut_off {
             let log = path.display();
             tracing::warn!(%log, bytes, "the end of the write-ahead log was never completely written, as after a power loss: writes in its last bytes are not there");
@@ -152,6 +162,7 @@ impl RocksStore {
             reserve,
             disk: DiskSpace::default(),
             dirty: AtomicBool::new(false),
+            commits: RwLock::new(()),
             closed: Arc::default(),
             written_bytes: AtomicU64::new(0),
             throttle: WriteThrottle::default(),
@@ -170,26 +181,27 @@ impl RocksStore {
         log_check::truncate(directory)
     }
 
-    pub(super) fn room(&self) -> Arc<CacheBudget> {
-        self.room.clone()
-    }
-
     /// The column family in which the tree lies that `key` begins with.
     pub(super) fn family(&self, family: Family, key: &[u8]) -> &ColumnFamily {
         self.families.of_key(family, key)
     }
 
-    pub(super) fn add_compression(
-        &self,
-        family: Family,
-        compression: Compression,
-    ) -> Result<(), StoreError> {
-        self.families
-            .add(&self.database, family, compression)
-            .map_err(failed)
+    /// Commits with conditions come alone, so that no other commit changes what they compare.
+    fn commit(&self, batch: RocksBatch, conditions: &[Condition]) -> Result<Outcome, StoreError> {
+        if conditions.is_empty() {
+            let _beside_others = self.commits.read();
+            return self.write(batch).map(|()| Outcome::Committed);
+        }
+        let _alone = self.commits.write();
+        for condition in conditions {
+            if !condition.holds(self)? {
+                return Ok(Outcome::Conflict);
+            }
+        }
+        self.write(batch).map(|()| Outcome::Committed)
     }
 
-    pub(super) fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
+    fn write(&self, batch: RocksBatch) -> Result<(), StoreError> {
         self.group.check()?;
         self.disk.check(batch.removes_ranges)?;
         let bytes = batch.operations.size_in_bytes() as u64;
@@ -209,11 +221,6 @@ impl RocksStore {
         self.throttle.charge(bytes as usize);
         self.throttle.note_value(batch.largest);
         Ok(())
-    }
-
-    /// Where the store is.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// Makes finished files, which do not overlap, part of their column families; they are moved away.
@@ -243,7 +250,7 @@ impl RocksStore {
                 .database
                 .ingest_external_file_cf_opts(handle, &options, paths);
             match taken {
-                Err(error) if !is_last && error.to_string().contains(NUMBER_NEEDED) => {
+                Err(error) if !is_last && Failure::of(&error).needs_sequence => {
                     std::thread::sleep(MERGE_WAIT);
                 }
                 taken => return taken.map_err(failed),
@@ -252,46 +259,10 @@ impl RocksStore {
         unreachable!("the last try returns")
     }
 
-    pub(super) fn latest_sequence(&self) -> u64 {
-        self.database.latest_sequence_number()
-    }
-
-    pub(super) fn wait_for_merges(&self) -> Option<Duration> {
-        self.throttle.wait()
-    }
-
-    /// Whether so much of large values waits for flushes and merges that writers must let them go on.
-    pub(super) fn is_behind(&self) -> bool {
-        if !self.throttle.has_large_values() {
-            return false;
-        }
-        let families = self.families.all();
-        let unflushed: u64 = families
-            .map(|one| self.number_of(one, MEMTABLE_BYTES))
-            .sum();
-        unflushed > 2 * memtable_bytes(self.cache_bytes) as u64
-            || self.most_level_zero_files() > LARGE_FILES_MAX
-    }
-
-    pub(super) fn written_bytes(&self) -> u64 {
-        self.written_bytes.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn sync(&self) -> Result<(), StoreError> {
-        if !self.journal {
-            return self.flush();
-        }
-        self.group.wait(|| {
-            let synced = self.database.flush_wal(true);
-            synced.map_err(|error| self.sync_failure(error))
-        })
-    }
-
     /// The library does not try to sync a log that could not be written before: when the disk was full for it,
     /// the library begins another log once there is room. Every other failure is one of the fsync itself.
     fn sync_failure(&self, error: rocksdb::Error) -> SyncFailure {
-        let message: &str = error.as_ref();
-        let was_not_tried = message.contains(PREVIOUS_ERROR) || !message.contains("sync");
+        let was_not_tried = !Failure::of(&error).is_of_fsync;
         match was_not_tried && self.refusal.is_for_space() {
             true => SyncFailure::NotTried(StoreError::OutOfSpace(error.into_string())),
             false => SyncFailure::Failed(error.into_string()),
@@ -305,51 +276,6 @@ impl RocksStore {
         value.ok().flatten().unwrap_or(0)
     }
 
-    pub(super) fn get<T>(
-        &self,
-        family: Family,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>, StoreError> {
-        let handle = &self.family(family, key).handle;
-        let value = self
-            .database
-            .get_pinned_cf_opt(handle, key, &self.read_options)
-            .map_err(failed)?;
-        Ok(value.map(|value| read(&value)))
-    }
-
-    /// As [`Self::get`], of a document, from its row where there is one.
-    pub(super) fn get_document<T>(
-        &self,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>, StoreError> {
-        let is_wanted = match self.rows.find(key, PRESENT) {
-            Found::Row(row) => return Ok(Some(read(row.value()))),
-            Found::Missing { is_wanted } => is_wanted,
-        };
-        let begun = self.latest_sequence();
-        self.get(Family::Documents, key, |value| {
-            if is_wanted {
-                self.rows.keep(key, value, begun, self.latest_sequence());
-            }
-            read(value)
-        })
-    }
-
-    pub(super) fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
-        let sizes = self.database.get_approximate_sizes_cf(
-            &self.family(family, start).handle,
-            &[Range::new(start, end)],
-        );
-        sizes.first().copied().unwrap_or(0)
-    }
-
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
-        self.flush_memtables(true)
-    }
-
     fn flush_memtables(&self, waits: bool) -> Result<(), StoreError> {
         // Held while files are written: without a log all families must reach the disk together, so none
         // may be added that this flush does not know of.
@@ -361,8 +287,73 @@ impl RocksStore {
             .flush_cfs_opt(&families, &options)
             .map_err(failed)
     }
+}
 
-    pub(super) fn statistics(&self) -> Vec<(&'static str, u64)> {
+impl StorageEngine for RocksStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            key_bytes_max: KEY_BYTES_MAX,
+            value_bytes_max: VALUE_BYTES_MAX,
+        }
+    }
+
+    fn begin(self: Arc<Self>) -> Arc<dyn View> {
+        Arc::new(RocksView::new(self))
+    }
+
+    fn batch(self: Arc<Self>) -> Box<dyn WriteBatch> {
+        Box::new(RocksBatch::new(self))
+    }
+
+    fn get(&self, family: Family, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
+        let handle = &self.family(family, key).handle;
+        let value = self
+            .database
+            .get_pinned_cf_opt(handle, key, &self.read_options)
+            .map_err(failed)?;
+        if let Some(value) = value {
+            read(&value);
+        }
+        Ok(())
+    }
+
+    /// From its row where there is one.
+    fn get_document(&self, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
+        let is_wanted = match self.rows.find(key, PRESENT) {
+            Found::Row(row) => {
+                read(row.value());
+                return Ok(());
+            }
+            Found::Missing { is_wanted } => is_wanted,
+        };
+        let begun = self.latest_sequence();
+        self.get(Family::Documents, key, &mut |value| {
+            if is_wanted {
+                self.rows.keep(key, value, begun, self.latest_sequence());
+            }
+            read(value);
+        })
+    }
+
+    fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let sizes = self.database.get_approximate_sizes_cf(
+            &self.family(family, start).handle,
+            &[Range::new(start, end)],
+        );
+        sizes.first().copied().unwrap_or(0)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        if !self.journal {
+            return self.flush();
+        }
+        self.group.wait(|| {
+            let synced = self.database.flush_wal(true);
+            synced.map_err(|error| self.sync_failure(error))
+        })
+    }
+
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
         let total = |property: &str| {
             let families = self.families.all();
             families
@@ -389,7 +380,7 @@ impl RocksStore {
         ]
     }
 
-    pub(super) fn close(&self) -> Result<(), StoreError> {
+    fn close(&self) -> Result<(), StoreError> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -404,6 +395,72 @@ impl RocksStore {
         let _ = self.database.wait_for_compact(&options);
         self.database.cancel_all_background_work(true);
         Ok(())
+    }
+
+    fn local(&self) -> Option<&dyn LocalEngine> {
+        Some(self)
+    }
+}
+
+impl LocalEngine for RocksStore {
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Relaxed)
+    }
+
+    fn add_compression(&self, family: Family, compression: Compression) -> Result<(), StoreError> {
+        self.families
+            .add(&self.database, family, compression)
+            .map_err(failed)
+    }
+
+    fn loader(&self, family: Family) -> Result<Box<dyn Loader + '_>, StoreError> {
+        let scratch = Scratch::create(&self.directory)?;
+        Ok(Box::new(Files::new(self, family, scratch)))
+    }
+
+    fn latest_sequence(&self) -> u64 {
+        self.database.latest_sequence_number()
+    }
+
+    fn replay(&self, sequence: u64, visit: &mut VisitLogged<'_>) -> Result<bool, StoreError> {
+        self.read_log(sequence, visit)
+    }
+
+    fn forget_log_before(&self, sequence: u64) {
+        self.remove_log_before(sequence);
+    }
+
+    fn wait_for_merges(&self) -> Option<Duration> {
+        self.throttle.wait()
+    }
+
+    /// Whether so much of large values waits for flushes and merges that writers must let them go on.
+    fn is_behind(&self) -> bool {
+        if !self.throttle.has_large_values() {
+            return false;
+        }
+        let families = self.families.all();
+        let unflushed: u64 = families
+            .map(|one| self.number_of(one, MEMTABLE_BYTES))
+            .sum();
+        unflushed > 2 * memtable_bytes(self.cache_bytes) as u64
+            || self.most_level_zero_files() > LARGE_FILES_MAX
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.written_bytes.load(Ordering::Relaxed)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.flush_memtables(true)
+    }
+
+    fn cache_budget(&self) -> Arc<CacheBudget> {
+        self.room.clone()
     }
 }
 
@@ -475,100 +532,13 @@ fn open_without_room(
     reserve: &Reserve,
     error: rocksdb::Error,
 ) -> Result<Database, rocksdb::Error> {
-    if !is_out_of_space(error.as_ref()) {
+    if !Failure::of(&error).is_out_of_space {
         return Err(error);
     }
     let has_reserve = reserve.give_up();
     tracing::warn!(%error, has_reserve, "the disk is full: trying to open the directory for reading");
     let settings = settings.get_options_from_string("avoid_flush_during_recovery=true")?;
     families.open(&settings, directory)
-}
-
-fn is_out_of_space(message: &str) -> bool {
-    message.contains("No space left")
-}
-
-fn failed(error: rocksdb::Error) -> StoreError {
-    match is_out_of_space(error.as_ref()) {
-        true => StoreError::OutOfSpace(error.into_string()),
-        false => StoreError::Failed(error.into_string()),
-    }
-}
-
-fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
-    let message = error.to_string();
-    let place = directory.display().to_string();
-    if message.contains("lock") && (message.contains("LOCK") || message.contains("temporarily")) {
-        return StoreError::Locked(place);
-    }
-    StoreError::Failed(format!("cannot open {place}: {message}"))
-}
-
-pub(super) struct RocksBatch {
-    store: Arc<RocksStore>,
-    operations: WriteBatch,
-    /// Which rows are out of date then.
-    changed: Changed,
-    removes_ranges: bool,
-    /// Bytes of the largest value.
-    largest: usize,
-}
-
-impl RocksBatch {
-    pub(super) fn new(store: Arc<RocksStore>) -> Self {
-        Self {
-            store,
-            operations: WriteBatch::default(),
-            changed: Changed::default(),
-            removes_ranges: false,
-            largest: 0,
-        }
-    }
-
-    pub(super) fn add(&mut self, family: Family, key: &[u8], value: &[u8]) {
-        self.largest = self.largest.max(value.len());
-        self.operations
-            .put_cf(&self.store.family(family, key).handle, key, value);
-    }
-
-    pub(super) fn replace(&mut self, family: Family, key: &[u8], value: &[u8]) {
-        self.operations.put_log_data(log::REPLACES);
-        self.put(family, key, value);
-    }
-
-    pub(super) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
-        self.note_change(family, key);
-        self.add(family, key, value);
-    }
-
-    fn note_change(&mut self, family: Family, key: &[u8]) {
-        if family == Family::Documents {
-            self.store.rows.note_change(key, &mut self.changed);
-        }
-    }
-
-    pub(super) fn delete(&mut self, family: Family, key: &[u8]) {
-        self.note_change(family, key);
-        self.operations
-            .delete_cf(&self.store.family(family, key).handle, key);
-    }
-
-    pub(super) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
-        self.removes_ranges = true;
-        if family == Family::Documents {
-            self.changed = Changed::Everything;
-        }
-        self.operations
-            .delete_range_cf(&self.store.family(family, start).handle, start, end);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.operations.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.operations.is_empty()
-    }
 }
 
 /// Counted by the library for each thread, whatever store it is.

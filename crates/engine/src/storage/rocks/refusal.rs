@@ -4,6 +4,7 @@
 //! disk full, it looks for room every few seconds and goes on by itself. That the log itself finds no room is
 //! prevented (see [`super::disk_space`]), unless another process fills the disk within a moment.
 
+use super::error::Failure;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +29,8 @@ impl Refusal {
     pub fn refused(&self, error: &rocksdb::Error) {
         self.is_refusing.store(true, Ordering::Relaxed);
         let now = Instant::now();
-        let is_for_space = super::is_out_of_space(error.as_ref());
+        let failure = Failure::of(error);
+        let is_for_space = failure.is_out_of_space;
         let mut since = self.since.lock();
         match since.as_mut() {
             Some(times) if now.duration_since(times.said) < REPEAT => return,
@@ -41,8 +43,7 @@ impl Refusal {
                 })
             }
         }
-        let is_of_log = error.as_ref().contains(".log: ");
-        let hint = match is_for_space && !is_of_log {
+        let hint = match is_for_space && !failure.is_of_log {
             true => "the disk is full: writes resume by themselves when there is room again",
             false => "look for the cause, then restart the server",
         };

@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::{RocksStore, failed};
+use crate::storage::engine::{ReadValue, ReadValues, View};
 use crate::storage::families::Database;
 use crate::storage::row_cache::Found;
-use crate::storage::{Family, Order, StoreError};
+use crate::storage::{Family, Order, Page, PageLimit, Scan, StoreError};
 use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -17,77 +18,107 @@ use std::sync::Arc;
 /// again for the same. A page on a map or the trips of a taxi may be asked for again.
 const ROWS_AT_ONCE: usize = 4_096;
 
-#[derive(Clone)]
-pub(in crate::storage) struct RocksSnapshot(Arc<SnapshotInner>);
-
-struct SnapshotInner {
+pub(super) struct RocksView {
     // Dropped before `store`: it borrows the database inside.
     view: SnapshotWithThreadMode<'static, Database>,
     store: Arc<RocksStore>,
 }
 
-impl RocksSnapshot {
-    pub(in crate::storage) fn new(store: Arc<RocksStore>) -> Self {
+impl RocksView {
+    pub(super) fn new(store: Arc<RocksStore>) -> Self {
         // SAFETY: `store` is kept beside the view and dropped after it, and an `Arc`'s content
         // does not move, so the borrow stays valid for as long as the view exists.
         let database: &'static Database = unsafe { &*std::ptr::from_ref(&store.database) };
-        Self(Arc::new(SnapshotInner {
+        Self {
             view: database.snapshot(),
             store,
-        }))
-    }
-
-    pub(in crate::storage) fn sequence(&self) -> u64 {
-        self.0.view.sequence_number()
+        }
     }
 
     fn read_options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
-        options.set_snapshot(&self.0.view);
+        options.set_snapshot(&self.view);
         options
     }
 
-    pub(in crate::storage) fn get<T>(
+    fn get_stored(
         &self,
         family: Family,
         key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>, StoreError> {
-        if family != Family::Documents {
-            return self.get_stored(family, key, read);
-        }
-        let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
-        let is_wanted = match rows.find(key, sequence) {
-            Found::Row(row) => return Ok(Some(read(row.value()))),
-            Found::Missing { is_wanted } => is_wanted,
-        };
-        self.get_stored(family, key, |value| {
-            if is_wanted {
-                rows.keep(key, value, sequence, sequence);
-            }
-            read(value)
-        })
-    }
-
-    fn get_stored<T>(
-        &self,
-        family: Family,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>, StoreError> {
-        let store = &self.0.store;
+    ) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        let store = &self.store;
+        let handle = &store.family(family, key).handle;
         let value = store
             .database
-            .get_pinned_cf_opt(&store.family(family, key).handle, key, &self.read_options())
-            .map_err(failed)?;
-        Ok(value.map(|value| read(&value)))
+            .get_pinned_cf_opt(handle, key, &self.read_options());
+        value.map_err(failed)
     }
 
-    pub(in crate::storage) fn multi_get(
+    /// The library's own walk of a range, not yet anywhere.
+    fn entries(
+        &self,
+        family: Family,
+        start: &[u8],
+        end: &[u8],
+    ) -> DBRawIteratorWithThreadMode<'_, Database> {
+        let mut options = self.read_options();
+        options.set_iterate_lower_bound(start);
+        options.set_iterate_upper_bound(end);
+        options.set_auto_readahead_size(true);
+        let handle = &self.store.family(family, start).handle;
+        self.store.database.raw_iterator_cf_opt(handle, options)
+    }
+
+    fn multi_get_stored(
         &self,
         family: Family,
         keys: &[&[u8]],
-        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> impl Iterator<Item = Result<Option<DBPinnableSlice<'_>>, StoreError>> {
+        let store = &self.store;
+        let values = keys.first().map(|first| {
+            store.database.batched_multi_get_cf_opt(
+                &store.family(family, first).handle,
+                keys.iter().copied(),
+                true,
+                &self.read_options(),
+            )
+        });
+        let values = values.into_iter().flatten();
+        values.map(|value| value.map_err(failed))
+    }
+}
+
+impl View for RocksView {
+    fn sequence(&self) -> u64 {
+        self.view.sequence_number()
+    }
+
+    fn get(&self, family: Family, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
+        let (rows, sequence) = (&self.store.rows, self.view.sequence_number());
+        let mut is_wanted = false;
+        if family == Family::Documents {
+            is_wanted = match rows.find(key, sequence) {
+                Found::Row(row) => {
+                    read(row.value());
+                    return Ok(());
+                }
+                Found::Missing { is_wanted } => is_wanted,
+            };
+        }
+        if let Some(value) = self.get_stored(family, key)? {
+            if is_wanted {
+                rows.keep(key, &value, sequence, sequence);
+            }
+            read(&value);
+        }
+        Ok(())
+    }
+
+    fn multi_get(
+        &self,
+        family: Family,
+        keys: &[&[u8]],
+        read: &mut ReadValues<'_>,
     ) -> Result<(), StoreError> {
         if family != Family::Documents || keys.len() > ROWS_AT_ONCE {
             for (position, value) in self.multi_get_stored(family, keys).enumerate() {
@@ -95,7 +126,7 @@ impl RocksSnapshot {
             }
             return Ok(());
         }
-        let (rows, sequence) = (&self.0.store.rows, self.0.view.sequence_number());
+        let (rows, sequence) = (&self.store.rows, self.view.sequence_number());
         let found = keys.iter().map(|key| rows.find(key, sequence));
         let found: SmallVec<[Found; 16]> = found.collect();
         let missing = keys.iter().zip(&found);
@@ -119,31 +150,46 @@ impl RocksSnapshot {
         Ok(())
     }
 
-    fn multi_get_stored(
+    fn scan_page(
         &self,
         family: Family,
-        keys: &[&[u8]],
-    ) -> impl Iterator<Item = Result<Option<DBPinnableSlice<'_>>, StoreError>> {
-        let store = &self.0.store;
-        let values = keys.first().map(|first| {
-            store.database.batched_multi_get_cf_opt(
-                &store.family(family, first).handle,
-                keys.iter().copied(),
-                true,
-                &self.read_options(),
-            )
-        });
-        let values = values.into_iter().flatten();
-        values.map(|value| value.map_err(failed))
+        (start, end): (&[u8], &[u8]),
+        order: Order,
+        limit: PageLimit,
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        if start >= end {
+            return Ok(());
+        }
+        let mut entries = self.entries(family, start, end);
+        match order {
+            Order::Forward => entries.seek_to_first(),
+            Order::Backward => entries.seek_to_last(),
+        }
+        while let Some((key, value)) = entries.item() {
+            page.push(key, value);
+            if page.is_full(limit) {
+                break;
+            }
+            match order {
+                Order::Forward => entries.next(),
+                Order::Backward => entries.prev(),
+            }
+        }
+        entries.status().map_err(failed)
+    }
+
+    fn scan(self: Arc<Self>, family: Family, start: &[u8], end: &[u8], order: Order) -> Scan {
+        Scan::lent(RocksScan::new(self, family, start, end, order))
     }
 }
 
 pub(in crate::storage) struct RocksScan {
-    // Dropped before `snapshot`: it borrows the database inside.
+    // Dropped before `_view`: it borrows the database inside.
     iterator: DBRawIteratorWithThreadMode<'static, Database>,
     order: Order,
     state: ScanState,
-    _snapshot: RocksSnapshot,
+    _view: Arc<RocksView>,
 }
 
 enum ScanState {
@@ -153,27 +199,16 @@ enum ScanState {
 }
 
 impl RocksScan {
-    pub(in crate::storage) fn new(
-        snapshot: RocksSnapshot,
-        family: Family,
-        start: &[u8],
-        end: &[u8],
-        order: Order,
-    ) -> Self {
-        let mut options = snapshot.read_options();
-        options.set_iterate_lower_bound(start);
-        options.set_iterate_upper_bound(end);
-        options.set_auto_readahead_size(true);
-        // SAFETY: the snapshot, and through it the store, is kept beside the iterator and dropped after it.
-        let store: &'static RocksStore = unsafe { &*Arc::as_ptr(&snapshot.0.store) };
-        let iterator = store
-            .database
-            .raw_iterator_cf_opt(&store.family(family, start).handle, options);
+    fn new(view: Arc<RocksView>, family: Family, start: &[u8], end: &[u8], order: Order) -> Self {
+        // SAFETY: the view, and through it the store, is kept beside the iterator and dropped after it, and an
+        // `Arc`'s content does not move.
+        let lender: &'static RocksView = unsafe { &*Arc::as_ptr(&view) };
+        let iterator = lender.entries(family, start, end);
         Self {
             iterator,
             order,
             state: ScanState::Unpositioned,
-            _snapshot: snapshot,
+            _view: view,
         }
     }
 

@@ -50,7 +50,7 @@ fn the_log_has_all_that_has_a_number() {
                 let added = files.add(&key(tree, round, number), &value);
                 added.expect("keys ascend");
             }
-            let files = files.finish().expect("there is room on the disk");
+            let files = files.finished().expect("there is room on the disk");
             store.take_over(files).expect("there is room on the disk");
             let mut batch = RocksBatch::new(store.clone());
             batch.delete_range(Family::Catalog, &key(tree, 0, 0), &key(tree, round, 0));
