@@ -31,7 +31,8 @@ pub use capture::{CapturedIds, ChangeCapture};
 pub use collection::{Collection, CollectionState, Index, WriteState};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{
-    delete_collection_entry, delete_totals, put_collection_entry, put_next_tree, statistics_entry,
+    delete_collection_entry, delete_totals, has_collection, has_collection_entry,
+    no_collection_entry, put_collection_entry, put_next_tree, read_totals, statistics_entry,
 };
 pub use unbuilt::{UnbuiltIndex, same_name};
 

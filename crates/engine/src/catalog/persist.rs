@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
 use crate::namespace::Namespace;
 use crate::rank::RankIndex;
-use crate::storage::{Batch, Family, Order, Store, TreeKey};
+use crate::storage::{Batch, Condition, Family, Order, Store, TreeKey};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Binary, cstr, rawdoc, spec::BinarySubtype};
 use std::collections::BTreeMap;
@@ -64,6 +64,44 @@ pub fn put_collection_entry(batch: &mut Batch, collection: &Collection) {
         &collection_key(&collection.namespace),
         encode_collection(collection).as_bytes(),
     );
+}
+
+/// That no collection has this name.
+pub fn no_collection_entry(namespace: &Namespace) -> Condition {
+    Condition {
+        family: Family::Catalog,
+        key: collection_key(namespace),
+        value: None,
+    }
+}
+
+/// Whether the store has this collection as it is.
+///
+/// # Errors
+/// Storage failures.
+pub fn has_collection_entry(store: &Store, collection: &Collection) -> Result<bool> {
+    let expected = encode_collection(collection);
+    let key = collection_key(&collection.namespace);
+    let is_same = store.get(Family::Catalog, &key, |value| value == expected.as_bytes())?;
+    Ok(is_same == Some(true))
+}
+
+/// Whether the store has a collection of this name.
+///
+/// # Errors
+/// Storage failures.
+pub fn has_collection(store: &Store, namespace: &Namespace) -> Result<bool> {
+    let found = store.get(Family::Catalog, &collection_key(namespace), |_| ())?;
+    Ok(found.is_some())
+}
+
+/// Documents and bytes of the collection whose documents lie in this tree, as the store has them.
+///
+/// # Errors
+/// Storage failures.
+pub fn read_totals(store: &Store, tree: TreeKey) -> Result<Option<(i64, i64)>> {
+    let totals = store.get(Family::Catalog, &statistics_key(tree), decode_totals)?;
+    Ok(totals.flatten())
 }
 
 /// Deletes the entry of the collection with this name.

@@ -25,6 +25,8 @@ mod rocks;
 mod row_cache;
 mod scan;
 mod scratch;
+#[cfg(test)]
+mod tests;
 mod throttle;
 mod tree_key;
 mod warm;

@@ -17,10 +17,10 @@
 use super::Writer;
 use super::changes::CollectionChanges;
 use super::entries::{ChangedKeys, EntryChanges, KeyChange};
-use crate::catalog::{WriteState, put_collection_entry, statistics_entry};
+use crate::catalog::{WriteState, put_collection_entry, read_totals, statistics_entry};
 use crate::error::Result;
 use crate::rank::{RankIndex, RankIndexes};
-use crate::storage::{AddEntry, Batch, Family};
+use crate::storage::{AddEntry, Batch, Family, StoreError};
 
 /// CollectionChanges of a collection, and its write lock.
 pub(super) struct Locked<'l, 'd> {
@@ -33,7 +33,7 @@ impl Writer {
     /// locks keep.
     ///
     /// # Errors
-    /// Storage failures; nothing has changed then.
+    /// Storage failures; nothing has changed then, unless the outcome is unknown ([`StoreError::OutcomeUnknown`]).
     pub(super) fn commit(&self, locked: &mut [Locked<'_, '_>]) -> Result<()> {
         let mut batch = self.store.batch();
         for Locked { changes, .. } in &*locked {
@@ -49,7 +49,10 @@ impl Writer {
         }
         let written = self.store.write(batch);
         for Locked { changes, writing } in locked {
-            self.end_commit(changes, writing, written.is_ok());
+            match written {
+                Err(StoreError::OutcomeUnknown) => self.settle(changes, writing)?,
+                _ => self.end_commit(changes, writing, written.is_ok()),
+            }
         }
         Ok(written?)
     }
@@ -104,6 +107,22 @@ impl Writer {
         if wants_work {
             self.ranks.queue(state.ranks());
         }
+    }
+
+    /// Makes counts and totals agree with what the store has, where it did not tell whether it has written: the write
+    /// lock is held, so nobody else writes to the collection. The rank indexes are built anew.
+    fn settle(&self, changes: &CollectionChanges<'_>, writing: &mut WriteState) -> Result<()> {
+        let collection = changes.collection();
+        let state = &collection.state;
+        state.ranks().end_commit(|_| {});
+        for (_, tree) in collection.counted_trees() {
+            state.ranks().forget(tree);
+        }
+        note_greatest_id(changes, writing);
+        self.ranks.queue(state.ranks());
+        let (documents, bytes) = read_totals(&self.store, collection.documents)?.unwrap_or((0, 0));
+        state.set_totals(documents, bytes);
+        Ok(())
     }
 
     /// Commits entries of indexes that are being built: nobody else writes to their trees or counts them. The
@@ -175,12 +194,13 @@ fn note_greatest_id(changes: &CollectionChanges<'_>, writing: &mut WriteState) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Catalog, Collection};
+    use crate::catalog::{Catalog, Collection, CollectionOptions};
+    use crate::error::Code;
     use crate::index::IndexSpec;
     use crate::namespace::Namespace;
     use crate::rank::RanksAtStart;
     use crate::storage::TreeKey;
-    use crate::storage::{Order, Store, StoreOptions};
+    use crate::storage::{Fault, MemoryOptions, Order, Store, StoreOptions};
     use crate::write::{InsertOptions, encode_id};
     use bson::raw::{RawDocument, RawDocumentBuf};
     use bson::rawdoc;
@@ -298,6 +318,68 @@ mod tests {
             collections.each_ref().map(|each| check(&writer, each)),
             expected
         );
+    }
+
+    /// Whatever an answer that was lost stood for, counts and totals are those of what is stored, and a document that
+    /// was not written can be written again.
+    #[test]
+    fn counts_agree_when_the_answer_to_a_commit_was_lost() {
+        let options = MemoryOptions::default();
+        let faults = options.faults.clone();
+        let store = Store::in_memory_with(options);
+        let catalog = Arc::new(Catalog::load(store.clone()).unwrap());
+        let writer = Writer::new(store, catalog, 1 << 20);
+        fill(&writer, "one");
+        let insert = |id: i32| {
+            let document = document(id, id);
+            writer.insert(&name("one"), &[&document], &InsertOptions::default())
+        };
+        let collection = writer.catalog.get(&name("one")).unwrap();
+        for (fault, written) in [(Fault::UnknownCommitted, 1), (Fault::UnknownLost, 0)] {
+            let id = 1_000 + written;
+            faults.push(fault);
+            let lost = insert(id).unwrap_err();
+            assert!(lost.message.contains("unknown"), "{}", lost.message);
+            let documents = walked(&writer, Family::Documents, collection.documents);
+            assert_eq!(collection.state.documents(), documents as i64);
+            for (_, tree) in collection.counted_trees() {
+                let known = |ranks: &RankIndex| ranks.is_complete().then(|| ranks.entries());
+                assert_eq!(collection.state.ranks().peek(tree, known), None);
+            }
+            assert_eq!(insert(id).unwrap().inserted, 1 - written as usize);
+        }
+        assert_eq!(collection.state.documents(), 502);
+    }
+
+    /// A definition whose answer was lost is there or not, in the catalogue as in the store.
+    #[test]
+    fn definitions_are_settled_when_the_answer_was_lost() {
+        let options = MemoryOptions::default();
+        let faults = options.faults.clone();
+        let store = Store::in_memory_with(options);
+        let catalog = Arc::new(Catalog::load(store.clone()).unwrap());
+        let writer = Writer::new(store.clone(), catalog, 1 << 20);
+        let create = |collection: &str| {
+            let created = writer.create_collection(&name(collection), CollectionOptions::default());
+            created.map(|_| ()).map_err(|error| error.code)
+        };
+        faults.push(Fault::UnknownCommitted);
+        assert_eq!(create("one"), Ok(()));
+        faults.push(Fault::UnknownLost);
+        assert!(create("other").is_err());
+        assert_eq!(create("other"), Ok(()));
+        faults.push(Fault::UnknownLost);
+        assert!(writer.drop_collection(&name("one")).is_err());
+        assert!(writer.catalog.get(&name("one")).is_some());
+        faults.push(Fault::UnknownCommitted);
+        writer.drop_collection(&name("one")).unwrap();
+        let again = Catalog::load(store.clone()).unwrap();
+        assert!(again.get(&name("one")).is_none() && again.get(&name("other")).is_some());
+        // What another writer created is not written over.
+        let other = Writer::new(store, Arc::new(again), 1 << 20);
+        let theirs = other.create_collection(&name("two"), CollectionOptions::default());
+        theirs.unwrap();
+        assert_eq!(create("two"), Err(Code::NamespaceExists));
     }
 
     /// An `_id` that came with a commit is found when it comes again, wherever it lies.

@@ -17,13 +17,14 @@
 use super::Writer;
 use crate::catalog::{
     Catalog, Collection, CollectionOptions, Index, WriteState, delete_collection_entry,
-    delete_totals, delete_tree, put_collection_entry, put_next_tree,
+    delete_totals, delete_tree, has_collection, has_collection_entry, no_collection_entry,
+    put_collection_entry, put_next_tree,
 };
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use crate::rank::RankIndex;
-use crate::storage::{Batch, Family, TreeKey};
+use crate::storage::{Batch, Condition, Family, Outcome, Store, StoreError, TreeKey};
 use std::sync::Arc;
 
 /// A version of a collection that is being made, and counts for indexes that it makes ready.
@@ -247,7 +248,24 @@ impl Writer {
         let mut batch = self.store.batch();
         all.iter()
             .for_each(|one| derive(one, &self.catalog, &mut batch));
-        self.store.write(batch)?;
+        let conditions: Vec<Condition> = all.iter().filter_map(Redefined::condition).collect();
+        match self.store.commit(batch, &conditions)? {
+            Outcome::Committed => {}
+            Outcome::Conflict => {
+                return Err(Error::new(
+                    Code::NamespaceExists,
+                    "a collection of this name was created meanwhile",
+                ));
+            }
+            // Definitions are serial: what the store has now tells which it was.
+            Outcome::Unknown => {
+                for one in &all {
+                    if !one.is_stored(&self.store)? {
+                        return Err(StoreError::OutcomeUnknown.into());
+                    }
+                }
+            }
+        }
         all.iter_mut().for_each(Redefined::count);
         self.catalog.publish(all.into_iter().map(|one| {
             let before = one.before.map(|(before, _)| before.namespace.clone());
@@ -258,6 +276,22 @@ impl Writer {
 }
 
 impl Redefined<'_> {
+    /// A name that comes is nobody else's.
+    fn condition(&self) -> Option<Condition> {
+        let after = self.after.as_ref()?;
+        let is_new = self.before.is_none();
+        is_new.then(|| no_collection_entry(&after.collection.namespace))
+    }
+
+    /// Whether the store has what comes after.
+    fn is_stored(&self, store: &Store) -> Result<bool> {
+        match (&self.after, &self.before) {
+            (Some(after), _) => has_collection_entry(store, &after.collection),
+            (None, Some((before, _))) => Ok(!has_collection(store, &before.namespace)?),
+            (None, None) => Ok(true),
+        }
+    }
+
     /// Trees that are there before and not after.
     fn gone(&self) -> Vec<(Family, TreeKey)> {
         let after = self.after.as_ref();
