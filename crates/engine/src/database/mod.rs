@@ -32,7 +32,7 @@ use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::rank::RangeCache;
-use crate::storage::{MemoryOptions, Recording, Store, StoreOptions};
+use crate::storage::{MemoryOptions, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
 use bson::raw::RawDocument;
@@ -121,18 +121,13 @@ impl Engine {
         Self::over(Store::in_memory(), PathBuf::new(), EngineOptions::default())
     }
 
-    /// As [`Self::in_memory`], with a record of every batch that is written to the store.
+    /// As [`Self::in_memory`], over a store with limits, faults or a recording.
     ///
     /// # Errors
     /// None in practice; the signature is that of [`Self::open`].
-    pub fn in_memory_recorded() -> Result<(Arc<Self>, Recording)> {
-        let recording = Recording::default();
-        let store = Store::in_memory_with(MemoryOptions {
-            recording: Some(recording.clone()),
-            ..MemoryOptions::default()
-        });
-        let engine = Self::over(store, PathBuf::new(), EngineOptions::default())?;
-        Ok((engine, recording))
+    pub fn in_memory_with(options: MemoryOptions) -> Result<Arc<Self>> {
+        let store = Store::in_memory_with(options);
+        Self::over(store, PathBuf::new(), EngineOptions::default())
     }
 
     fn over(store: Store, directory: PathBuf, options: EngineOptions) -> Result<Arc<Self>> {

@@ -7,8 +7,8 @@
 //! prefix tells how the tree is compressed. A scan, a range and the keys of one
 //! [`Snapshot::multi_get`] lie in one tree.
 //!
-//! [`Store`] is what the rest of the house holds; what an engine must do is in [`engine`], what only a library on this
-//! machine does in [`local`].
+//! [`Store`] is what the rest of the house holds; what an engine must do is in `engine`, what only a library on this
+//! machine does in `local`.
 //! Deliberately absent: BSON, index definitions, locks on documents.
 
 mod budget;

@@ -14,7 +14,7 @@ use crate::batches::Trees;
 use crate::plans;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
-use meridian_engine::storage::Recording;
+use meridian_engine::storage::{MemoryOptions, Recording};
 use meridian_engine::{
     Action, AggregateRequest, AggregateTarget, CollectionOptions, CountRequest, DeleteStatement,
     DistinctRequest, DropIndexes, Engine, Error, ExplainRequest, FindAndModifyRequest, FindRequest,
@@ -101,9 +101,24 @@ fn array_filters(options: &RawDocument) -> Vec<&RawDocument> {
 
 impl Session {
     pub fn new() -> Self {
-        let (engine, recording) = Engine::in_memory_recorded().unwrap();
+        let recording = Recording::default();
+        let options = MemoryOptions {
+            recording: Some(recording.clone()),
+            ..MemoryOptions::default()
+        };
+        Self::over(options, recording)
+    }
+
+    /// A session whose store takes no value of so many bytes whole; what is written is not shown.
+    pub fn limited(value_bytes_max: usize) -> Self {
+        let mut options = MemoryOptions::default();
+        options.capabilities.value_bytes_max = value_bytes_max;
+        Self::over(options, Recording::default())
+    }
+
+    fn over(options: MemoryOptions, recording: Recording) -> Self {
         Self {
-            engine,
+            engine: Engine::in_memory_with(options).unwrap(),
             recording,
             trees: Trees::default(),
         }
