@@ -6,7 +6,7 @@ use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
 use crate::rank::{AuditFigures, RankFigures};
-use crate::storage::{Compression, Family, Order, TreeKey};
+use crate::storage::{Compression, Family, LARGE_VALUE_BYTES, Order, TreeKey};
 
 /// Entries of an index of which the size is known only when they are read: so many are.
 const MEASURED_ENTRIES: i64 = 1_000;
@@ -169,11 +169,14 @@ impl Engine {
     }
 
     pub(super) fn storage_bytes(&self, collection: &Collection) -> i64 {
+        let (documents, bytes) = (collection.state.documents(), collection.state.bytes());
         match self.tree_bytes(Family::Documents, collection.documents) {
             // RocksDB estimates what lies in files. What lies in memtables alone is there as it is, so
             // before the first flush a collection is as large as its documents.
-            0 => collection.state.bytes(),
-            bytes => bytes,
+            0 => bytes,
+            // And it tells sizes of large values only for all collections together.
+            in_files if bytes / documents.max(1) >= LARGE_VALUE_BYTES as i64 => in_files.max(bytes),
+            in_files => in_files,
         }
     }
 

@@ -181,6 +181,7 @@ impl KeyGenerator {
                 sink.push_field(*value, field.kind.direction());
             }
             sink.finish(pending, &[]);
+            sink.drop_repeated(first);
         });
         match outcome {
             Ok(_) => sink.deduplicate(first),

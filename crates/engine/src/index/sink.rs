@@ -92,6 +92,9 @@ pub struct KeySink {
 /// entries come near.
 const BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Bytes of each buffer that are kept for the next documents.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+
 /// Where one entry lies in the buffer.
 #[derive(Debug, Clone, Copy)]
 struct Span {
@@ -107,10 +110,12 @@ impl KeySink {
         Self::default()
     }
 
-    /// Forgets all entries; keeps the memory.
+    /// Forgets all entries; keeps the memory, unless a long array made it large.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
+        self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Span>());
         self.index = 0;
         self.is_full = false;
     }
@@ -205,6 +210,21 @@ impl KeySink {
             fields_end: offset(fields_end),
             end: offset(self.bytes.len()),
         });
+    }
+
+    /// Drops the last entry if the one before it, which is not before position `first`, has the same fields: an
+    /// array of a million nulls needs no million entries until [`Self::deduplicate`].
+    pub(super) fn drop_repeated(&mut self, first: usize) {
+        if let [.., before, last] = &self.entries[first..]
+            && self.fields(before) == self.fields(last)
+        {
+            self.bytes.truncate(last.start as usize);
+            self.entries.pop();
+        }
+    }
+
+    fn fields(&self, span: &Span) -> &[u8] {
+        &self.bytes[span.start as usize..span.fields_end as usize]
     }
 
     /// Whether all entries found room.

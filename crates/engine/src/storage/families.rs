@@ -24,6 +24,10 @@ use std::sync::{Arc, OnceLock};
 pub(super) type Database = DBWithThreadMode<MultiThreaded>;
 
 const MEBIBYTE: usize = 1 << 20;
+/// Values of so many bytes and more lie in files of their own, of which the library does not tell whose they are.
+pub const LARGE_VALUE_BYTES: u64 = MEBIBYTE as u64;
+/// The oldest of these files are written anew when so much of them is garbage.
+const GARBAGE_SHARE: f64 = 0.5;
 /// The library's file that names the present list of families; without it there is no database yet.
 const CURRENT: &str = "CURRENT";
 /// A block's keys lie together at its beginning, its values behind them: a search among long values then
@@ -208,6 +212,7 @@ impl Families {
         table.set_format_version(6);
         table.set_optimize_filters_for_memory(true);
         let mut settings = Options::default();
+        self.put_large_values_apart(&mut settings, compression);
         settings.set_level_compaction_dynamic_level_bytes(true);
         compress(&mut settings, compression);
         settings.set_max_write_buffer_number(4);
@@ -248,16 +253,30 @@ impl Families {
         }
         settings
     }
+
+    /// Large values go to files of their own when memtables are flushed: a compaction would hold one of each file
+    /// that it merges, compressed and not, and write all of them again.
+    fn put_large_values_apart(&self, settings: &mut Options, compression: Compression) {
+        settings.set_enable_blob_files(true);
+        settings.set_min_blob_size(LARGE_VALUE_BYTES);
+        settings.set_blob_compression_type(kind(compression.settled()));
+        settings.set_blob_cache(&self.cache);
+        settings.set_enable_blob_gc(true);
+        settings.set_blob_gc_force_threshold(GARBAGE_SHARE);
+    }
+}
+
+fn kind(algorithm: Algorithm) -> DBCompressionType {
+    match algorithm {
+        Algorithm::None => DBCompressionType::None,
+        Algorithm::Lz4 => DBCompressionType::Lz4,
+        Algorithm::Zstd(_) => DBCompressionType::Zstd,
+    }
 }
 
 fn compress(settings: &mut Options, compression: Compression) {
     /// The library's own default, as are strategy and dictionary.
     const WINDOW_BITS: i32 = -14;
-    let kind = |algorithm| match algorithm {
-        Algorithm::None => DBCompressionType::None,
-        Algorithm::Lz4 => DBCompressionType::Lz4,
-        Algorithm::Zstd(_) => DBCompressionType::Zstd,
-    };
     let (passing, settled) = (compression.passing(), compression.settled());
     settings.set_compression_type(kind(passing));
     if let Some(level) = passing.level() {

@@ -39,6 +39,7 @@ use std::sync::Arc;
 pub use budget::{CacheBudget, CacheReservation};
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use engine::{Capabilities, Condition, Outcome};
+pub use families::LARGE_VALUE_BYTES;
 pub use local::AddEntry;
 pub use memory::{Fault, Faults, MemoryOptions, Operation, Recording};
 pub use rocks::StoreOptions;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::storage::LARGE_VALUE_BYTES;
 use crate::storage::idle::Change;
 use crate::storage::load::Files;
 use crate::storage::warm::Warming;
@@ -182,16 +183,78 @@ fn what_is_flushed_is_in_the_cache_as_long_as_that_is_wanted() {
     for (number, fills) in (0_u32..).zip([true, false, true]) {
         store.fill_cache(fills);
         let before = settled_usage(&store);
-        let mut value = vec![0; 4 * MEBIBYTE];
-        random.fill_bytes(&mut value);
         let mut batch = RocksBatch::new(store.clone());
-        let key = [1, number].map(u32::to_be_bytes).concat();
-        batch.put(Family::Documents, &key, &value);
+        for part in 0..8 {
+            let mut value = vec![0; MEBIBYTE / 2];
+            random.fill_bytes(&mut value);
+            let key = [1, 8 * number + part].map(u32::to_be_bytes).concat();
+            batch.put(Family::Documents, &key, &value);
+        }
         store.write(batch).expect("there is room on the disk");
         store.flush().expect("there is room on the disk");
         let grown = settled_usage(&store).saturating_sub(before) / MEBIBYTE;
         // Where the files are merged meanwhile, it grows by what that writes too.
         let is_expected = if fills { grown >= 4 } else { grown == 0 };
-        assert!(is_expected, "document {number}: {grown} MiB");
+        assert!(is_expected, "batch {number}: {grown} MiB");
     }
+}
+
+/// A gigabyte of large values and what replaces them stays bounded on disk, is read back, and leaves with its tree.
+#[test]
+fn large_values_lie_apart_and_their_files_go_with_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let blob_bytes = || {
+        let files = std::fs::read_dir(directory.path()).expect("the directory");
+        let files = files.map(|file| file.expect("a file"));
+        let blobs = files.filter(|file| file.path().extension().is_some_and(|kind| kind == "blob"));
+        blobs
+            .map(|file| file.metadata().map_or(0, |is| is.len()))
+            .sum::<u64>()
+    };
+    let key = |number: u8| [0, 0, 0, 1, number];
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut values = Vec::new();
+    {
+        let store = store_in(directory.path());
+        for _round in 0..6 {
+            values.clear();
+            for number in 0..8 {
+                let large = LARGE_VALUE_BYTES as usize;
+                let mut value = vec![0; if number == 0 { large - 1 } else { large }];
+                random.fill_bytes(&mut value);
+                let mut batch = RocksBatch::new(store.clone());
+                batch.put(Family::Documents, &key(number), &value);
+                store.write(batch).expect("there is room on the disk");
+                values.push(value);
+            }
+            store.flush().expect("there is room on the disk");
+        }
+        let family = store.family(Family::Documents, &key(0));
+        store
+            .database
+            .compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+    }
+    let store = store_in(directory.path());
+    let held = blob_bytes() / LARGE_VALUE_BYTES;
+    assert!(
+        (7..=21).contains(&held),
+        "{held} values in blob files, of which 7 are present"
+    );
+    for (number, value) in (0..).zip(&values) {
+        let mut found = None;
+        let read = store.get(Family::Documents, &key(number), &mut |bytes| {
+            found = Some(bytes.to_vec())
+        });
+        read.expect("the files can be read");
+        assert_eq!(found.as_ref(), Some(value), "value {number}");
+    }
+    let mut batch = RocksBatch::new(store.clone());
+    batch.delete_range(Family::Documents, &key(0), &[0, 0, 0, 2]);
+    store.write(batch).expect("there is room on the disk");
+    store.flush().expect("there is room on the disk");
+    let family = store.family(Family::Documents, &key(0));
+    store
+        .database
+        .compact_range_cf(&family.handle, None::<&[u8]>, None::<&[u8]>);
+    assert_eq!(blob_bytes(), 0);
 }
