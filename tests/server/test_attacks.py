@@ -374,3 +374,24 @@ def test_idle_cursors_over_large_documents(texts, server):
     cursors = [cursor for opened in cursors for cursor in opened]
     for cursor in cursors:
         cursor.close()
+
+
+def test_idle_cursors_that_shaped_large_documents(server):
+    """A cursor that waits for its client does not keep the last document that it made."""
+    collection = server.client["attack"]["shaped"]
+    for number in range(4):
+        collection.insert_one({"_id": number, "kind": 1, "text": "x" * (12 * MEBIBYTE)})
+    collection.create_index("kind")
+    finds = [
+        lambda: collection.find({}, {"kind": 0}, batch_size=1),
+        lambda: collection.find({"kind": 1}, batch_size=1),
+        lambda: collection.find({"kind": 1}, {"kind": 0}, batch_size=1),
+    ]
+    cursors = []
+    for number in range(size(60, 150)):
+        cursors.append(finds[number % 3]())
+        assert len(next(cursors[-1])["text"]) == 12 * MEBIBYTE
+    for cursor in cursors[:3]:
+        assert [document["_id"] for document in cursor] == [1, 2, 3]
+    for cursor in cursors:
+        cursor.close()

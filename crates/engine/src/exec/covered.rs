@@ -105,6 +105,11 @@ impl Rows for CoveredRows {
         Ok(false)
     }
 
+    fn rest(&mut self, _: bool) -> bool {
+        self.buffer = RowBuffer::default();
+        false
+    }
+
     fn row(&self) -> Row<'_> {
         let Entry { key, value, .. } = self.entries.entry();
         let document = if self.coverage.is_whole() {

@@ -24,6 +24,8 @@ const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
 /// A batch of so many bytes is read without a reservation.
 const FREE_BYTES: usize = 512 * 1024;
+/// Who waits for a client keeps so many bytes of documents.
+const RESTING_BYTES_MAX: usize = 16 * 1024;
 /// A batch holds about this many bytes of documents at most.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Room is made at once for so many; who wants more may find fewer.
@@ -62,6 +64,7 @@ pub struct FetchRows {
     keys: Vec<u8>,
     /// Its documents.
     documents: Stacked,
+    document_bytes: usize,
     requests: Vec<Request>,
     /// Where the documents of the requests are.
     places: Vec<Option<Place>>,
@@ -140,6 +143,7 @@ impl FetchRows {
             exhausted: false,
             keys: Vec::new(),
             documents: Stacked::default(),
+            document_bytes: 0,
             requests: Vec::new(),
             places: Vec::new(),
             position: 0,
@@ -237,9 +241,9 @@ impl FetchRows {
             .iter()
             .flatten()
             .map(|place| place.range().len());
-        let bytes: usize = bytes.sum();
-        if bytes > FREE_BYTES {
-            self.memory.force(bytes);
+        self.document_bytes = bytes.sum();
+        if self.document_bytes > FREE_BYTES {
+            self.memory.force(self.document_bytes);
         }
         let read = self.requests.len() as u64;
         self.context.counters.add_documents(read);
@@ -492,7 +496,7 @@ impl Rows for FetchRows {
         if let Some(wanted) = self.wanted.as_mut().filter(|_| again) {
             *wanted += 1;
         }
-        if self.memory.bytes() == 0 {
+        if self.memory.bytes() == 0 && self.document_bytes <= RESTING_BYTES_MAX {
             return again;
         }
         let left = self.requests.drain(..).skip(self.position);
@@ -501,7 +505,7 @@ impl Rows for FetchRows {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting = left.chain(waiting).collect();
         (self.position, self.batch_size) = (0, FIRST_BATCH);
-        self.documents = Stacked::default();
+        (self.documents, self.document_bytes) = (Stacked::default(), 0);
         self.memory.shrink(0);
         again
     }

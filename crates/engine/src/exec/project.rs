@@ -36,6 +36,7 @@ impl Rows for ProjectRows {
     }
 
     fn rest(&mut self, again: bool) -> bool {
+        self.current = RawDocumentBuf::new();
         self.input.rest(again)
     }
 

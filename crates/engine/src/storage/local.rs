@@ -150,7 +150,7 @@ impl Store {
         self.0.local().and_then(LocalEngine::wait_for_merges)
     }
 
-    /// Whether a writer that holds no lock should wait until flushes and merges have come further: large values
+    /// Whether a writer that holds no lock should wait until flushes have come further: large values
     /// take memory in them that the cache does not bound.
     pub fn is_behind(&self) -> bool {
         self.0.local().is_some_and(LocalEngine::is_behind)

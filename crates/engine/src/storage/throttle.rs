@@ -21,7 +21,7 @@ const HALVING_FILES: f64 = 4.0;
 const LEAST_RATE: f64 = 4.0 * 1024.0 * 1024.0;
 /// Values of so many bytes are large, ...
 const LARGE_VALUE_BYTES: usize = 2 << 20;
-/// ... and may be in memtables and level 0 for so long.
+/// ... and may be in memtables for so long.
 const LARGE_FOR: Duration = Duration::from_secs(5);
 /// Nobody waits longer at once.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);

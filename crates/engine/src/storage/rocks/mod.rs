@@ -33,7 +33,6 @@ use super::budget::CacheBudget;
 use super::engine::{Capabilities, Condition, Outcome, ReadValue, StorageEngine, View, WriteBatch};
 use super::families::{ColumnFamily, Database, Families};
 use super::group_sync::{GroupSync, SyncFailure};
-use super::idle::BUSY_FILES;
 use super::load::{Files, Finished};
 use super::local::{Loader, LocalEngine};
 use super::row_cache::{Found, PRESENT, RowCache};
@@ -56,8 +55,6 @@ const MEBIBYTE: usize = 1 << 20;
 const LEVEL_ZERO_FILES: &str = "rocksdb.num-files-at-level0";
 /// Of all memtables that are not flushed.
 const MEMTABLE_BYTES: &str = "rocksdb.cur-size-all-mem-tables";
-/// Files of level 0 that may come before writers of large values wait: a compaction holds a value of each in memory.
-const LARGE_FILES_MAX: u64 = 3 * BUSY_FILES as u64 / 2;
 
 /// Log files that the store no longer needs are kept until [`RocksStore::forget_log_before`]: their age
 /// plays no part.
@@ -438,7 +435,7 @@ impl LocalEngine for RocksStore {
         self.throttle.wait()
     }
 
-    /// Whether so much of large values waits for flushes and merges that writers must let them go on.
+    /// Whether so much of large values waits for flushes that writers must let them go on.
     fn is_behind(&self) -> bool {
         if !self.throttle.has_large_values() {
             return false;
@@ -448,7 +445,6 @@ impl LocalEngine for RocksStore {
             .map(|one| self.number_of(one, MEMTABLE_BYTES))
             .sum();
         unflushed > 2 * memtable_bytes(self.cache_bytes) as u64
-            || self.most_level_zero_files() > LARGE_FILES_MAX
     }
 
     fn written_bytes(&self) -> u64 {
