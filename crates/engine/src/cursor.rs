@@ -5,7 +5,7 @@
 //! nobody asked for ten minutes.
 
 use crate::error::{Code, Error, Result};
-use crate::exec::Rows;
+use crate::exec::{RESTING_BYTES_FREE, Rows};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::operation::memory::Reservation;
@@ -18,15 +18,38 @@ use std::time::{Duration, Instant};
 
 /// Cursors that may be open at once; opening one more is refused.
 pub const CURSORS_MAX: usize = 100_000;
-/// What the document that a cursor holds may have without a reservation.
-const HELD_BYTES_FREE: usize = 16 * 1024;
 /// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
 pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
 
 /// What a query yields documents from.
 pub(crate) enum Source {
     Rows(Box<dyn Rows>),
-    Documents(Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>),
+    Documents(Box<dyn Documents>),
+}
+
+/// Documents that are made as they are asked for.
+pub(crate) trait Documents: Send {
+    /// The next document; `None` at the end.
+    ///
+    /// # Errors
+    /// Storage failures, evaluation errors, memory and time limits.
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>>;
+
+    /// See [`Rows::rest`].
+    ///
+    /// # Errors
+    /// As there.
+    fn rest(&mut self) -> Result<()>;
+}
+
+impl Documents for std::vec::IntoIter<RawDocumentBuf> {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        Ok(Iterator::next(self))
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A running plan.
@@ -77,12 +100,12 @@ impl Query {
 
     /// A query that finds nothing.
     pub(crate) fn empty() -> Self {
-        Self::new(Source::Documents(Box::new(std::iter::empty())))
+        Self::from_documents(Vec::new())
     }
 
     /// A query over documents that are there already.
     pub fn from_documents(documents: Vec<RawDocumentBuf>) -> Self {
-        Self::new(Source::Documents(Box::new(documents.into_iter().map(Ok))))
+        Self::new(Source::Documents(Box::new(documents.into_iter())))
     }
 
     /// Hands out documents until there are `count_max` of them, or one more would exceed `bytes_max`
@@ -136,15 +159,17 @@ impl Query {
             true => self.document().as_bytes().len(),
             false => 0,
         };
-        let is_large = bytes > HELD_BYTES_FREE;
-        if let Source::Rows(rows) = &mut self.source
-            && self.current.is_none()
-        {
-            let copy = self.held.then(|| rows.row().document.to_owned());
-            match rows.rest(self.held && is_large) {
-                true => self.held = false,
-                false => self.current = copy,
+        let is_large = bytes > RESTING_BYTES_FREE;
+        match &mut self.source {
+            Source::Rows(rows) if self.current.is_none() => {
+                let copy = self.held.then(|| rows.row().document.to_owned());
+                match rows.rest(self.held && is_large)? {
+                    true => self.held = false,
+                    false => self.current = copy,
+                }
             }
+            Source::Rows(_) => {}
+            Source::Documents(documents) => documents.rest()?,
         }
         self.memory.shrink(0);
         if is_large && self.held {
@@ -174,7 +199,7 @@ impl Query {
                 self.current = None;
                 rows.advance()
             }
-            Source::Documents(documents) => documents.next().transpose().map(|next| {
+            Source::Documents(documents) => documents.next().map(|next| {
                 self.current = next;
                 self.current.is_some()
             }),

@@ -8,7 +8,7 @@ use super::read::Opened;
 use super::requests::{AggregateRequest, AggregateTarget, parse_context};
 use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage};
 use crate::catalog::Collection;
-use crate::cursor::{Query, Source};
+use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
 use crate::expression::{MetadataScope, VariableScope, Variables, mentions_metadata};
@@ -309,8 +309,17 @@ impl Running {
         self.executor.merge(fork)?;
         self.executor.finish()
     }
+}
 
-    fn next_result(&mut self) -> Result<Option<RawDocumentBuf>> {
+fn push_all(rows: &mut dyn Rows, executor: &mut Executor) -> Result<()> {
+    while rows.advance()? {
+        let _ = executor.push(rows.row().document)?;
+    }
+    Ok(())
+}
+
+impl Documents for Running {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         self.share()?;
         loop {
             if let Some(document) = self.executor.pull()? {
@@ -327,19 +336,12 @@ impl Running {
             }
         }
     }
-}
 
-fn push_all(rows: &mut dyn Rows, executor: &mut Executor) -> Result<()> {
-    while rows.advance()? {
-        let _ = executor.push(rows.row().document)?;
-    }
-    Ok(())
-}
-
-impl Iterator for Running {
-    type Item = Result<RawDocumentBuf>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_result().transpose()
+    /// The current row has been pushed into the stages.
+    fn rest(&mut self) -> Result<()> {
+        if let Some(rows) = &mut self.rows {
+            rows.rest(false)?;
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
 use crate::rank::{AuditFigures, RankFigures};
-use crate::storage::{Compression, Family, LARGE_VALUE_BYTES, Order, TreeKey};
+use crate::storage::{BLOB_BYTES_MIN, Compression, Family, Order, TreeKey};
 
 /// Entries of an index of which the size is known only when they are read: so many are.
 const MEASURED_ENTRIES: i64 = 1_000;
@@ -169,14 +169,11 @@ impl Engine {
     }
 
     pub(super) fn storage_bytes(&self, collection: &Collection) -> i64 {
-        let (documents, bytes) = (collection.state.documents(), collection.state.bytes());
         match self.tree_bytes(Family::Documents, collection.documents) {
             // RocksDB estimates what lies in files. What lies in memtables alone is there as it is, so
             // before the first flush a collection is as large as its documents.
-            0 => bytes,
-            // And it tells sizes of large values only for all collections together.
-            in_files if bytes / documents.max(1) >= LARGE_VALUE_BYTES as i64 => in_files.max(bytes),
-            in_files => in_files,
+            0 => collection.state.bytes(),
+            in_tables => with_blobs(collection, in_tables),
         }
     }
 
@@ -196,7 +193,8 @@ impl Engine {
                     tracing::warn!(%error, index = index.spec.name, "entries could not be measured");
                     0
                 }),
-            bytes => bytes,
+            in_tables if index.spec.clustering => with_blobs(collection, in_tables),
+            in_tables => in_tables,
         }
     }
 
@@ -224,5 +222,15 @@ impl Engine {
     fn tree_bytes(&self, family: Family, tree: TreeKey) -> i64 {
         let (start, end) = tree.range();
         i64::try_from(self.store.size_of_range(family, &start, &end)).unwrap_or(i64::MAX)
+    }
+}
+
+/// Bytes of a tree that holds all documents and has so many in tables. Of blob files only the size of all together
+/// is known: where documents lie there, the tree is as large as they are.
+fn with_blobs(collection: &Collection, in_tables: i64) -> i64 {
+    let (documents, bytes) = (collection.state.documents(), collection.state.bytes());
+    match bytes / documents.max(1) >= BLOB_BYTES_MIN as i64 {
+        true => in_tables.max(bytes),
+        false => in_tables,
     }
 }

@@ -118,21 +118,15 @@ impl Rows for CollectionRows {
         }
     }
 
-    /// A scan keeps blocks and files from being given up; it begins again at the current document or behind it.
-    fn rest(&mut self, again: bool) -> bool {
+    /// The scan begins again at the current document or behind it.
+    fn rest(&mut self, again: bool) -> Result<bool> {
         let Some(scan) = self.scan.take() else {
-            return false;
+            return Ok(false);
         };
-        let (mut start, mut end) = std::mem::take(&mut self.scanned);
-        let current = scan.key();
-        // No key lies between one and the same with a zero behind it.
-        let (at, behind) = (current.to_vec(), [current, &[0]].concat());
-        match self.order {
-            Order::Forward => start = if again { at } else { behind },
-            Order::Backward => end = if again { behind } else { at },
-        }
-        self.ranges.push((start, end));
-        again
+        let scanned = std::mem::take(&mut self.scanned);
+        let left = self.order.rest_of(scanned, scan.key(), again);
+        self.ranges.push(left);
+        Ok(again)
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {
@@ -191,6 +185,11 @@ impl IdRows {
 }
 
 impl Rows for IdRows {
+    fn rest(&mut self, _: bool) -> Result<bool> {
+        self.document = Vec::new();
+        Ok(false)
+    }
+
     fn advance(&mut self) -> Result<bool> {
         for id in self.ids.by_ref() {
             let document = &mut self.document;

@@ -105,9 +105,10 @@ impl Rows for CoveredRows {
         Ok(false)
     }
 
-    fn rest(&mut self, _: bool) -> bool {
+    fn rest(&mut self, _: bool) -> Result<bool> {
         self.buffer = RowBuffer::default();
-        false
+        self.entries.rest();
+        Ok(false)
     }
 
     fn row(&self) -> Row<'_> {

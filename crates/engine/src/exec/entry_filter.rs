@@ -53,6 +53,11 @@ impl Entries for FilterEntries {
         self.input.entry()
     }
 
+    fn rest(&mut self) {
+        self.buffer = RowBuffer::default();
+        self.input.rest();
+    }
+
     fn is_certain(&self) -> bool {
         self.told && self.input.is_certain()
     }

@@ -8,7 +8,7 @@
 use super::cache_writer::CacheWriter;
 use super::cached_documents::KeptDocuments;
 use super::row_buffers::{BufferLayout, BufferedRows, Stacked};
-use super::{Context, Entries, Row, Rows, parallel};
+use super::{Context, Entries, RESTING_BYTES_FREE, Row, Rows, parallel};
 use crate::error::{Result, corrupt_document};
 use crate::operation::memory::Reservation;
 use crate::query::Filter;
@@ -24,8 +24,6 @@ const FIRST_BATCH: usize = 16;
 const LARGEST_BATCH: usize = 8_192;
 /// A batch of so many bytes is read without a reservation.
 const FREE_BYTES: usize = 512 * 1024;
-/// Who waits for a client keeps so many bytes of documents.
-const RESTING_BYTES_MAX: usize = 16 * 1024;
 /// A batch holds about this many bytes of documents at most.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Room is made at once for so many; who wants more may find fewer.
@@ -64,7 +62,6 @@ pub struct FetchRows {
     keys: Vec<u8>,
     /// Its documents.
     documents: Stacked,
-    document_bytes: usize,
     requests: Vec<Request>,
     /// Where the documents of the requests are.
     places: Vec<Option<Place>>,
@@ -143,7 +140,6 @@ impl FetchRows {
             exhausted: false,
             keys: Vec::new(),
             documents: Stacked::default(),
-            document_bytes: 0,
             requests: Vec::new(),
             places: Vec::new(),
             position: 0,
@@ -236,14 +232,9 @@ impl FetchRows {
             }
             self.documents.add(read.documents);
         }
-        let bytes = self
-            .places
-            .iter()
-            .flatten()
-            .map(|place| place.range().len());
-        self.document_bytes = bytes.sum();
-        if self.document_bytes > FREE_BYTES {
-            self.memory.force(self.document_bytes);
+        let bytes = self.document_bytes();
+        if bytes > FREE_BYTES {
+            self.memory.force(bytes);
         }
         let read = self.requests.len() as u64;
         self.context.counters.add_documents(read);
@@ -264,6 +255,12 @@ impl FetchRows {
             Some(kept) => kept.read_parts(stacking),
             None => read_parts(&self.snapshot, wanted, stacking),
         }
+    }
+
+    /// Bytes of the batch's documents.
+    fn document_bytes(&self) -> usize {
+        let places = self.places.iter().flatten();
+        places.map(|place| place.range().len()).sum()
     }
 
     /// Whether the current request's document is there and matches. An entry without its document would be
@@ -490,14 +487,15 @@ impl Rows for FetchRows {
     }
 
     /// Few documents may stay; where there are more, they are read again later, a few at first.
-    fn rest(&mut self, again: bool) -> bool {
+    fn rest(&mut self, again: bool) -> Result<bool> {
+        self.entries.rest();
         let again = again && self.position > 0;
         self.position -= usize::from(again);
         if let Some(wanted) = self.wanted.as_mut().filter(|_| again) {
             *wanted += 1;
         }
-        if self.memory.bytes() == 0 && self.document_bytes <= RESTING_BYTES_MAX {
-            return again;
+        if self.memory.bytes() == 0 && self.document_bytes() <= RESTING_BYTES_FREE {
+            return Ok(again);
         }
         let left = self.requests.drain(..).skip(self.position);
         let left = left.map(|request| (self.keys[request.key].to_vec(), request.certain));
@@ -505,9 +503,17 @@ impl Rows for FetchRows {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting = left.chain(waiting).collect();
         (self.position, self.batch_size) = (0, FIRST_BATCH);
-        (self.documents, self.document_bytes) = (Stacked::default(), 0);
+        (self.keys, self.documents) = (Vec::new(), Stacked::default());
+        self.places.clear();
         self.memory.shrink(0);
-        again
+        let keys = self.waiting.iter();
+        let bytes = keys
+            .map(|(key, _)| key.len() + size_of::<(Vec<u8>, bool)>())
+            .sum();
+        if bytes > RESTING_BYTES_FREE {
+            self.memory = Reservation::at_rest(bytes)?;
+        }
+        Ok(again)
     }
 
     fn row(&self) -> Row<'_> {

@@ -28,7 +28,7 @@ impl Rows for FilterRows {
         Ok(false)
     }
 
-    fn rest(&mut self, again: bool) -> bool {
+    fn rest(&mut self, again: bool) -> Result<bool> {
         self.input.rest(again)
     }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::geo::{CellRelation, CoverLimits, Region, ancestors};
 use crate::index::entry::Located;
 use crate::plan::GeoAccess;
-use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
+use crate::storage::{Family, Order, Scan, Snapshot, TreeKey, behind};
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct GeoEntries {
     /// `tree ++ equality fields` of the key's leading fields, still to walk; the last is next.
     prefixes: Vec<Vec<u8>>,
     prefix: Vec<u8>,
+    /// Where the walk under the next prefix begins, if it had begun before.
+    resumed_at: Option<Vec<u8>>,
     scan: Option<Scan>,
     span: usize,
     /// The candidate's cell.
@@ -54,6 +56,7 @@ impl GeoEntries {
             spans: spans(access),
             prefixes,
             prefix: Vec::new(),
+            resumed_at: None,
             scan: None,
             span: 0,
             cell: 0,
@@ -71,8 +74,11 @@ impl GeoEntries {
         else {
             return false;
         };
-        let mut start = prefix.clone();
-        encode_cell(first.first, Direction::Ascending, &mut start);
+        let start = self.resumed_at.take().unwrap_or_else(|| {
+            let mut start = prefix.clone();
+            encode_cell(first.first, Direction::Ascending, &mut start);
+            start
+        });
         let mut end = prefix.clone();
         encode_cell(last.last, Direction::Ascending, &mut end);
         end.push(ABOVE_ALL);
@@ -165,6 +171,13 @@ impl Entries for GeoEntries {
             key: TreeKey::strip(key),
             value,
             layout: Some(&self.index.layout),
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Some(scan) = self.scan.take() {
+            self.resumed_at = Some(behind(scan.key().to_vec()));
+            self.prefixes.push(std::mem::take(&mut self.prefix));
         }
     }
 

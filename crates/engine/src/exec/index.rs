@@ -25,8 +25,8 @@ pub struct IndexEntries {
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
     checker: Option<BoundsChecker>,
     scan: Option<Scan>,
-    /// The end of the range that `scan` walks.
-    scan_end: Vec<u8>,
+    /// The range that `scan` walks.
+    scanned: (Vec<u8>, Vec<u8>),
     seen: Option<SeenIds>,
     pacer: YieldCheck,
 }
@@ -64,7 +64,7 @@ impl IndexEntries {
                 BoundsChecker::new(&directions, &access.bounds)
             }),
             scan: None,
-            scan_end: Vec::new(),
+            scanned: (Vec::new(), Vec::new()),
             seen: access.repeats().then(SeenIds::new),
             pacer: YieldCheck::new(context),
             index,
@@ -88,7 +88,7 @@ impl IndexEntries {
                 self.snapshot
                     .scan(Family::Indexes, &start, &end, self.order),
             );
-            self.scan_end = end;
+            self.scanned = (start, end);
         }
     }
 
@@ -143,13 +143,13 @@ impl IndexEntries {
             return None;
         }
         let (key, _) = self.scan.as_ref()?.entry();
-        midpoint(key, &self.scan_end)
+        midpoint(key, &self.scanned.1)
     }
 
     /// Counts the rest of the current range after the current entry, and ends the range.
     fn count_halves(&mut self, middle: &[u8]) -> Result<u64> {
         let scan = self.scan.take().expect("a range is being walked");
-        let (snapshot, end, context) = (&self.snapshot, &self.scan_end, &self.pacer.context);
+        let (snapshot, end, context) = (&self.snapshot, &self.scanned.1, &self.pacer.context);
         let count = |mut scan: Scan, until: &[u8]| {
             let mut pacer = YieldCheck::new(context.clone());
             let mut entries = 0_u64;
@@ -191,6 +191,14 @@ impl Entries for IndexEntries {
             .as_ref()
             .expect("entry is read after advance returned true");
         entry_of(scan, &self.index)
+    }
+
+    fn rest(&mut self) {
+        if let Some(scan) = self.scan.take() {
+            let scanned = std::mem::take(&mut self.scanned);
+            let left = self.order.rest_of(scanned, scan.key(), false);
+            self.ranges.push(left);
+        }
     }
 
     fn count(&mut self) -> Result<u64> {

@@ -36,10 +36,10 @@ impl Rows for LimitRows {
         self.input.advance()
     }
 
-    fn rest(&mut self, again: bool) -> bool {
-        let comes_again = self.input.rest(again);
+    fn rest(&mut self, again: bool) -> Result<bool> {
+        let comes_again = self.input.rest(again)?;
         self.limit += u64::from(comes_again);
-        comes_again
+        Ok(comes_again)
     }
 
     fn row(&self) -> Row<'_> {

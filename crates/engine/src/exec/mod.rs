@@ -73,6 +73,9 @@ pub struct Row<'a> {
     pub document: &'a RawDocument,
 }
 
+/// What waits for its client holds so many bytes without a reservation.
+pub const RESTING_BYTES_FREE: usize = 16 * 1024;
+
 /// A source of documents.
 pub trait Rows: Send {
     /// Moves to the next row; false at the end.
@@ -84,10 +87,13 @@ pub trait Rows: Send {
     /// The current row; only after [`Self::advance`] returned true.
     fn row(&self) -> Row<'_>;
 
-    /// Nobody will ask for a while: gives up memory that can be had again. There is no current row after it;
-    /// where it shall come `again`, true says that it is the next.
-    fn rest(&mut self, _again: bool) -> bool {
-        false
+    /// Nobody will ask for a while: gives up memory that can be had again, and scans, which keep memtables and blocks
+    /// from being freed. There is no current row after it; where it shall come `again`, true says that it is the next.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit` when what must be held is more than waiting cursors may hold.
+    fn rest(&mut self, _again: bool) -> Result<bool> {
+        Ok(false)
     }
 
     /// Gives away the second half of the rows, before the first of them was asked for, when there are so
@@ -145,6 +151,9 @@ pub trait Entries: Send {
     fn is_certain(&self) -> bool {
         true
     }
+
+    /// As [`Rows::rest`]; the next entry is the one behind the current one.
+    fn rest(&mut self);
 
     /// The number of documents from here to the end, when no document needs to be tested.
     ///

@@ -35,7 +35,7 @@ impl Rows for ProjectRows {
         Ok(true)
     }
 
-    fn rest(&mut self, again: bool) -> bool {
+    fn rest(&mut self, again: bool) -> Result<bool> {
         self.current = RawDocumentBuf::new();
         self.input.rest(again)
     }

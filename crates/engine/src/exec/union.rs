@@ -1,9 +1,11 @@
 //! The rows of several inputs, each document once: `$or` over several indexes.
 
 use super::seen::SeenIds;
-use super::{Row, Rows};
+use super::{RESTING_BYTES_FREE, Row, Rows};
 use crate::error::Result;
+use crate::operation::memory::Reservation;
 use crate::query::Sort;
+use bson::raw::RawDocumentBuf;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -40,11 +42,11 @@ impl Rows for UnionRows {
     }
 
     /// What has been seen does not come again.
-    fn rest(&mut self, _: bool) -> bool {
+    fn rest(&mut self, _: bool) -> Result<bool> {
         if let Some(input) = self.inputs.get_mut(self.current) {
-            input.rest(false);
+            input.rest(false)?;
         }
-        false
+        Ok(false)
     }
 
     fn row(&self) -> Row<'_> {
@@ -58,6 +60,9 @@ pub struct MergedRows {
     sort: Arc<Sort>,
     /// The sort keys of the inputs' next rows, the least first; of equal ones that of the first input.
     heads: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
+    /// Copies of next rows whose inputs have none while they rest.
+    copies: Vec<Option<(Vec<u8>, RawDocumentBuf)>>,
+    memory: Reservation,
     /// Inputs that must be advanced before the next row is known.
     passed: Vec<usize>,
     current: usize,
@@ -71,6 +76,8 @@ impl MergedRows {
     pub fn new(inputs: Vec<Box<dyn Rows>>, sort: Arc<Sort>) -> Self {
         Self {
             passed: (0..inputs.len()).collect(),
+            copies: vec![None; inputs.len()],
+            memory: Reservation::none(),
             inputs,
             sort,
             heads: BinaryHeap::new(),
@@ -85,6 +92,7 @@ impl Rows for MergedRows {
     fn advance(&mut self) -> Result<bool> {
         loop {
             while let Some(number) = self.passed.pop() {
+                self.copies[number] = None;
                 let input = &mut self.inputs[number];
                 if input.advance()? {
                     let key = self.sort.key(input.row().document)?;
@@ -100,13 +108,57 @@ impl Rows for MergedRows {
                 self.seen.clear();
                 self.key = key;
             }
-            if self.seen.insert(self.inputs[number].row().id)? {
+            if self
+                .seen
+                .insert(next_row(&self.inputs, &self.copies, number).id)?
+            {
                 return Ok(true);
             }
         }
     }
 
+    /// The next rows come again, or wait as copies.
+    fn rest(&mut self, _: bool) -> Result<bool> {
+        for number in &self.passed {
+            self.copies[*number] = None;
+            self.inputs[*number].rest(false)?;
+        }
+        for Reverse((key, number)) in std::mem::take(&mut self.heads) {
+            if self.copies[number].is_none() {
+                let row = self.inputs[number].row();
+                let copy = (row.id.to_vec(), row.document.to_owned());
+                if self.inputs[number].rest(true)? {
+                    self.passed.push(number);
+                    continue;
+                }
+                self.copies[number] = Some(copy);
+            }
+            self.heads.push(Reverse((key, number)));
+        }
+        self.memory.shrink(0);
+        let copies = self.copies.iter().flatten();
+        let bytes = copies
+            .map(|(id, document)| id.len() + document.as_bytes().len())
+            .sum();
+        if bytes > RESTING_BYTES_FREE {
+            self.memory = Reservation::at_rest(bytes)?;
+        }
+        Ok(false)
+    }
+
     fn row(&self) -> Row<'_> {
-        self.inputs[self.current].row()
+        next_row(&self.inputs, &self.copies, self.current)
+    }
+}
+
+/// The row that an input comes to next, which may wait as a copy.
+fn next_row<'a>(
+    inputs: &'a [Box<dyn Rows>],
+    copies: &'a [Option<(Vec<u8>, RawDocumentBuf)>],
+    number: usize,
+) -> Row<'a> {
+    match &copies[number] {
+        Some((id, document)) => Row { id, document },
+        None => inputs[number].row(),
     }
 }

@@ -104,6 +104,12 @@ struct Span {
     end: u32,
 }
 
+impl Span {
+    fn fields<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.start as usize..self.fields_end as usize]
+    }
+}
+
 impl KeySink {
     /// An empty sink.
     pub fn new() -> Self {
@@ -145,7 +151,7 @@ impl KeySink {
     /// [`super::CollectionKeys`] made; by index, ascending.
     pub fn iter_indexed(&self) -> impl Iterator<Item = (usize, &[u8], &[u8])> {
         self.entries.iter().map(|span| {
-            let fields = &self.bytes[span.start as usize..span.fields_end as usize];
+            let fields = span.fields(&self.bytes);
             let value = &self.bytes[span.fields_end as usize..span.end as usize];
             (span.index as usize, fields, value)
         })
@@ -216,15 +222,11 @@ impl KeySink {
     /// array of a million nulls needs no million entries until [`Self::deduplicate`].
     pub(super) fn drop_repeated(&mut self, first: usize) {
         if let [.., before, last] = &self.entries[first..]
-            && self.fields(before) == self.fields(last)
+            && before.fields(&self.bytes) == last.fields(&self.bytes)
         {
             self.bytes.truncate(last.start as usize);
             self.entries.pop();
         }
-    }
-
-    fn fields(&self, span: &Span) -> &[u8] {
-        &self.bytes[span.start as usize..span.fields_end as usize]
     }
 
     /// Whether all entries found room.
@@ -251,11 +253,10 @@ impl KeySink {
             return;
         }
         let bytes = &self.bytes;
-        let fields = |span: &Span| &bytes[span.start as usize..span.fields_end as usize];
-        self.entries[first..].sort_by(|a, b| fields(a).cmp(fields(b)));
+        self.entries[first..].sort_by(|a, b| a.fields(bytes).cmp(b.fields(bytes)));
         let mut kept = first + 1;
         for next in first + 1..self.entries.len() {
-            if fields(&self.entries[next]) != fields(&self.entries[kept - 1]) {
+            if self.entries[next].fields(bytes) != self.entries[kept - 1].fields(bytes) {
                 self.entries[kept] = self.entries[next];
                 kept += 1;
             }

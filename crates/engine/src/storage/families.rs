@@ -24,10 +24,10 @@ use std::sync::{Arc, OnceLock};
 pub(super) type Database = DBWithThreadMode<MultiThreaded>;
 
 const MEBIBYTE: usize = 1 << 20;
-/// Values of so many bytes and more lie in files of their own, of which the library does not tell whose they are.
-pub const LARGE_VALUE_BYTES: u64 = MEBIBYTE as u64;
-/// The oldest of these files are written anew when so much of them is garbage.
-const GARBAGE_SHARE: f64 = 0.5;
+/// Values of so many bytes and more lie in blob files; the library does not tell which tree's values a blob file holds.
+pub const BLOB_BYTES_MIN: u64 = MEBIBYTE as u64;
+/// The oldest blob files are rewritten when this share of them is garbage.
+const BLOB_GARBAGE_MAX: f64 = 0.5;
 /// The library's file that names the present list of families; without it there is no database yet.
 const CURRENT: &str = "CURRENT";
 /// A block's keys lie together at its beginning, its values behind them: a search among long values then
@@ -212,7 +212,7 @@ impl Families {
         table.set_format_version(6);
         table.set_optimize_filters_for_memory(true);
         let mut settings = Options::default();
-        self.put_large_values_apart(&mut settings, compression);
+        self.use_blob_files(&mut settings, compression);
         settings.set_level_compaction_dynamic_level_bytes(true);
         compress(&mut settings, compression);
         settings.set_max_write_buffer_number(4);
@@ -254,19 +254,19 @@ impl Families {
         settings
     }
 
-    /// Large values go to files of their own when memtables are flushed: a compaction would hold one of each file
-    /// that it merges, compressed and not, and write all of them again.
-    fn put_large_values_apart(&self, settings: &mut Options, compression: Compression) {
+    /// Large values go to blob files when memtables are flushed. In a table, a compaction would hold one of each file
+    /// that it merges in memory, compressed and not, and write all of them again.
+    fn use_blob_files(&self, settings: &mut Options, compression: Compression) {
         settings.set_enable_blob_files(true);
-        settings.set_min_blob_size(LARGE_VALUE_BYTES);
-        settings.set_blob_compression_type(kind(compression.settled()));
+        settings.set_min_blob_size(BLOB_BYTES_MIN);
+        settings.set_blob_compression_type(compression_type(compression.settled()));
         settings.set_blob_cache(&self.cache);
         settings.set_enable_blob_gc(true);
-        settings.set_blob_gc_force_threshold(GARBAGE_SHARE);
+        settings.set_blob_gc_force_threshold(BLOB_GARBAGE_MAX);
     }
 }
 
-fn kind(algorithm: Algorithm) -> DBCompressionType {
+fn compression_type(algorithm: Algorithm) -> DBCompressionType {
     match algorithm {
         Algorithm::None => DBCompressionType::None,
         Algorithm::Lz4 => DBCompressionType::Lz4,
@@ -278,11 +278,11 @@ fn compress(settings: &mut Options, compression: Compression) {
     /// The library's own default, as are strategy and dictionary.
     const WINDOW_BITS: i32 = -14;
     let (passing, settled) = (compression.passing(), compression.settled());
-    settings.set_compression_type(kind(passing));
+    settings.set_compression_type(compression_type(passing));
     if let Some(level) = passing.level() {
         settings.set_compression_options(WINDOW_BITS, level.into(), 0, 0);
     }
-    settings.set_bottommost_compression_type(kind(settled));
+    settings.set_bottommost_compression_type(compression_type(settled));
     if let Some(level) = settled.level() {
         settings.set_bottommost_compression_options(WINDOW_BITS, level.into(), 0, 0, true);
     }

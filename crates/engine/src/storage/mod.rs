@@ -39,11 +39,11 @@ use std::sync::Arc;
 pub use budget::{CacheBudget, CacheReservation};
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use engine::{Capabilities, Condition, Outcome};
-pub use families::LARGE_VALUE_BYTES;
+pub use families::BLOB_BYTES_MIN;
 pub use local::AddEntry;
 pub use memory::{Fault, Faults, MemoryOptions, Operation, Recording};
 pub use rocks::StoreOptions;
-pub use scan::{Page, PageLimit, Scan};
+pub use scan::{Page, PageLimit, Scan, behind};
 pub use scratch::Scratch;
 pub use tree_key::TreeKey;
 
@@ -65,6 +65,23 @@ pub enum Order {
     Forward,
     /// From the last key to the first.
     Backward,
+}
+
+impl Order {
+    /// What is left of a range `[start, end)` that is scanned in this order and has come to `current`: all behind
+    /// that key, and that key too if it shall come `again`.
+    pub fn rest_of(
+        self,
+        (start, end): (Vec<u8>, Vec<u8>),
+        current: &[u8],
+        again: bool,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let (at, behind) = (current.to_vec(), behind(current.to_vec()));
+        match self {
+            Self::Forward => (if again { at } else { behind }, end),
+            Self::Backward => (start, if again { behind } else { at }),
+        }
+    }
 }
 
 /// A failure of the storage: it belongs to the operator.

@@ -222,7 +222,7 @@ impl PagedScan {
 }
 
 /// The first key behind another.
-fn behind(mut key: Vec<u8>) -> Vec<u8> {
+pub fn behind(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }

@@ -614,6 +614,11 @@ impl Entries for NearEntries {
     fn entry(&self) -> Entry<'_> {
         self.entry_of(self.current)
     }
+
+    /// What was found and has not been handed out is held.
+    fn rest(&mut self) {
+        self.walk.rest();
+    }
 }
 
 /// A key, mostly without an allocation.

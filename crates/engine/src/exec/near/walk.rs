@@ -165,6 +165,11 @@ impl Walk {
         self.at = None;
     }
 
+    /// Gives the scan up; no range is being walked.
+    pub(super) fn rest(&mut self) {
+        (self.scan, self.at) = (None, None);
+    }
+
     /// Key and value of the entry that was come to.
     pub(super) fn entry(&self) -> (&[u8], &[u8]) {
         self.scan.as_ref().expect("a range was entered").entry()

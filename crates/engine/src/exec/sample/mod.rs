@@ -337,4 +337,7 @@ impl Entries for SampledEntries {
             layout: None,
         }
     }
+
+    /// All that was drawn has been read.
+    fn rest(&mut self) {}
 }
