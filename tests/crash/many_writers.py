@@ -4,6 +4,7 @@ Usage: many_writers.py URI LOG SEED. LOG gets the `_id` of every document of the
 insert is acknowledged: nothing else ever changes that collection.
 """
 
+import hashlib
 import os
 import random
 import sys
@@ -79,6 +80,16 @@ class Writers:
     def conflicts(self, choice):
         """Half of them meet a `u` that is there."""
         self.database["unique"].insert_many([document(choice, choice.randrange(10**9)) for _ in range(20)], ordered=False)
+
+    def large(self, choice):
+        """Around the size from which values lie in files of their own."""
+        content = choice.randbytes(choice.choice([1 << 19, 1 << 20, 3 << 20]))
+        values = {"n": choice.randint(0, 1000), "content": content, "digest": hashlib.sha256(content).digest()}
+        by_id = {"_id": choice.randrange(12)}
+        if choice.random() < 0.2:
+            self.database["large"].delete_one(by_id)
+        else:
+            self.database["large"].update_one(by_id, {"$set": values}, upsert=True)
 
     def expiring(self, choice):
         self.database["expiring"].insert_many([{"n": at, "at": time_in(choice.uniform(-5, 1))} for at in range(30)])

@@ -5,6 +5,7 @@ who wrote beside whom: one writer, or one collection, shows nothing. MERIDIAN_CR
 instants still vary); MERIDIAN_MANY_KILLS sets the kills (`make torture`: 200).
 """
 
+import hashlib
 import os
 import random
 import subprocess
@@ -37,6 +38,7 @@ def prepare(server):
     database["expiring"].create_index("at", expireAfterSeconds=0)
     database["expiring"].create_index("n")
     database["ledger"].create_index("n")
+    database["large"].create_index("n", clustering=True)
 
 
 def wait_for_ledger(log, writer, seconds_max=60):
@@ -57,6 +59,9 @@ def compare(server, log, where):
     there = {document["_id"] for document in database["ledger"].find({}, {"_id": 1})}
     lost = set(log.read_text().split("\n")[:-1]) - there
     assert not lost, f"{where}: {len(lost)} acknowledged documents are lost: {list(lost)[:5]}"
+    for query in ({}, {"n": {"$gte": 0}}):
+        for document in database["large"].find(query):
+            assert hashlib.sha256(document["content"]).digest() == document["digest"], f"{where}: {query}: {document['_id']}"
     for name in database.list_collection_names():
         collection = database[name]
         for query in ({}, {"_id": {"$gte": 0, "$lt": 400}}, {"n": {"$gte": 100, "$lt": 700}}, {"tags": 3}):

@@ -1,6 +1,7 @@
 """Replies of commands about collections, databases, cursors and the server itself."""
 
 import itertools
+import random
 
 import pymongo
 import pytest
@@ -334,6 +335,23 @@ def test_sizes_before_the_first_flush(pair):
     listed = pair.subject.run("admin", {"listDatabases": 1, "filter": {"name": "diff_unflushed"}})
     assert number(listed.get("totalSize")) >= 100_000
     pair.subject.run("diff_unflushed", {"dropDatabase": 1})
+
+
+def test_sizes_of_large_documents(pair):
+    """They lie in files apart from the others' (those of a clustering index too), and count all the same."""
+    pair.subject.run("diff_large", {"drop": "c"})
+    collection = pair.subject.client["diff_large"]["c"]
+    collection.create_index("n", name="n")
+    collection.create_index([("n", 1), ("m", 1)], name="whole", clustering=True)
+    mebibyte = 1024 * 1024
+    collection.insert_many([{"_id": i, "n": i, "bytes": random.randbytes(2 * mebibyte)} for i in range(10)])
+    pair.subject.client.admin.command("fsync")
+    statistics = pair.subject.run("diff_large", {"collStats": "c"})
+    assert 20 * mebibyte <= number(statistics.get("storageSize")) < 22 * mebibyte
+    indexes = statistics.get("indexSizes")
+    assert 20 * mebibyte <= number(indexes.get("whole")) < 22 * mebibyte
+    assert number(indexes.get("n")) < mebibyte
+    pair.subject.run("diff_large", {"dropDatabase": 1})
 
 
 def sizes_of(server):

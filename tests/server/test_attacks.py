@@ -6,6 +6,7 @@ allocator that reserves more than it uses). While an attack runs, another connec
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -387,4 +388,30 @@ def test_idle_cursors_that_shaped_large_documents(server):
     for cursor in cursors[:3]:
         assert [document["_id"] for document in cursor] == [1, 2, 3]
     for cursor in cursors:
+        cursor.close()
+
+
+def test_idle_cursors_beside_writes(server):
+    """What a cursor reads while it waits must not keep in memory what others write meanwhile."""
+    collection = server.client["attack"]["written"]
+    collection.create_index("s")
+    collection.create_index("n")
+    any_text = {"s": {"$gte": ""}}
+    finds = [
+        lambda: collection.find({}, {"n": 1}, batch_size=2),
+        lambda: collection.find(any_text, {"n": 1}, batch_size=2),
+        lambda: collection.find(any_text, {"_id": 0, "s": 1}, batch_size=2),
+        lambda: collection.find({"$or": [any_text, {"n": {"$gte": 0}}]}, {"n": 1}, batch_size=2),
+        lambda: collection.find({"$or": [{"s": {"$gt": "a"}}, {"s": {"$lt": "c"}}]}, {"n": 1}, batch_size=2).sort("s", 1),
+        lambda: collection.aggregate([{"$match": any_text}, {"$set": {"m": 1}}], batchSize=2),
+    ]
+    cursors = []
+    for round_number in range(size(36, 60)):
+        for base in range(round_number * 20_000, (round_number + 1) * 20_000, 2_000):
+            numbers = range(base, base + 2_000)
+            collection.insert_many([{"_id": n, "n": n, "s": f"{n * 7919 % 1_000_003:07}" + "x" * 900} for n in numbers])
+        cursors.append(finds[round_number % len(finds)]())
+        next(cursors[-1])
+    for number, cursor in enumerate(cursors):
+        assert sum(1 for _ in itertools.islice(cursor, 5_000)) == 5_000, number % len(finds)
         cursor.close()
