@@ -328,7 +328,7 @@ fn what_a_sample_walks_is_kept_until_it_changes() {
     let documents: Vec<_> = (0..10_000).map(|id| document(&mut random, id)).collect();
     create_indexes(&engine);
     insert(&engine, &documents);
-    let kept = || engine.server_stats().pages_bytes;
+    let kept = || engine.server_stats().range_cache_bytes;
     let some = rawdoc! { "a": { "$gte": 100, "$lt": 900 } };
     sample(&engine, &some, 50, 1);
     assert_eq!(kept(), 0, "these lie apart");
@@ -369,7 +369,7 @@ fn filled(seed: u64) -> (Arc<Engine>, usize) {
 #[test]
 fn documents_that_a_sample_meets_are_kept_until_they_change() {
     let (engine, bytes) = filled(8);
-    let kept = || engine.server_stats().pages_bytes as usize;
+    let kept = || engine.server_stats().range_cache_bytes as usize;
     let filters = [
         rawdoc! { "a": { "$gte": 0, "$lt": 1_000 } },
         rawdoc! { "_id": { "$gte": 0, "$lt": 10_000 } },
@@ -411,7 +411,7 @@ fn what_is_sampled_again_is_kept_sooner() {
     let kept: Vec<_> = (0..3)
         .map(|seed| {
             sample(&engine, &filter, 400, seed);
-            engine.server_stats().pages_bytes as usize
+            engine.server_stats().range_cache_bytes as usize
         })
         .collect();
     assert!(kept[0] > bytes / 4, "{kept:?} of {bytes}");
@@ -453,7 +453,7 @@ fn documents_of_samples_agree_with_the_index_while_others_write() {
                 drawn += 1;
             });
             assert_eq!(drawn, 1_500, "seed {seed}");
-            most_kept = most_kept.max(engine.server_stats().pages_bytes as usize);
+            most_kept = most_kept.max(engine.server_stats().range_cache_bytes as usize);
         }
     });
     let bytes: usize = documents.iter().map(|one| one.as_bytes().len()).sum();
@@ -483,7 +483,7 @@ fn counts_along_a_border_are_exact_while_others_write() {
         .collect();
     create_indexes(&engine);
     insert(&engine, &documents);
-    let remembered = || engine.server_stats().ranks.points_bytes;
+    let remembered = || engine.server_stats().range_cache_bytes;
     let inside = area(-0.2, -0.2, 0.2, 0.2);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -471,7 +471,7 @@ fn searches_see_one_moment_while_others_write() {
         assert!(ended.into_iter().all(|agrees| agrees));
     });
     // Nothing is written any more: what is asked for again and again is kept, and gone with its range.
-    let kept = || engine.server_stats().pages_bytes;
+    let kept = || engine.server_stats().range_cache_bytes;
     for _ in 0..8 {
         assert_eq!(search(Some(10)).len(), 10);
     }

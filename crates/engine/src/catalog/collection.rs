@@ -4,7 +4,7 @@ use super::{Accesses, ChangeCapture, CollectionOptions, UnbuiltIndex};
 use crate::error::Result;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
-use crate::rank::CollectionRanks;
+use crate::rank::{CollectionRanks, RangeCache};
 use crate::storage::{Family, TreeKey};
 use bson::raw::RawDocument;
 use parking_lot::{Mutex, MutexGuard};
@@ -111,6 +111,7 @@ impl Collection {
         documents: TreeKey,
         options: CollectionOptions,
         temporary: bool,
+        range_cache: Arc<RangeCache>,
     ) -> Self {
         Self {
             namespace,
@@ -121,7 +122,7 @@ impl Collection {
             indexes: Vec::new(),
             unbuilt: Vec::new(),
             keys: CollectionKeys::default(),
-            state: Arc::default(),
+            state: Arc::new(CollectionState::new(0, 0, range_cache)),
         }
     }
 
@@ -183,7 +184,6 @@ fn random_uuid() -> [u8; 16] {
 }
 
 /// What all versions of a collection share: the commit critical section and the exact totals.
-#[derive(Default)]
 pub struct CollectionState {
     writing: Mutex<WriteState>,
     documents: AtomicI64,
@@ -203,12 +203,14 @@ pub struct WriteState {
 }
 
 impl CollectionState {
-    pub(super) fn with_totals(documents: i64, bytes: i64) -> Self {
+    pub(super) fn new(documents: i64, bytes: i64, range_cache: Arc<RangeCache>) -> Self {
         Self {
             writing: Mutex::default(),
             documents: documents.into(),
             bytes: bytes.into(),
-            ..Self::default()
+            ranks: Arc::new(CollectionRanks::new(range_cache)),
+            watchers: ChangeCapture::default(),
+            id_accesses: Accesses::default(),
         }
     }
 

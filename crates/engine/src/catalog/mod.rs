@@ -38,7 +38,7 @@ pub use unbuilt::{UnbuiltIndex, same_name};
 
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
-use crate::rank::{CollectionRanks, RanksAtStart, delete_saved, load_saved};
+use crate::rank::{CollectionRanks, RangeCache, RanksAtStart, delete_saved, load_saved};
 use crate::storage::{Batch, Compression, Family, Store, TreeKey};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -48,6 +48,7 @@ use std::sync::Arc;
 pub struct Catalog {
     store: Store,
     state: RwLock<State>,
+    range_cache: Arc<RangeCache>,
     ranks_at_start: RanksAtStart,
 }
 
@@ -62,7 +63,8 @@ impl Catalog {
     /// # Errors
     /// Storage failures; `InternalError` when an entry cannot be understood.
     pub fn load(store: Store) -> Result<Self> {
-        let (collections, next_tree) = persist::load(&store)?;
+        let range_cache = Arc::new(RangeCache::new(store.cache_budget()));
+        let (collections, next_tree) = persist::load(&store, &range_cache)?;
         let ranks_at_start = {
             let ranks = collections.values().map(|one| one.state.ranks().clone());
             load_saved(&store, &ranks.collect::<Vec<_>>())?
@@ -74,6 +76,7 @@ impl Catalog {
         Ok(Self {
             store,
             state,
+            range_cache,
             ranks_at_start,
         })
     }
@@ -81,6 +84,11 @@ impl Catalog {
     /// Where the rank indexes came from when the store was opened.
     pub fn ranks_at_start(&self) -> RanksAtStart {
         self.ranks_at_start
+    }
+
+    /// The cache of ranges, one for all collections.
+    pub fn range_cache(&self) -> &Arc<RangeCache> {
+        &self.range_cache
     }
 
     /// The rank indexes of all collections.

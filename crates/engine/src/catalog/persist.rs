@@ -4,7 +4,7 @@ use super::{Collection, CollectionOptions, CollectionState, Index, UnbuiltIndex}
 use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
 use crate::namespace::Namespace;
-use crate::rank::RankIndex;
+use crate::rank::{RangeCache, RankIndex};
 use crate::storage::{Batch, Condition, Family, Order, Store, TreeKey};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Binary, cstr, rawdoc, spec::BinarySubtype};
@@ -17,7 +17,10 @@ const NEXT_TREE: &[u8] = b"t";
 /// TreeKey 0 is never given out, so that a zeroed prefix is recognisably wrong.
 const FIRST_TREE: u32 = 1;
 
-pub(super) fn load(store: &Store) -> Result<(BTreeMap<Namespace, Arc<Collection>>, u32)> {
+pub(super) fn load(
+    store: &Store,
+    range_cache: &Arc<RangeCache>,
+) -> Result<(BTreeMap<Namespace, Arc<Collection>>, u32)> {
     let snapshot = store.snapshot();
     let next_tree = snapshot
         .get(Family::Catalog, NEXT_TREE, |value| {
@@ -39,7 +42,7 @@ pub(super) fn load(store: &Store) -> Result<(BTreeMap<Namespace, Arc<Collection>
         let (database, collection) = name.split_once('.').ok_or_else(|| corrupt(&name))?;
         let namespace = Namespace::new(database, collection)?;
         let document = RawDocument::from_bytes(value).map_err(|_| corrupt(&name))?;
-        let collection = decode_collection(store, namespace.clone(), document)?;
+        let collection = decode_collection(store, namespace.clone(), document, range_cache)?;
         collections.insert(namespace, Arc::new(collection));
     }
     Ok((collections, next_tree))
@@ -169,6 +172,7 @@ fn decode_collection(
     store: &Store,
     namespace: Namespace,
     document: &RawDocument,
+    range_cache: &Arc<RangeCache>,
 ) -> Result<Collection> {
     let name = namespace.to_string();
     let bad = |_| corrupt(&name);
@@ -210,7 +214,7 @@ fn decode_collection(
     let (count, bytes) = totals
         .unwrap_or(Some((0, 0)))
         .ok_or_else(|| corrupt(&name))?;
-    let state = Arc::new(CollectionState::with_totals(count, bytes));
+    let state = Arc::new(CollectionState::new(count, bytes, range_cache.clone()));
 
     let (options, keys) = (Arc::new(options), CollectionKeys::default());
     let collection = Collection {

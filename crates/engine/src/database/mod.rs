@@ -31,7 +31,6 @@ use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::rank::RangeCache;
 use crate::storage::{MemoryOptions, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
@@ -85,7 +84,6 @@ pub struct Engine {
     directory: PathBuf,
     options: EngineOptions,
     store: Store,
-    pages: Arc<RangeCache>,
     catalog: Arc<Catalog>,
     writer: Writer,
     cursors: CursorRegistry,
@@ -137,7 +135,6 @@ impl Engine {
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
             options,
-            pages: Arc::new(RangeCache::new(store.cache_budget())),
             store,
             catalog,
             writer,

@@ -6,15 +6,15 @@ use crate::aggregate::Stage;
 use crate::catalog::Collection;
 use crate::cursor::Query;
 use crate::error::{Error, Result};
-use crate::exec::{self, CachedRanges, Context, Rows, Sample};
+use crate::exec::{self, Context, Rows, Sample};
 use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
 use crate::namespace::Namespace;
 use crate::plan::{
-    self, Access, CountBy, Countable, FieldRanges, Goal, Hint, Method, PipelinePlan, Plan,
-    QuerySpec, SampleSize, Sizes,
+    self, CountBy, Countable, FieldRanges, Goal, Hint, Method, PipelinePlan, Plan, QuerySpec,
+    SampleSize, Sizes,
 };
 use crate::query::{Filter, Projection, Sort};
-use crate::rank::{RangeCache, ReadView};
+use crate::rank::ReadView;
 use crate::sorter::SpillSpace;
 use crate::storage::TreeKey;
 use bson::RawBsonRef;
@@ -35,7 +35,6 @@ pub(crate) struct Prepared {
     pub view: ReadView,
     pub plan: Plan,
     pub context: Context,
-    cache: Arc<RangeCache>,
 }
 
 impl Opened {
@@ -64,15 +63,7 @@ impl Prepared {
     /// Draws from what the plan finds.
     pub(crate) fn sample(&self, wanted: SampleSize, countable: &Countable) -> Result<Sample> {
         let (plan, collection, view) = (&self.plan, &self.collection, &self.view);
-        exec::sample(
-            plan,
-            wanted,
-            countable,
-            collection,
-            view,
-            &self.cache,
-            &self.context,
-        )
+        exec::sample(plan, wanted, countable, collection, view, &self.context)
     }
 
     /// Hands the distinct values of a field to `visit`.
@@ -202,24 +193,18 @@ impl Engine {
     /// Makes a plan ready to run on the view on which it was made.
     pub(crate) fn prepare_plan(&self, opened: Opened, plan: Plan) -> Prepared {
         let Opened { collection, view } = opened;
-        let mut context = Context {
+        let context = Context {
             disk: plan
                 .query
                 .allow_disk_use
                 .then(|| SpillSpace::of(&self.store)),
             ..Context::default()
         };
-        if let Access::Near(access) = &plan.access {
-            let cache = self.pages.clone();
-            let stamp = view.stamp(access.index.tree);
-            context.pages = stamp.map(|stamp| CachedRanges { cache, stamp });
-        }
         Prepared {
             collection,
             view,
             plan,
             context,
-            cache: self.pages.clone(),
         }
     }
 

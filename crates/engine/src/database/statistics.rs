@@ -71,8 +71,8 @@ pub struct EngineStats {
     pub ranks: RankFigures,
     /// What the comparison of counts with what is stored has found.
     pub audit: AuditFigures,
-    /// Bytes of entries that are kept in memory for searches for the nearest and samples.
-    pub pages_bytes: u64,
+    /// Bytes of memory of the cache of ranges.
+    pub range_cache_bytes: u64,
     /// Where they came from at the start: `saved`, `caughtUp` or `built`.
     pub ranks_at_start: &'static str,
 }
@@ -149,7 +149,7 @@ impl Engine {
             work: self.work.figures(self.writer.conflicts()),
             storage: self.store.statistics(),
             ranks: self.summary_figures(),
-            pages_bytes: self.pages.bytes() as u64,
+            range_cache_bytes: self.catalog.range_cache().bytes() as u64,
             audit: self.writer.ranks().audit_figures(),
             ranks_at_start: self.catalog.ranks_at_start().name(),
         }
@@ -163,7 +163,6 @@ impl Engine {
             all.incomplete += one.incomplete;
             all.entries += one.entries;
             all.bytes += one.bytes;
-            all.points_bytes += one.points_bytes;
         }
         all
     }

@@ -4,53 +4,36 @@
 //! that the area's boundary runs through, all points are needed: they come from memory when an earlier count has read them
 //! and no write has changed the bucket since.
 
+use super::cached::{CachedTree, Point, Points, ReadPoints};
 use super::counted_area::{CELLS_MAX, CellKeys};
-use super::{Context, YieldCheck, parallel};
-use crate::catalog::{Collection, CollectionState};
-use crate::error::Result;
+use super::{Context, parallel};
+use crate::catalog::Collection;
+use crate::error::{Error, Result};
 use crate::geo::{CellRelation, CoverLimits, CoveredRange};
-use crate::index::entry::Located;
 use crate::plan::GeoAccess;
 use crate::rank::{
-    BucketPosition, BucketRef, PartialBucket, Point, Points, RankIndex, ReadView, ScannedBucket,
-    SearchHint, VersionStamp,
+    BucketBounds, BucketPosition, BucketRef, PartialBucket, RankIndex, ReadView, SearchHint,
 };
-use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
-use meridian_value::key::{Direction, decode_cell};
+use crate::storage::Family;
 use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
 
 /// A boundary cell with about as many entries is not split: testing their points costs as much as splitting.
 const BORDER_ENTRIES: u64 = 128;
 /// Points to be read from which on a second core is worth it.
 const READ_ALONE: u64 = 4_096;
 
-/// The ranges of the rank index that an area cuts through and whose points are not in memory, ascending.
+/// The buckets that an area's boundary runs through and whose points are not cached, ascending.
 pub(super) struct Border {
     access: GeoAccess,
-    state: Arc<CollectionState>,
-    stamp: VersionStamp,
-    ranges: Vec<UnreadRange>,
+    tree: CachedTree,
+    unread: Vec<UnreadBucket>,
 }
 
-struct UnreadRange {
+struct UnreadBucket {
     place: BucketPosition,
-    /// `tree ++ first key`, and that of the first key behind it.
-    start: Vec<u8>,
-    end: Vec<u8>,
-    is_last: bool,
-    entries: u32,
+    bounds: BucketBounds,
     /// The parts of the area in it.
     parts: SmallVec<[CoveredRange; 2]>,
-}
-
-/// What was found along a boundary.
-#[derive(Default)]
-struct Seen {
-    /// Points in the area.
-    points: u64,
-    /// Ranges that had to be read.
-    walked: Vec<ScannedBucket>,
 }
 
 impl Border {
@@ -61,66 +44,41 @@ impl Border {
         collection: &Collection,
         view: &ReadView,
     ) -> Option<(u64, Self)> {
-        let tree = access.index.tree;
-        let ranks = view.ranks(tree)?;
+        let index = access.index.tree;
+        let ranks = view.ranks(index)?;
         view.unpin();
         let taken = Taken::of(access, &ranks)?;
         let border = Self {
             access: access.clone(),
-            state: collection.state.clone(),
-            stamp: view.stamp(tree)?,
-            ranges: taken.unread,
+            tree: CachedTree::of(Family::Indexes, index, view, &collection.state)?,
+            unread: taken.unread,
         };
         Some((taken.points, border))
     }
 
-    /// The points of the boundary that are in the area, on the view's snapshot.
-    pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
-        let seen = self.count_halves(snapshot, context)?;
-        if !seen.walked.is_empty() {
-            let counted = self.state.ranks();
-            counted.remember(self.access.index.tree, self.stamp, seen.walked);
+    /// The points of the boundary that are in the area; of many as two halves.
+    pub fn count(&self, context: &Context) -> Result<u64> {
+        let entries = self.unread.iter().map(|bucket| bucket.bounds.entries);
+        if entries.map(u64::from).sum::<u64>() < READ_ALONE {
+            return self.count_part(&self.unread, context);
         }
-        Ok(seen.points)
-    }
-
-    /// The points in the area, of many as two halves.
-    fn count_halves(&self, snapshot: &Snapshot, context: &Context) -> Result<Seen> {
-        let part = |ranges| self.count_part(ranges, snapshot, context);
-        let to_be_read: u64 = self
-            .ranges
-            .iter()
-            .map(|range| u64::from(range.entries))
-            .sum();
-        if to_be_read < READ_ALONE {
-            return part(&self.ranges);
-        }
-        let (low, high) = self.ranges.split_at(self.ranges.len() / 2);
+        let (low, high) = self.unread.split_at(self.unread.len() / 2);
+        let part = |buckets| self.count_part(buckets, context);
         let (a, b) = parallel::join(|| part(low), || part(high));
-        let (mut seen, other) = (a?, b?);
-        seen.points += other.points;
-        seen.walked.extend(other.walked);
-        Ok(seen)
+        Ok(a? + b?)
     }
 
-    fn count_part(
-        &self,
-        ranges: &[UnreadRange],
-        snapshot: &Snapshot,
-        context: &Context,
-    ) -> Result<Seen> {
-        let mut reader = PointReader::new(&self.access, context);
-        let mut seen = Seen::default();
-        for range in ranges {
-            let points = reader.read(range, snapshot)?;
-            seen.points += count_in(&self.access, &points, &range.parts);
-            seen.walked.push(ScannedBucket {
-                start: TreeKey::strip(&range.start).to_vec(),
-                end: (!range.is_last).then(|| TreeKey::strip(&range.end).to_vec()),
-                points,
-            });
+    fn count_part(&self, buckets: &[UnreadBucket], context: &Context) -> Result<u64> {
+        let mut reader = self.tree.reader(context);
+        let (mut counted, mut memory) = (0, Vec::new());
+        for bucket in buckets {
+            let layout = &self.access.index.layout;
+            let read = reader.read(&bucket.bounds, ReadPoints::new(layout, &mut memory))?;
+            let points = read.ok_or_else(|| Error::internal("points were not read to the end"))?;
+            counted += count_in(&self.access, &points, &bucket.parts);
+            context.counters.add_keys(bucket.bounds.entries.into());
         }
-        Ok(seen)
+        Ok(counted)
     }
 }
 
@@ -130,8 +88,8 @@ struct Taken<'a> {
     ranks: &'a RankIndex,
     /// Points that are known to be in the area.
     points: u64,
-    /// Ranges to be read.
-    unread: Vec<UnreadRange>,
+    /// Buckets to be read.
+    unread: Vec<UnreadBucket>,
 }
 
 impl<'a> Taken<'a> {
@@ -177,28 +135,19 @@ impl<'a> Taken<'a> {
         })
     }
 
-    /// Adds a part of the area that takes some of a range, behind the others.
-    fn add(&mut self, range: BucketRef<'_>, part: CoveredRange) {
-        if let Some(points) = range.points() {
-            self.points += count_in(self.access, points, &[part]);
+    /// Adds a part of the area that takes some of a bucket, behind the others.
+    fn add(&mut self, bucket: BucketRef<'_>, part: CoveredRange) {
+        if let Some(points) = bucket.borrow_cached::<Points>() {
+            self.points += count_in(self.access, &points, &[part]);
             return;
         }
         match self.unread.last_mut() {
-            Some(last) if last.place == range.place() => last.parts.push(part),
-            _ => self.unread.push(self.unread(range, part)),
-        }
-    }
-
-    fn unread(&self, range: BucketRef<'_>, part: CoveredRange) -> UnreadRange {
-        let tree = self.access.index.tree;
-        let end = range.end();
-        UnreadRange {
-            place: range.place(),
-            start: tree.key(&range.start()),
-            is_last: end.is_none(),
-            end: end.map_or_else(|| tree.range().1.to_vec(), |end| tree.key(&end)),
-            entries: range.entries(),
-            parts: smallvec![part],
+            Some(last) if last.place == bucket.place() => last.parts.push(part),
+            _ => self.unread.push(UnreadBucket {
+                place: bucket.place(),
+                bounds: bucket.bounds(),
+                parts: smallvec![part],
+            }),
         }
     }
 }
@@ -224,55 +173,6 @@ fn count_matches(access: &GeoAccess, points: impl Iterator<Item = Point>) -> usi
     points.filter(matches).count()
 }
 
-/// Reads the points of ascending ranges.
-struct PointReader<'a> {
-    access: &'a GeoAccess,
-    pacer: YieldCheck,
-    /// The scan, and whether it stands on an entry.
-    scan: Option<(Scan, bool)>,
-    points: Vec<Point>,
-}
-
-impl<'a> PointReader<'a> {
-    fn new(access: &'a GeoAccess, context: &Context) -> Self {
-        Self {
-            access,
-            pacer: YieldCheck::new(context.clone()),
-            scan: None,
-            points: Vec::new(),
-        }
-    }
-
-    fn read(&mut self, range: &UnreadRange, snapshot: &Snapshot) -> Result<Arc<Points>> {
-        let tree = self.access.index.tree;
-        let (start, end) = (range.start.as_slice(), range.end.as_slice());
-        let (scan, is_on_entry) = self.scan.get_or_insert_with(|| {
-            let scan = snapshot.scan(Family::Indexes, start, &tree.range().1, Order::Forward);
-            (scan, false)
-        });
-        // Behind a range lies the next one, if that is to be read too.
-        if !*is_on_entry || scan.entry().0 < start {
-            scan.seek(start);
-            *is_on_entry = scan.advance()?;
-        }
-        self.points.clear();
-        while *is_on_entry {
-            let (key, value) = scan.entry();
-            if key >= end {
-                break;
-            }
-            self.pacer.step_key()?;
-            let cell = decode_cell(TreeKey::strip(key), Direction::Ascending);
-            let located = self.access.index.layout.located(value);
-            if let (Some(cell), Some(Located::Point { lon, lat, .. })) = (cell, located) {
-                self.points.push(Point { cell, lon, lat });
-            }
-            *is_on_entry = scan.advance()?;
-        }
-        Ok(Points::new(&self.points).into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,6 +181,8 @@ mod tests {
     use crate::index::IndexSpec;
     use crate::plan::EntryUse;
     use crate::query::Filter;
+    use crate::rank::{CollectionRanks, RangeCache};
+    use crate::storage::{Store, TreeKey};
     use bson::{RawBsonRef, rawdoc};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -327,38 +229,42 @@ mod tests {
 
     fn key(cell: u64) -> Vec<u8> {
         let mut key = Vec::new();
-        meridian_value::key::encode_cell(cell, Direction::Ascending, &mut key);
+        meridian_value::key::encode_cell(cell, meridian_value::key::Direction::Ascending, &mut key);
         key
     }
 
-    /// Whichever of its ranges are cached, as many points are in an area as one after the other says.
+    /// Whichever of its buckets are cached, as many points are in an area as one after the other says.
     #[test]
-    fn remembered_and_read_points_are_those_in_the_area() {
+    fn cached_and_read_points_are_those_in_the_area() {
         const SEED: u64 = 20_261_125;
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let (access, all) = (triangle(), points(&mut random));
         let keys: Vec<_> = all.iter().map(|point| key(point.cell)).collect();
-        let mut ranks = RankIndex::empty();
-        keys.iter().for_each(|key| ranks.append(key));
-        let of_range = |range: &UnreadRange| {
-            let before =
-                |end: &[u8]| keys.partition_point(|key| key.as_slice() < TreeKey::strip(end));
-            Points::new(&all[before(&range.start)..before(&range.end)])
+        let mut counted = RankIndex::empty();
+        keys.iter().for_each(|key| counted.append(key));
+        let store = Store::in_memory();
+        let ranks = CollectionRanks::new(RangeCache::new(store.cache_budget()).into());
+        ranks.insert(Family::Indexes, access.index.tree, counted);
+        let of_bucket = |bounds: &BucketBounds| {
+            let before = |end: &[u8]| keys.partition_point(|key| key.as_slice() < end);
+            let end = bounds.end.as_deref().map_or(all.len(), before);
+            Points::new(&all[before(&bounds.start)..end])
         };
-        let unread = Taken::of(&access, &ranks).unwrap().unread;
-        let some = unread
-            .iter()
-            .step_by(3)
-            .take(100)
-            .map(|range| ScannedBucket {
-                start: TreeKey::strip(&range.start).to_vec(),
-                end: (!range.is_last).then(|| TreeKey::strip(&range.end).to_vec()),
-                points: of_range(range).into(),
-            });
-        ranks.remember(some.collect(), ranks.changes());
-        let taken = Taken::of(&access, &ranks).unwrap();
-        assert!(taken.unread.len() < unread.len(), "some are remembered");
-        let count = |range: &UnreadRange| count_in(&access, &of_range(range), &range.parts);
+        let view = ReadView::open(&ranks, &store);
+        let stamp = view.stamp(access.index.tree).unwrap();
+        let unread = Taken::of(&access, &view.ranks(access.index.tree).unwrap())
+            .unwrap()
+            .unread;
+        drop(view);
+        let some = unread.iter().step_by(3).take(100);
+        let read = some.map(|bucket| (bucket.bounds.clone(), of_bucket(&bucket.bounds).into()));
+        ranks.cache(access.index.tree, stamp, read.collect());
+        let counted = ReadView::open(&ranks, &store);
+        let counted = counted.ranks(access.index.tree).unwrap();
+        let taken = Taken::of(&access, &counted).unwrap();
+        assert!(taken.unread.len() < unread.len(), "some are cached");
+        let count =
+            |bucket: &UnreadBucket| count_in(&access, &of_bucket(&bucket.bounds), &bucket.parts);
         let counted = taken.points + taken.unread.iter().map(count).sum::<u64>();
         let plain = count_matches(&access, all.iter().copied()) as u64;
         assert_eq!(counted, plain, "seed {SEED}");

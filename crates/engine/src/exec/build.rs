@@ -1,5 +1,6 @@
 //! From a plan to the nodes that run it.
 
+use super::cached::CachedTree;
 use super::counted::{Total, as_planned};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
@@ -16,7 +17,7 @@ use crate::plan::{
 };
 use crate::query::{Filter, Projection};
 use crate::rank::ReadView;
-use crate::storage::{Order, Snapshot};
+use crate::storage::{Family, Order, Snapshot};
 use meridian_value::key::{Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub fn rows(
     view: &ReadView,
     context: &Context,
 ) -> Result<Box<dyn Rows>> {
+    let cached = searched_tree(plan, collection, view);
     view.end_counts();
     let snapshot = view.snapshot();
     let query = &plan.query;
@@ -42,6 +44,7 @@ pub fn rows(
         collection,
         snapshot,
         context,
+        cached,
         shape,
         residual: scanned_residual(plan),
     };
@@ -66,6 +69,14 @@ pub fn rows(
         rows = Box::new(ProjectRows::new(rows, projection.clone()));
     }
     Ok(rows)
+}
+
+/// The index of a plan that searches for the nearest, with what is cached of it.
+fn searched_tree(plan: &Plan, collection: &Collection, view: &ReadView) -> Option<CachedTree> {
+    let Access::Near(access) = &plan.access else {
+        return None;
+    };
+    CachedTree::of(Family::Indexes, access.index.tree, view, &collection.state)
 }
 
 /// What is left of the filter where the plan is nothing but a scan of documents.
@@ -104,6 +115,7 @@ pub fn count(
         CountBy::RankIndex(countable) => Some(Total::take(countable, collection, view)),
         CountBy::Entries | CountBy::Rows => None,
     };
+    let cached = searched_tree(plan, collection, view);
     view.end_counts();
     let snapshot = view.snapshot();
     if let Some(total) = total {
@@ -113,6 +125,7 @@ pub fn count(
         collection,
         snapshot,
         context,
+        cached,
         shape: None,
         residual: scanned_residual(plan),
     };
@@ -163,6 +176,7 @@ pub fn entries_up_to(
         collection,
         snapshot,
         context: &context,
+        cached: None,
         shape: None,
         residual: None,
     };
@@ -283,6 +297,8 @@ struct Builder<'a> {
     collection: &'a Collection,
     snapshot: &'a Snapshot,
     context: &'a Context,
+    /// The index of a search for the nearest.
+    cached: Option<CachedTree>,
     /// The projection, where rows of entries are as it makes them.
     shape: Option<&'a Arc<Projection>>,
     /// What documents that are scanned will be tested for.
@@ -395,8 +411,15 @@ impl Builder<'_> {
     }
 
     fn near(&self, access: &NearAccess, wanted: Option<u64>) -> NearEntries {
-        let context = self.context.clone();
-        NearEntries::new(access, self.collection, self.snapshot, wanted, context)
+        let (cached, context) = (self.cached.clone(), self.context.clone());
+        NearEntries::new(
+            access,
+            self.collection,
+            self.snapshot,
+            cached,
+            wanted,
+            context,
+        )
     }
 
     /// Points are counted by their entries; the documents of lines and polygons are tested.

@@ -113,7 +113,7 @@ impl Total {
             TotalParts::Area(pieces, access) => {
                 pieces.count_where(snapshot, context, &counted_area::entry_test(access))?
             }
-            TotalParts::Border(border) => border.count(snapshot, context)?,
+            TotalParts::Border(border) => border.count(context)?,
         };
         Ok(self.whole + walked)
     }

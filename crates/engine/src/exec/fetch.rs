@@ -5,8 +5,7 @@
 //! and a page of thousands is read in few calls; they never exceed what the caller still wants. Where
 //! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
-use super::cache_writer::CacheWriter;
-use super::cached_documents::KeptDocuments;
+use super::cached::{CachedDocuments, CachedTree};
 use super::row_buffers::{BufferLayout, BufferedRows, Stacked};
 use super::{Context, Entries, RESTING_BYTES_FREE, Row, Rows, parallel};
 use crate::error::{Result, corrupt_document};
@@ -49,8 +48,8 @@ pub struct FetchRows {
     tree: TreeKey,
     /// What the entries stand for; asked of documents whose entry alone does not prove it.
     recheck: Option<Arc<Filter>>,
-    /// What keeps ranges of the collection in memory.
-    cache_writer: Option<CacheWriter>,
+    /// The collection with what is cached of it.
+    cached: Option<CachedTree>,
     context: Context,
     mean_bytes: usize,
     batch_size: usize,
@@ -130,7 +129,7 @@ impl FetchRows {
             snapshot,
             tree,
             recheck,
-            cache_writer: None,
+            cached: None,
             context,
             mean_bytes,
             batch_size: FIRST_BATCH,
@@ -147,9 +146,9 @@ impl FetchRows {
         }
     }
 
-    /// Takes documents from ranges that are kept in memory, and keeps what it reads from end to end.
-    pub(super) fn keeping(mut self, cache_writer: Option<CacheWriter>) -> Self {
-        self.cache_writer = cache_writer;
+    /// Takes documents from the cache of ranges, and adds buckets that it reads from end to end.
+    pub(super) fn cached(mut self, tree: Option<CachedTree>) -> Self {
+        self.cached = tree;
         self
     }
 
@@ -246,13 +245,12 @@ impl FetchRows {
         wanted: &[Wanted<'_>],
         stacking: BufferLayout,
     ) -> Result<Vec<(Part, Range<usize>)>> {
-        let cache_writer = self.cache_writer.as_ref();
-        let cache_writer = cache_writer.filter(|_| wanted.len() >= WALK_BATCH);
-        let kept = cache_writer.and_then(|cache_writer| {
-            KeptDocuments::of(cache_writer, &self.snapshot, wanted, self.mean_bytes)
-        });
-        match kept {
-            Some(kept) => kept.read_parts(stacking),
+        let tree = self.cached.as_ref();
+        let tree = tree.filter(|_| wanted.len() >= WALK_BATCH);
+        let cached =
+            tree.and_then(|tree| CachedDocuments::of(tree, wanted, self.mean_bytes, &self.context));
+        match cached {
+            Some(cached) => cached.read_parts(stacking),
             None => read_parts(&self.snapshot, wanted, stacking),
         }
     }

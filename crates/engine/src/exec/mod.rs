@@ -6,8 +6,7 @@
 
 mod area_points;
 mod build;
-mod cache_writer;
-mod cached_documents;
+mod cached;
 mod collection;
 mod counted;
 mod counted_area;
@@ -54,7 +53,6 @@ pub use union::{MergedRows, UnionRows};
 
 use crate::error::{Code, Error, Result};
 use crate::index::EntryLayout;
-use crate::rank::{RangeCache, VersionStamp};
 use crate::sorter::SpillSpace;
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -240,24 +238,13 @@ impl Drop for Counters {
     }
 }
 
-/// What every node of a plan shares: the counters, and entries that are kept in memory.
+/// What every node of a plan shares.
 #[derive(Clone, Default)]
 pub struct Context {
     /// What was examined.
     pub counters: Arc<Counters>,
-    /// Of the index that a search for the nearest uses.
-    pub pages: Option<CachedRanges>,
     /// Where a sort may spill to; none where the client forbade it.
     pub disk: Option<SpillSpace>,
-}
-
-/// The pages that a statement may use, and the state of the index's rank index that agrees with its snapshot.
-#[derive(Clone)]
-pub struct CachedRanges {
-    /// All pages.
-    pub cache: Arc<RangeCache>,
-    /// The state.
-    pub stamp: VersionStamp,
 }
 
 /// Asks once in a while whether the statement may go on, and whether it is another's turn: a clock read costs as much as a step of a scan. Counts examined

@@ -154,7 +154,7 @@ fn compare(target: &AuditTarget) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rank::RankIndex;
+    use crate::rank::{RangeCache, RankIndex};
     use crate::storage::Store;
 
     const TREE: TreeKey = TreeKey(7);
@@ -173,7 +173,8 @@ mod tests {
 
     fn counted(keys: u32) -> (Store, Arc<CollectionRanks>, Maintenance) {
         let store = Store::in_memory();
-        let ranks: Arc<CollectionRanks> = Arc::default();
+        let cache = RangeCache::new(store.cache_budget());
+        let ranks = Arc::new(CollectionRanks::new(cache.into()));
         ranks.insert(Family::Documents, TREE, RankIndex::empty());
         commit(&store, &ranks, 0..keys);
         (store.clone(), ranks, Maintenance::new(store))

@@ -5,7 +5,8 @@
 //! [`ReadView`] always agree: a count is exact at a point in time, and no reader waits for a write to the storage.
 
 use super::buffered::BufferedRankIndex;
-use super::index::{RankIndex, ReadBucket, ScannedBucket, ScannedSpan, UnbuiltSpan};
+use super::index::{BucketBounds, RankIndex, ScannedSpan, UnbuiltSpan};
+use super::range_cache::{Cacheable, RangeCache};
 use super::view::VersionStamp;
 use crate::storage::{Family, Snapshot, Store, TreeKey};
 use parking_lot::{ArcRwLockReadGuard, Mutex, RawRwLock, RwLock};
@@ -13,9 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rank indexes of one collection.
-#[derive(Default)]
 pub struct CollectionRanks {
     state: Arc<RwLock<RankIndexes>>,
+    /// That of all collections.
+    range_cache: Arc<RangeCache>,
     /// Whether the collection waits for its rank indexes to be worked on.
     queued: AtomicBool,
     /// Whether something has changed since the rank indexes were saved.
@@ -74,11 +76,19 @@ pub struct RankFigures {
     pub entries: u64,
     /// Bytes of memory, about.
     pub bytes: u64,
-    /// Bytes of points that are cached beside, about.
-    pub points_bytes: u64,
 }
 
 impl CollectionRanks {
+    /// No rank indexes yet; what is read of their buckets is cached there.
+    pub fn new(range_cache: Arc<RangeCache>) -> Self {
+        Self {
+            state: Arc::default(),
+            range_cache,
+            queued: AtomicBool::new(false),
+            changed: AtomicBool::new(false),
+        }
+    }
+
     /// The rank indexes as they are now: no commit ends while they are held.
     pub(super) fn read(&self) -> ArcRwLockReadGuard<RawRwLock, RankIndexes> {
         self.state.read_arc_recursive()
@@ -145,24 +155,31 @@ impl CollectionRanks {
         });
     }
 
-    /// Caches the points of ranges that were scanned at a version of the rank index,
-    /// as far as they have not changed since.
-    pub fn remember(&self, tree: TreeKey, stamp: VersionStamp, walked: Vec<ScannedBucket>) {
+    /// Caches what was read of whole buckets at a version of the rank index, as far as they have not changed since.
+    pub fn cache<T: Cacheable>(
+        &self,
+        tree: TreeKey,
+        stamp: VersionStamp,
+        read: Vec<(BucketBounds, Arc<T>)>,
+    ) {
+        let add = |(bounds, contents)| {
+            let range = self.range_cache.add(contents, stamp.changes)?;
+            Some((bounds, range))
+        };
+        let added: Vec<_> = read.into_iter().filter_map(add).collect();
+        if added.is_empty() {
+            return;
+        }
         let state = self.state.read_recursive();
         let mut trees = state.trees.iter();
         if let Some(one) = trees.find(|one| one.is_of(tree, stamp)) {
-            one.ranks.change().remember(walked, stamp.changes);
+            one.ranks.change().cache(added, stamp.changes);
         }
     }
 
-    /// Caches the entries of ranges that were read at a version of the rank index, as
-    /// far as they have not changed since.
-    pub fn keep(&self, tree: TreeKey, stamp: VersionStamp, read: Vec<ReadBucket>) {
-        let state = self.state.read_recursive();
-        let mut trees = state.trees.iter();
-        if let Some(one) = trees.find(|one| one.is_of(tree, stamp)) {
-            one.ranks.change().keep(read, stamp.changes);
-        }
+    /// The cache of ranges.
+    pub fn range_cache(&self) -> &RangeCache {
+        &self.range_cache
     }
 
     /// Forgets what the rank index of a tree says, if the tree has one: it is to be built anew.
@@ -291,7 +308,6 @@ impl CollectionRanks {
             figures.incomplete += u64::from(!ranks.is_complete());
             figures.entries += ranks.entries();
             figures.bytes += ranks.bytes() as u64;
-            figures.points_bytes += ranks.points_bytes() as u64;
         }
         figures
     }

@@ -14,7 +14,7 @@
 //! | `build` | the background work: scanning trees, splitting buckets |
 //! | `persist` | saving, loading, catching up from the log |
 //! | `audit` | comparing counts with trees, for ever |
-//! | `range_cache` | entries of buckets, cached with them |
+//! | `range_cache` | what statements made of the entries of buckets, cached with them |
 //!
 //! Deliberately absent: which indexes there are (`catalog`), what a count is for (`exec`).
 
@@ -30,11 +30,11 @@ mod view;
 pub use audit::{AuditFigures, Disagreement};
 pub use collection::{CollectionRanks, RankFigures, RankIndexes};
 pub use index::{
-    BucketPosition, BucketRef, CachedBucket, PartialBucket, Point, Points, RankIndex, RankInterval,
-    ReadBucket, ScannedBucket, SearchHint, SelectedEntry,
+    BucketBounds, BucketPosition, BucketRef, PartialBucket, RankIndex, RankInterval, SearchHint,
+    SelectedEntry,
 };
 pub use persist::{RanksAtStart, forget_saved, load_saved};
-pub use range_cache::{CACHED_ENTRIES_MAX, CachedEntries, CachedKind, CachedRange, RangeCache};
+pub use range_cache::{CACHED_BYTES_MAX, CACHED_ENTRIES_MAX, Cacheable, RangeCache};
 
 pub use view::{ReadView, VersionStamp};
 

@@ -104,7 +104,8 @@ impl Writer {
         self.catalog.check_case(&namespace.database)?;
         let compression = options.compression;
         let tree = self.catalog.allocate_tree(Family::Documents, compression)?;
-        let collection = Collection::create(namespace.clone(), tree, options, temporary);
+        let cache = self.catalog.range_cache().clone();
+        let collection = Collection::create(namespace.clone(), tree, options, temporary, cache);
         self.define(Redefined {
             before: None,
             after: Some(Draft::of(collection)),

@@ -256,8 +256,7 @@ fn write_rank_indexes(service: &Service, section: &mut DocumentWriter<'_>) {
         .int64("beingBuilt", number(stats.ranks.incomplete))
         .int64("entries", number(stats.ranks.entries))
         .int64("memoryBytes", number(stats.ranks.bytes))
-        .int64("cachedPointsBytes", number(stats.ranks.points_bytes))
-        .int64("cachedRangesBytes", number(stats.pages_bytes))
+        .int64("cachedRangesBytes", number(stats.range_cache_bytes))
         .string("atStart", stats.ranks_at_start);
     section
         .document("audit")

@@ -74,8 +74,8 @@ pub(super) enum Slot {
     None,
     /// Among the entries held here.
     Held(Place),
-    /// In a page that the search uses: which, and its number there.
-    Paged { page: u32, entry: u32 },
+    /// In a bucket that the search uses: which, and its number there.
+    Cached { bucket: u32, entry: u32 },
 }
 
 /// Where an entry is held.

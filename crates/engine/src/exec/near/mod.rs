@@ -12,17 +12,18 @@
 //! need no seek for.
 //!
 //! Where searches come again and again, the entries of a range of the rank index are kept in memory
-//! ([`paged`]): cells are then taken from there, and nothing is read. Where it is known how many results
+//! ([`buckets`]): cells are then taken from there, and nothing is read. Where it is known how many results
 //! are wanted and every entry is one, what lies behind the last of the nearest met is left out ([`bound`]).
 //!
 //! Points have their exact coordinates in the entry. Lines, polygons and collections are known by the
 //! distance of their cell until they come first; then their document is read and measured.
 
 mod bound;
+mod buckets;
 mod held;
-mod paged;
 mod walk;
 
+use super::cached::CachedTree;
 use super::ranked::too_much;
 use super::seen::SeenIds;
 use super::{Context, Entries, Entry, YieldCheck, corrupt_entry};
@@ -38,9 +39,9 @@ use crate::rank::SearchHint;
 use crate::storage::{Family, Snapshot, TreeKey};
 use bound::Bound;
 use bson::raw::RawDocument;
+use buckets::{Buckets, CachedBuckets, Look};
 use held::{Held, Item, Slot, What};
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
-use paged::{Look, Paged, Pages};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use walk::{Step, Walk};
@@ -52,7 +53,7 @@ const SCANNED_MAX_FOR_MANY: u64 = 1_024;
 /// The search begins in a cell with at least so many entries.
 const BEGIN_ENTRIES_MIN: f64 = 16.0;
 /// ... or, where they need not be read, so many.
-const BEGIN_ENTRIES_MIN_PAGED: f64 = 48.0;
+const BEGIN_ENTRIES_MIN_CACHED: f64 = 48.0;
 /// The children of a cell with as few entries as so many of these are scanned without asking about each.
 const CELLS_ASKED_TOGETHER: u64 = 3;
 /// Room in the queue for a first page.
@@ -75,7 +76,7 @@ pub struct NearEntries {
     walk: Walk,
     queue: BinaryHeap<Item>,
     held: Held,
-    paged: Option<Paged>,
+    cached: Option<CachedBuckets>,
     bound: Bound,
     /// Results at one distance, the last is next.
     ready: Vec<Slot>,
@@ -93,12 +94,13 @@ pub struct NearEntries {
 }
 
 impl NearEntries {
-    /// Begins a search; `wanted` is how many results will be asked for at most, if known, unless entries
+    /// Begins a search, with what is cached of the index; `wanted` is how many results will be asked for at most, if known, unless entries
     /// are tested first.
-    pub fn new(
+    pub(super) fn new(
         access: &NearAccess,
         collection: &Collection,
         snapshot: &Snapshot,
+        cached: Option<CachedTree>,
         wanted: Option<u64>,
         context: Context,
     ) -> Self {
@@ -107,17 +109,17 @@ impl NearEntries {
         let repeats = multikey.is_multikey() || multikey.holds_shapes();
         let prefixes = access.prefixes.iter().map(|prefix| index.tree.key(prefix));
         let is_plane = index.spec.key[access.position].1 == IndexField::Plane2d;
-        let is_paged = !is_plane
+        let uses_cache = !is_plane
             && !repeats
             && matches!(access.prefixes.as_slice(), [prefix] if prefix.is_empty());
-        let kept = context.pages.clone().filter(|_| is_paged);
+        let cached = cached.filter(|_| uses_cache);
         let results = wanted.filter(|_| !repeats && access.entries.filter.is_none());
         let mut search = Self {
             reach: match is_plane {
                 true => Reach::plane(&access.nearest.near, index.spec.grid),
                 false => Reach::sphere(&access.nearest.near),
             },
-            paged: kept.map(|kept| Paged::new(&index, &collection.state, snapshot, kept)),
+            cached: cached.map(|tree| CachedBuckets::new(&index, tree, &context)),
             bound: Bound::new(&access.nearest.near, results),
             refused: None,
             state: collection.state.clone(),
@@ -151,7 +153,7 @@ impl NearEntries {
     /// Puts everything under a prefix into the queue.
     fn begin(&mut self, prefix: u32) {
         let guess = self.guessed_level(prefix);
-        if guess.is_none() || self.paged.is_none() {
+        if guess.is_none() || self.cached.is_none() {
             let all = self.about(prefix, 0, u64::MAX);
             if all.is_some_and(|all| all <= self.scanned_most(1)) {
                 return self.push(0.0, What::All { prefix });
@@ -159,7 +161,7 @@ impl NearEntries {
         }
         let home = match guess {
             // With too few or too many entries it costs a step or two.
-            Some(level) if self.paged.is_some() => self.reach.home(level),
+            Some(level) if self.cached.is_some() => self.reach.home(level),
             _ => self.home(prefix, guess),
         };
         self.push(
@@ -186,8 +188,8 @@ impl NearEntries {
     }
 
     fn begin_min(&self) -> f64 {
-        match self.paged {
-            Some(_) => BEGIN_ENTRIES_MIN_PAGED,
+        match self.cached {
+            Some(_) => BEGIN_ENTRIES_MIN_CACHED,
             None => BEGIN_ENTRIES_MIN,
         }
     }
@@ -343,9 +345,9 @@ impl NearEntries {
         let mut about = None;
         let mut is_asked = !few && !cell.is_leaf();
         // A leaf cell cannot be split, however many entries it has.
-        if let Some(paged) = self.paged.as_mut().filter(|_| !cell.is_leaf()) {
-            match paged.look(first, last, &mut self.pacer)? {
-                Look::Taken(pages) => return self.take(first, last, pages),
+        if let Some(cached) = self.cached.as_mut().filter(|_| !cell.is_leaf()) {
+            match cached.look(first, last)? {
+                Look::Taken(buckets) => return self.take(first, last, buckets),
                 Look::Apart(known) => (about, is_asked) = (known, is_asked && known.is_none()),
             }
         }
@@ -364,15 +366,15 @@ impl NearEntries {
         Ok(())
     }
 
-    /// Puts the entries of cells `first` to `last` into the queue that these pages hold.
-    fn take(&mut self, first: u64, last: u64, pages: Pages) -> Result<()> {
-        let (near, paged) = (&self.nearest.near, self.paged.as_mut());
-        let paged = paged.expect("the pages came from it");
-        for page in pages {
-            let within = page.within(first, last);
+    /// Puts the entries of cells `first` to `last` into the queue that these buckets hold.
+    fn take(&mut self, first: u64, last: u64, buckets: Buckets) -> Result<()> {
+        let (near, cached) = (&self.nearest.near, self.cached.as_mut());
+        let cached = cached.expect("the buckets came from it");
+        for bucket in buckets {
+            let within = bucket.within(first, last);
             self.pacer.step_keys(within.len())?;
-            let number = paged.next_number();
-            for (at, point) in within.clone().zip(&page.points()[within]) {
+            let number = cached.next_number();
+            for (at, point) in within.clone().zip(&bucket.points()[within]) {
                 if self.bound.excludes_chord(near.chord_to(point)) {
                     continue;
                 }
@@ -381,20 +383,21 @@ impl NearEntries {
                     continue;
                 }
                 self.bound.meet(distance);
-                let slot = Slot::Paged {
-                    page: number,
-                    entry: u32::try_from(at).expect("a page has fewer entries than that"),
+                let slot = Slot::Cached {
+                    bucket: number,
+                    entry: u32::try_from(at).expect("a bucket has fewer entries than that"),
                 };
                 let what = What::Entry(slot);
                 self.queue.push(Item { distance, what });
             }
-            paged.use_page(page);
+            cached.use_bucket(bucket);
         }
         self.check_room()
     }
 
     fn check_room(&mut self) -> Result<()> {
-        let bytes = self.held.bytes() + self.queue.len() * size_of::<Item>();
+        let shared = self.cached.as_ref().map_or(0, CachedBuckets::used_bytes);
+        let bytes = self.held.bytes() + self.queue.len() * size_of::<Item>() + shared;
         if bytes > SORT_BYTES_MAX {
             return Err(too_much(SORT_BYTES_MAX));
         }
@@ -563,9 +566,9 @@ impl NearEntries {
     }
 
     fn entry_of(&self, slot: Slot) -> Entry<'_> {
-        let (key, value) = match (slot, &self.paged) {
+        let (key, value) = match (slot, &self.cached) {
             (Slot::Held(place), _) => self.held.get(place),
-            (Slot::Paged { page, entry }, Some(paged)) => paged.entry(page, entry),
+            (Slot::Cached { bucket, entry }, Some(cached)) => cached.entry(bucket, entry),
             _ => unreachable!("an entry is asked for after one was found"),
         };
         Entry {

@@ -31,7 +31,7 @@ pub(super) enum Step {
 
 pub(super) struct Walk {
     snapshot: Snapshot,
-    /// Begun when it is needed: pages may tell everything.
+    /// Begun when it is needed: all of it may be cached.
     scan: Option<Scan>,
     /// `tree ++ encoded leading fields`, ascending.
     prefixes: Vec<Vec<u8>>,

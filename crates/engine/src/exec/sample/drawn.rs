@@ -3,8 +3,8 @@
 use super::ranks::Target;
 use crate::error::Result;
 use crate::error::corrupt_document;
+use crate::exec::cached::PackedEntries;
 use crate::exec::row_buffers::{BufferLayout, BufferedRows, Stacked};
-use crate::rank::CachedEntries;
 use bson::raw::RawDocument;
 
 /// Entries that were drawn: their identifiers and, if they are cached, documents.
@@ -43,11 +43,11 @@ impl DrawnPart {
     pub fn push_all(
         &mut self,
         targets: &[Target],
-        page: &CachedEntries,
+        found: &PackedEntries,
         keeps_documents: bool,
     ) -> Result<()> {
         for target in targets {
-            let (id, document) = page.entry(target.offset as usize);
+            let (id, document) = found.entry(target.offset as usize);
             let document: &[u8] = if keeps_documents { document } else { &[] };
             self.push(target.slot, id, document)?;
         }

@@ -13,14 +13,14 @@ mod permutation;
 mod population;
 mod ranks;
 
-use super::cache_writer::CacheWriter;
+use super::cached::{CachedTree, ReadDocuments, ReadIdentifiers};
 use super::counted::as_planned;
 use super::row_buffers::BufferLayout;
 use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::plan::{Access, Countable, Plan, SampleSize};
-use crate::rank::{CACHED_ENTRIES_MAX, RangeCache, RankIndex, ReadView};
+use crate::rank::{CACHED_ENTRIES_MAX, RankIndex, ReadView};
 use crate::storage::{Family, Snapshot};
 use bson::raw::RawDocument;
 use drawn::{Drawn, DrawnPart};
@@ -55,7 +55,6 @@ pub fn sample(
     countable: &Countable,
     collection: &Collection,
     view: &ReadView,
-    pages: &Arc<RangeCache>,
     context: &Context,
 ) -> Result<Sample> {
     // Asked for now, since what the population needs is read when commits go on.
@@ -84,25 +83,25 @@ pub fn sample(
         population,
     };
     let snapshot = view.snapshot().clone();
-    let cache_writer = |tree| CacheWriter::new(tree, view, &collection.state, pages);
-    let documents = cache_writer(collection.documents);
+    let cached = |family, tree| CachedTree::of(family, tree, view, &collection.state);
+    let documents = cached(Family::Documents, collection.documents);
     if !tests_documents && wanted.size <= BATCH {
         let located = entries.locate(&ranks, wanted.size);
-        let cache_writer = cache_writer(entries.population.tree).filter(|cache_writer| match &plan
-            .access
-        {
-            // Pages of a geo index are for searches.
+        let (family, tree) = (entries.population.family, entries.population.tree);
+        let cached = cached(family, tree).filter(|cached| match &plan.access {
+            // What is cached of a geo index is for areas and searches.
             Access::Geo(_) => false,
             _ if entries.population.index.is_some() => true,
-            // Documents cost more to keep than identifiers.
+            // Documents cost more to cache than identifiers.
             _ => {
-                keeps_documents && cache_writer.is_to_keep(count.saturating_mul(mean_bytes as u64))
+                let bytes = count.saturating_mul(mean_bytes as u64);
+                keeps_documents && cached.cache().admits(bytes)
             }
         });
         // What is cached now changes the rank index: nobody here holds it.
         drop(ranks);
         view.end_counts();
-        entries.read(&located, cache_writer.as_ref())?;
+        entries.read(&located, cached.as_ref())?;
         entries.batch = 0;
     } else {
         // What else may be drawn later has to be drawn from the same point in time.
@@ -124,7 +123,7 @@ pub fn sample(
         mean_bytes,
         context.clone(),
     );
-    let mut rows: Box<dyn Rows> = Box::new(fetched.keeping(documents));
+    let mut rows: Box<dyn Rows> = Box::new(fetched.cached(documents));
     if let Some(unproven) = unproven {
         rows = Box::new(FilterRows::new(rows, unproven));
     }
@@ -211,13 +210,13 @@ impl SampledEntries {
     }
 
     /// Reads these entries: they are handed out next.
-    fn read(&mut self, located: &Located, cache_writer: Option<&CacheWriter>) -> Result<()> {
+    fn read(&mut self, located: &Located, cached: Option<&CachedTree>) -> Result<()> {
         let stacking = self.stacking(located.size);
         let mut listed = DrawnPart::new(stacking, located.listed.len());
         for (number, slot) in &located.listed {
             self.read_listed(*number, *slot, &mut listed)?;
         }
-        let mut parts = self.read_targets(&located.targets, stacking, cache_writer)?;
+        let mut parts = self.read_targets(&located.targets, stacking, cached)?;
         parts.push(listed);
         self.found = Drawn::new(stacking, parts, located.size);
         self.next = 0;
@@ -251,20 +250,15 @@ impl SampledEntries {
         &self,
         targets: &Targets,
         stacking: BufferLayout,
-        cache_writer: Option<&CacheWriter>,
+        cached: Option<&CachedTree>,
     ) -> Result<Vec<DrawnPart>> {
         // What lies apart is not walked from end to end.
-        let cache_writer = cache_writer.filter(|_| targets.are_neighbours);
+        let cached = cached.filter(|_| targets.are_neighbours);
         if targets.len() < PARALLEL_TARGETS {
             let all = &targets.ranges;
-            return Ok(vec![self.read_part(
-                targets,
-                all,
-                stacking,
-                cache_writer,
-            )?]);
+            return Ok(vec![self.read_part(targets, all, stacking, cached)?]);
         }
-        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, cache_writer);
+        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, cached);
         let parts = parallel::in_parts(&targets.ranges, read)?;
         Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
@@ -274,27 +268,29 @@ impl SampledEntries {
         targets: &Targets,
         ranges: &[TargetRange],
         stacking: BufferLayout,
-        cache_writer: Option<&CacheWriter>,
+        cached: Option<&CachedTree>,
     ) -> Result<DrawnPart> {
         let mut walk = RankWalk::new(&self.population, targets, &self.snapshot, &self.context);
         let entries = ranges.iter().map(|range| targets.within(range).len());
         let mut part = DrawnPart::new(stacking, entries.sum());
-        let mut keeping = cache_writer.map(CacheWriter::begin);
+        let mut reader = cached.map(|cached| cached.reader(&self.context));
         for range in ranges {
             let wanted = targets.within(range);
-            if let Some(page) = &range.page {
-                walk.note_found(wanted.len())?;
-                part.push_all(wanted, page, self.keeps_documents)?;
-                continue;
-            }
-            if let Some((cache_writer, keeping)) = cache_writer.zip(keeping.as_mut())
+            let mut found = range.cached.clone();
+            if let (None, Some(reader)) = (&found, &mut reader)
                 && range.entries <= CACHED_ENTRIES_MAX
             {
-                let page = walk.read_range(range, cache_writer.changes(), self.mean_bytes)?;
-                let page = Arc::new(page);
-                part.push_all(wanted, &page, self.keeps_documents)?;
-                let (start, end) = targets.bounds(range);
-                keeping.keep(start, end, page);
+                let bounds = targets.bounds(range);
+                found = match &self.population.index {
+                    Some(index) => reader.read(&bounds, ReadIdentifiers::new(&index.layout))?,
+                    None => {
+                        reader.read(&bounds, ReadDocuments::new(range.entries, self.mean_bytes))?
+                    }
+                };
+            }
+            if let Some(found) = found {
+                walk.note_found(wanted.len())?;
+                part.push_all(wanted, &found, self.keeps_documents)?;
                 continue;
             }
             for target in wanted {

@@ -6,7 +6,7 @@ use crate::exec::counted::{PartialBuckets, as_planned};
 use crate::exec::{Context, corrupt_entry, counted_area};
 use crate::plan::Countable;
 use crate::rank::RankInterval;
-use crate::rank::{CachedKind, ReadView};
+use crate::rank::ReadView;
 use crate::storage::{Family, TreeKey};
 use std::sync::Arc;
 
@@ -100,14 +100,6 @@ impl Population {
             _ => self.runs[run - 1].1,
         };
         Some(self.runs[run].0 + number - before)
-    }
-
-    /// What cached ranges of the tree hold for samples.
-    pub fn page_kind(&self) -> CachedKind {
-        match &self.index {
-            None => CachedKind::Documents,
-            Some(_) => CachedKind::Identifiers,
-        }
     }
 
     /// The encoded `_id` at the end of a key of the tree.

@@ -2,9 +2,9 @@
 
 use super::Population;
 use crate::error::Result;
+use crate::exec::cached::PackedEntries;
 use crate::exec::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
-use crate::rank::{CachedEntries, CachedKind};
-use crate::rank::{RankIndex, SelectedEntry};
+use crate::rank::{BucketBounds, RankIndex, SelectedEntry};
 use crate::storage::{Order, Scan, Snapshot, TreeKey};
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Target {
 /// A range of the rank index in which drawn entries lie.
 pub(super) struct TargetRange {
     /// All its entries, if they are cached.
-    pub page: Option<Arc<CachedEntries>>,
+    pub cached: Option<Arc<PackedEntries>>,
     pub entries: u32,
     /// Rank of its first entry.
     rank: u64,
@@ -82,7 +82,7 @@ impl Targets {
             start..self.keys.len()
         };
         self.ranges.push(TargetRange {
-            page: selected.bucket.contents(population.page_kind()),
+            cached: selected.bucket.cached(),
             entries: selected.bucket.entries(),
             rank,
             start: add(&[&population.tree.prefix()[..], &selected.bucket.start()]),
@@ -101,10 +101,14 @@ impl Targets {
         &self.targets[range.targets.clone()]
     }
 
-    /// The first key of a range, without the tree's prefix, and the first key behind it.
-    pub fn bounds(&self, range: &TargetRange) -> (&[u8], Option<&[u8]>) {
-        let end = range.end.clone().map(|end| &self.keys[end]);
-        (TreeKey::strip(&self.keys[range.start.clone()]), end)
+    /// Where a range begins and ends.
+    pub fn bounds(&self, range: &TargetRange) -> BucketBounds {
+        let end = range.end.clone().map(|end| self.keys[end].to_vec());
+        BucketBounds {
+            start: TreeKey::strip(&self.keys[range.start.clone()]).to_vec(),
+            end,
+            entries: range.entries,
+        }
     }
 }
 
@@ -162,30 +166,6 @@ impl<'p> RankWalk<'p> {
     pub fn entry(&self) -> Result<(&[u8], &[u8])> {
         let (key, value) = self.scan.entry();
         Ok((self.population.id_of(key)?, value))
-    }
-
-    /// All entries of a range, at a state of its rank index; documents have so many bytes about.
-    pub fn read_range(
-        &mut self,
-        range: &TargetRange,
-        changes: u64,
-        mean_bytes: usize,
-    ) -> Result<CachedEntries> {
-        let kind = self.population.page_kind();
-        let mut contents = CachedEntries::new(kind, changes);
-        if kind == CachedKind::Documents {
-            contents.reserve_documents(range.entries as usize, mean_bytes);
-        }
-        for offset in 0..range.entries {
-            self.go_to(range, offset)?;
-            let (id, value) = self.entry()?;
-            match kind {
-                CachedKind::Documents => contents.push_document(id, value),
-                CachedKind::Identifiers | CachedKind::Points => contents.push_identifier(id),
-            }
-        }
-        contents.shrink();
-        Ok(contents)
     }
 
     /// Counts entries that were found without it.

@@ -1,50 +1,71 @@
-//! The cached ranges of buckets, for searches and samples on a snapshot.
+//! What is cached of buckets, for statements on a snapshot.
 //!
 //! A cached range holds what its bucket held at some version of the rank index, and is dropped when the bucket changes.
 //! So it is what a snapshot sees when the snapshot is not older than the cached range, or when nothing
 //! in the leaf has changed since the snapshot.
 
+use super::search::BucketRef;
 use super::{BucketPosition, RankIndex};
-use crate::rank::range_cache::{CachedEntries, CachedKind, CachedRange};
+use crate::rank::range_cache::{Cacheable, CachedRange};
+use parking_lot::MappedRwLockReadGuard;
+use std::any::TypeId;
 use std::sync::Arc;
 
-/// A bucket that a part of a tree runs through.
-#[derive(Debug)]
-pub struct CachedBucket<'a> {
-    /// Its first key.
-    pub start: &'a [u8],
-    /// The first key behind it; `None` at the end of the tree.
-    pub end: Option<&'a [u8]>,
-    /// The number of its entries.
-    pub entries: u32,
-    /// Its entries, if they are cached.
-    pub contents: Option<Arc<CachedEntries>>,
-}
-
-/// A bucket that was read, and is to be cached.
-#[derive(Debug)]
-pub struct ReadBucket {
-    /// Its first key.
+/// A bucket that was read, or is to be.
+#[derive(Debug, Clone)]
+pub struct BucketBounds {
+    /// Its first key, without the tree's prefix.
     pub start: Vec<u8>,
     /// The first key behind it; `None` at the end of the tree.
     pub end: Option<Vec<u8>>,
     /// The number of its entries.
-    pub entries: usize,
-    /// What is cached.
-    pub page: Arc<CachedRange>,
+    pub entries: u32,
+}
+
+impl<'a> BucketRef<'a> {
+    /// What is cached of its entries, as a snapshot of the rank index's state `changes` sees them.
+    pub fn cached_at<T: Cacheable>(&self, changes: u64) -> Option<Arc<T>> {
+        self.cached_range::<T>(changes)?.contents()
+    }
+
+    /// The same as they are in this version of the rank index.
+    pub fn cached<T: Cacheable>(&self) -> Option<Arc<T>> {
+        self.cached_at(self.ranks.changes)
+    }
+
+    /// The same for a short time, without sharing it.
+    pub fn borrow_cached<T: Cacheable>(&self) -> Option<MappedRwLockReadGuard<'a, T>> {
+        self.cached_range::<T>(self.ranks.changes)?.borrow()
+    }
+
+    fn cached_range<T: Cacheable>(&self, changes: u64) -> Option<&'a CachedRange> {
+        let leaf = &self.ranks.leaves[self.place.leaf];
+        let range = leaf.cached(self.place.bucket, TypeId::of::<T>())?;
+        let is_as_then = range.changes() <= changes || leaf.changed_at <= changes;
+        is_as_then.then_some(range)
+    }
+
+    /// Where it begins and ends.
+    pub fn bounds(&self) -> BucketBounds {
+        BucketBounds {
+            start: self.start().to_vec(),
+            end: self.end().map(|end| end.to_vec()),
+            entries: self.entries(),
+        }
+    }
 }
 
 impl RankIndex {
     /// About how many entries lie in `[start, end)`, infinitely many if there are more than `most`;
-    /// otherwise the buckets that hold them are handed out, with their cached ranges as a snapshot of the rank index's
-    /// state `changes` sees them. `None` when part of it is not built yet.
-    pub fn cached_buckets(
+    /// otherwise the buckets that hold them are handed out, also those that held some for a snapshot of the rank
+    /// index's state `changes`. `None` when part of it is not built yet.
+    pub fn few_buckets(
         &self,
         start: &[u8],
         end: &[u8],
         changes: u64,
         most: f64,
-        bucket: &mut dyn FnMut(CachedBucket<'_>),
+        bucket: &mut dyn FnMut(BucketRef<'_>),
     ) -> Option<f64> {
         if self.is_unbuilt_before(Some(end)) {
             return None;
@@ -70,30 +91,35 @@ impl RankIndex {
         let behind = place;
         place = first;
         while place != behind {
-            // One that is empty now may have held something then.
             if self.count_at(place) > 0 || self.leaves[place.leaf].changed_at > changes {
-                bucket(CachedBucket {
-                    start: &self.start(place),
-                    end: self.end(place).as_deref(),
-                    entries: self.count_at(place),
-                    contents: self.contents(place, CachedKind::Points, changes),
-                });
+                bucket(self.bucket_at(place));
             }
             place = self.next(place);
         }
         Some(about)
     }
 
+    /// How often the rank index has changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Caches what was read; buckets that have changed since `changes` are left out.
-    pub fn keep(&mut self, read: Vec<ReadBucket>, changes: u64) {
-        for bucket in read {
+    pub fn cache(&mut self, read: Vec<(BucketBounds, Arc<CachedRange>)>, changes: u64) {
+        for (bucket, range) in read {
             let place = self.find(BucketPosition::FIRST, &bucket.start);
-            let end = bucket.end.as_deref();
-            if self.is_as_read(place, &bucket.start, end, bucket.entries, changes) {
-                self.leaf_mut(place.leaf)
-                    .set_cached(place.bucket, bucket.page);
+            if self.is_as_read(place, &bucket, changes) {
+                self.leaf_mut(place.leaf).set_cached(place.bucket, range);
             }
         }
+    }
+
+    /// Whether a bucket is still the one that was read at the state `changes`, with all its entries.
+    fn is_as_read(&self, place: BucketPosition, read: &BucketBounds, changes: u64) -> bool {
+        *self.start(place) == *read.start
+            && self.end(place).as_deref() == read.end.as_deref()
+            && self.count_at(place) == read.entries
+            && self.leaves[place.leaf].changed_at <= changes
     }
 
     /// The number of entries from the bucket that holds one key to the bucket that holds another, which is not
@@ -105,60 +131,23 @@ impl RankIndex {
         is_known.then(|| self.sum(from, Some(self.next(to))))
     }
 
-    /// Hands out the buckets that hold these ascending keys, with how many of them each holds, and its cached range as
-    /// a snapshot of the rank index's state `changes` sees it.
+    /// Hands out the buckets that hold these ascending keys, with how many of them each holds.
     pub fn buckets_of<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
-        kind: CachedKind,
-        changes: u64,
-        found: &mut dyn FnMut(CachedBucket<'_>, usize),
+        found: &mut dyn FnMut(BucketRef<'_>, usize),
     ) {
         let mut keys = keys.peekable();
         let mut place = BucketPosition::FIRST;
         while let Some(key) = keys.next() {
             place = self.find_from(place, key);
-            let (start, end) = (self.start(place), self.end(place));
-            let end = end.as_deref();
+            let end = self.end(place);
+            let is_inside = |key: &&[u8]| end.as_deref().is_none_or(|end| *key < end);
             let mut held = 1;
-            while keys
-                .next_if(|key| end.is_none_or(|end| *key < end))
-                .is_some()
-            {
+            while keys.next_if(is_inside).is_some() {
                 held += 1;
             }
-            let bucket = CachedBucket {
-                start: &start,
-                end,
-                entries: self.count_at(place),
-                contents: self.contents(place, kind, changes),
-            };
-            found(bucket, held);
+            found(self.bucket_at(place), held);
         }
-    }
-
-    /// The entries of a bucket as they are now, if they are cached.
-    pub(super) fn cached_now(
-        &self,
-        place: BucketPosition,
-        kind: CachedKind,
-    ) -> Option<Arc<CachedEntries>> {
-        self.contents(place, kind, self.changes)
-    }
-
-    /// The entries of a bucket at an earlier state, if they are cached and have not changed in between.
-    fn contents(
-        &self,
-        place: BucketPosition,
-        kind: CachedKind,
-        changes: u64,
-    ) -> Option<Arc<CachedEntries>> {
-        let leaf = &self.leaves[place.leaf];
-        let contents = leaf.page(place.bucket)?.contents()?;
-        if contents.kind() != kind {
-            return None;
-        }
-        let is_as_then = contents.changes() <= changes || leaf.changed_at <= changes;
-        is_as_then.then_some(contents)
     }
 }

@@ -3,10 +3,10 @@
 //! What all first keys of a leaf have in common is stored once.
 
 use super::numbers::PackedNumbers;
-use super::points::Points;
 use super::{head, last_where_near, shared_bytes};
 use crate::rank::range_cache::CachedRange;
 use smallvec::SmallVec;
+use std::any::TypeId;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,14 +17,8 @@ const HEADS_APART_MIN: u128 = 1 << 16;
 /// The first key of a bucket.
 pub(super) type BucketStart = SmallVec<[u8; 48]>;
 
-/// What is cached of a bucket's entries until the bucket changes.
-#[derive(Debug, Clone, Default)]
-struct CachedBucketEntries {
-    /// The points, where an area's boundary ran through.
-    points: Option<Arc<Points>>,
-    /// The entries, where searches for the nearest or samples came by.
-    page: Option<Arc<CachedRange>>,
-}
+/// What is cached of a bucket until it changes: by two kinds of readers at most, since no tree has more.
+type BucketCache = [Option<Arc<CachedRange>>; 2];
 
 /// Ranges side by side: each begins at its own first key and ends where the next begins.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +30,8 @@ pub(super) struct Leaf {
     /// Where each ends in `rests`.
     ends: PackedNumbers,
     counts: PackedNumbers,
-    /// Of buckets that were looked into; empty, or one a bucket.
-    kept: Vec<CachedBucketEntries>,
+    /// Empty, or one a bucket.
+    cached: Vec<BucketCache>,
     /// The rank index's number of changes when this leaf changed last.
     pub changed_at: u64,
 }
@@ -78,48 +72,32 @@ impl Leaf {
 
     /// Drops what is cached of a bucket.
     pub fn forget(&mut self, bucket: usize) {
-        if let Some(kept) = self.kept.get_mut(bucket) {
-            *kept = CachedBucketEntries::default();
+        if let Some(cached) = self.cached.get_mut(bucket) {
+            *cached = BucketCache::default();
         }
     }
 
-    /// The points of a bucket, if they are known.
-    pub fn points(&self, bucket: usize) -> Option<&Points> {
-        self.kept.get(bucket)?.points.as_deref()
+    /// What is cached of a bucket for readers of a kind.
+    pub fn cached(&self, bucket: usize, kind: TypeId) -> Option<&CachedRange> {
+        let mut cached = self.cached.get(bucket)?.iter().flatten();
+        cached.find(|range| range.kind() == kind).map(Arc::as_ref)
     }
 
-    /// The cached range of a bucket, if there is one.
-    pub fn page(&self, bucket: usize) -> Option<&Arc<CachedRange>> {
-        self.kept.get(bucket)?.page.as_ref()
-    }
-
-    pub fn set_points(&mut self, bucket: usize, points: Arc<Points>) {
-        self.cached_mut(bucket).points = Some(points);
-    }
-
-    pub fn set_cached(&mut self, bucket: usize, page: Arc<CachedRange>) {
-        self.cached_mut(bucket).page = Some(page);
-    }
-
-    pub fn forget_points(&mut self) {
-        self.kept.iter_mut().for_each(|kept| kept.points = None);
-    }
-
-    fn cached_mut(&mut self, bucket: usize) -> &mut CachedBucketEntries {
-        self.kept
-            .resize_with(self.counts.len(), CachedBucketEntries::default);
-        &mut self.kept[bucket]
+    pub fn set_cached(&mut self, bucket: usize, range: Arc<CachedRange>) {
+        let buckets = self.counts.len();
+        self.cached.resize_with(buckets, BucketCache::default);
+        let kind = range.kind();
+        let is_for_it = |slot: &Option<Arc<CachedRange>>| {
+            slot.as_ref().is_none_or(|cached| cached.kind() == kind)
+        };
+        let slots = &mut self.cached[bucket];
+        let slot = slots.iter().position(is_for_it).unwrap_or(0);
+        slots[slot] = Some(range);
     }
 
     /// Drops what is cached: the buckets are about to become others.
     fn forget_all(&mut self) {
-        self.kept = Vec::new();
-    }
-
-    /// Points that are known of all buckets.
-    pub fn points_known(&self) -> usize {
-        let points = self.kept.iter().filter_map(|kept| kept.points.as_ref());
-        points.map(|points| points.count()).sum()
+        self.cached = Vec::new();
     }
 
     /// Entries of several buckets together.
@@ -163,9 +141,9 @@ impl Leaf {
 
     /// Cuts the bucket before `at` in two. What is cached of the others stays.
     pub fn insert(&mut self, at: usize, start: &[u8], count: u32) {
-        if !self.kept.is_empty() {
+        if !self.cached.is_empty() {
             self.forget(at.saturating_sub(1));
-            self.kept.insert(at, CachedBucketEntries::default());
+            self.cached.insert(at, BucketCache::default());
         }
         if self.buckets() == 0 {
             self.prefix = start.to_vec();
@@ -196,9 +174,9 @@ impl Leaf {
 
     /// Takes the buckets from `at` on away into a leaf of their own.
     pub fn split_off(&mut self, at: usize) -> Self {
-        let kept = match self.kept.is_empty() {
+        let cached = match self.cached.is_empty() {
             true => Vec::new(),
-            false => self.kept.split_off(at),
+            false => self.cached.split_off(at),
         };
         let offset = self.rest_offset(at);
         let mut ends = self.ends.split_off(at);
@@ -208,7 +186,7 @@ impl Leaf {
             rests: self.rests.split_off(offset),
             ends,
             counts: self.counts.split_off(at),
-            kept,
+            cached,
             changed_at: self.changed_at,
         };
         self.ends.shrink_to_fit();

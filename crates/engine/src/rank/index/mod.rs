@@ -18,16 +18,14 @@ mod codec;
 mod delta;
 mod leaf;
 mod numbers;
-mod points;
 mod rebuild;
 mod search;
 #[cfg(test)]
 mod tests;
 
 pub use audit::AuditedLeaf;
-pub use cached::{CachedBucket, ReadBucket};
+pub use cached::BucketBounds;
 pub use delta::DeltaBuffer;
-pub use points::{Point, Points, ScannedBucket};
 pub use rebuild::{ScannedSpan, UnbuiltSpan};
 pub use search::{BucketRef, PartialBucket, RankInterval, SearchHint, SelectedEntry};
 
@@ -353,21 +351,6 @@ impl RankIndex {
     /// The first key behind a bucket; `None` for the last.
     fn end(&self, place: BucketPosition) -> Option<BucketStart> {
         (!self.is_last(place)).then(|| self.start(self.next(place)))
-    }
-
-    /// Whether a bucket is still the one that was read at the state `changes`, with all its entries.
-    fn is_as_read(
-        &self,
-        place: BucketPosition,
-        start: &[u8],
-        end: Option<&[u8]>,
-        entries: usize,
-        changes: u64,
-    ) -> bool {
-        *self.start(place) == *start
-            && self.end(place).as_deref() == end
-            && self.count_at(place) as usize == entries
-            && self.leaves[place.leaf].changed_at <= changes
     }
 
     fn leaf_mut(&mut self, leaf: usize) -> &mut Leaf {

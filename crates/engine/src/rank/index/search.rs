@@ -1,10 +1,8 @@
 //! What a rank index is asked: how many entries lie between two keys, and where the one of a rank is.
 
 use super::leaf::{BucketStart, word};
-use super::{BucketPosition, Points, RankIndex, shared_bytes};
-use crate::rank::range_cache::{CachedEntries, CachedKind};
+use super::{BucketPosition, RankIndex, shared_bytes};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Where the last bucket was, see [`RankIndex::count_from`].
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +33,8 @@ pub struct RankInterval {
 /// One bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketRef<'a> {
-    ranks: &'a RankIndex,
-    place: BucketPosition,
+    pub(super) ranks: &'a RankIndex,
+    pub(super) place: BucketPosition,
 }
 
 impl<'a> BucketRef<'a> {
@@ -58,16 +56,6 @@ impl<'a> BucketRef<'a> {
     /// The number of its entries.
     pub fn entries(&self) -> u32 {
         self.ranks.count_at(self.place)
-    }
-
-    /// The points of its entries, if they are cached.
-    pub fn points(&self) -> Option<&'a Points> {
-        self.ranks.leaves[self.place.leaf].points(self.place.bucket)
-    }
-
-    /// Its entries, if they are cached.
-    pub fn contents(&self, kind: CachedKind) -> Option<Arc<CachedEntries>> {
-        self.ranks.cached_now(self.place, kind)
     }
 }
 
@@ -215,7 +203,7 @@ impl RankIndex {
         Some(self.sum(self.next(first), Some(last)) + u64::from(ends / 2))
     }
 
-    fn bucket_at(&self, place: BucketPosition) -> BucketRef<'_> {
+    pub(super) fn bucket_at(&self, place: BucketPosition) -> BucketRef<'_> {
         let ranks = self;
         BucketRef { ranks, place }
     }

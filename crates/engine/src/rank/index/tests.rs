@@ -1,6 +1,8 @@
 //! A rank index against an ordered set that it must agree with.
 
 use super::*;
+use crate::rank::range_cache::{Cacheable, RangeCache};
+use crate::storage::Store;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -437,66 +439,89 @@ fn the_last_number_that_holds_is_found_from_anywhere() {
     }
 }
 
+/// Something that is cached of a bucket.
+#[derive(Debug, PartialEq)]
+struct Contents(u32);
+
+/// Something else.
+struct Others;
+
+impl Cacheable for Contents {
+    fn bytes(&self) -> usize {
+        4
+    }
+}
+
+impl Cacheable for Others {
+    fn bytes(&self) -> usize {
+        4
+    }
+}
+
 #[test]
-fn points_are_remembered_until_their_range_changes() {
+fn what_is_cached_stays_until_its_bucket_changes() {
+    let cache = RangeCache::new(Store::in_memory().cache_budget());
     let mut ranks = RankIndex::empty();
     let keys: Vec<[u8; 4]> = (0..10_000_u32).map(u32::to_be_bytes).collect();
     ranks.add(keys.iter().map(|key| &key[..]));
-    let known = |ranks: &RankIndex| {
-        let mut known = Vec::new();
+    let cached = |ranks: &RankIndex, changes: u64| {
+        let mut found = Vec::new();
         let (start, end) = (100_u32.to_be_bytes(), 200_u32.to_be_bytes());
         let mut see = |bucket: BucketRef<'_>| {
-            known.push((bucket.points().is_some(), walked(bucket)));
+            let contents = bucket.cached_at::<Contents>(changes);
+            let borrowed = bucket.borrow_cached::<Contents>();
+            let is_borrowed = bucket.cached::<Contents>().is_some();
+            assert_eq!(borrowed.is_some(), is_borrowed);
+            found.push((contents, bucket.bounds()));
         };
         ranks
             .buckets_from(&mut SearchHint::default(), &start, &end, &mut see)
             .unwrap();
-        known
+        found
     };
-    let walks = || {
-        known(&ranks)
-            .into_iter()
-            .map(|(_, walked)| walked)
-            .collect()
+    let read = |changes: u64, entries: u32| {
+        let found = cached(&ranks, 0).into_iter();
+        let add = |(_, bounds): (_, BucketBounds)| {
+            let bounds = BucketBounds {
+                entries: bounds.entries + entries,
+                ..bounds
+            };
+            let contents = Arc::new(Contents(bounds.entries));
+            let range = cache.add(contents, changes).expect("there is room");
+            (bounds, range)
+        };
+        found.map(add).collect::<Vec<_>>()
     };
-    let (first, second): (Vec<ScannedBucket>, Vec<ScannedBucket>) = (walks(), walks());
-    assert!(first.len() > 4 && known(&ranks).iter().all(|(is_known, _)| !is_known));
+    let missing = |ranks: &RankIndex, changes: u64| {
+        let found = cached(ranks, changes).into_iter();
+        found.filter(|(contents, _)| contents.is_none()).count()
+    };
     let before = ranks.changes();
-    ranks.remember(first, before);
-    assert!(known(&ranks).iter().all(|(is_known, _)| *is_known));
-    assert!(ranks.points_bytes() >= 100 * size_of::<Point>());
+    let (first, second, wrong) = (read(before, 0), read(before, 0), read(before, 1));
+    let all = first.len();
+    assert!(all > 4 && missing(&ranks, before) == all);
+    // What has another number of entries than is counted was read of another state.
+    ranks.cache(wrong, before);
+    assert_eq!(missing(&ranks, before), all);
+    ranks.cache(first, before);
+    assert_eq!(missing(&ranks, before), 0);
+    for (contents, bounds) in cached(&ranks, before) {
+        assert_eq!(contents.as_deref(), Some(&Contents(bounds.entries)));
+    }
+    // Another kind has its own place, and neither is found for the other.
+    let bounds = cached(&ranks, before)[0].1.clone();
+    let others = cache.add(Arc::new(Others), before).expect("there is room");
+    ranks.cache(vec![(bounds, others)], before);
+    assert_eq!(missing(&ranks, before), 0);
 
     let gone = 150_u32.to_be_bytes();
     assert!(ranks.remove([&gone[..]]));
-    let forgotten = || {
-        known(&ranks)
-            .iter()
-            .filter(|(is_known, _)| !is_known)
-            .count()
-    };
-    assert_eq!(forgotten(), 1);
+    let after = ranks.changes();
+    assert_eq!(missing(&ranks, after), 1);
     // What was scanned before the change must not come back.
     assert!(ranks.clone().changes() > before);
-    ranks.remember(second, before);
-    assert_eq!(
-        known(&ranks)
-            .iter()
-            .filter(|(is_known, _)| !is_known)
-            .count(),
-        1
-    );
-}
-
-/// A bucket as a scan finds it.
-fn walked(bucket: BucketRef<'_>) -> ScannedBucket {
-    let point = Point {
-        cell: 0,
-        lon: 0.0,
-        lat: 0.0,
-    };
-    ScannedBucket {
-        start: bucket.start().to_vec(),
-        end: bucket.end().map(|end| end.to_vec()),
-        points: Points::new(&vec![point; bucket.entries() as usize]).into(),
-    }
+    ranks.cache(second, before);
+    assert_eq!(missing(&ranks, after), 1);
+    // For a snapshot from before anything was read, nobody can say what the buckets held.
+    assert_eq!(missing(&ranks, 0), all);
 }
