@@ -3,7 +3,7 @@
 //! One thread runs a statement from its beginning to its end, so it belongs to its thread, as MongoDB's
 //! operation context does to a client. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
 //! in a while; threads that help with a scan are lent the statement. A thread without one, such as the
-//! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`pace`], which also makes long
+//! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`yield_if_due`], which also makes long
 //! statements take turns.
 
 mod admission;
@@ -33,7 +33,7 @@ thread_local! {
 #[derive(Debug, Default)]
 pub struct Operation {
     killed: AtomicBool,
-    /// Threads of the statement that wait for their turn.
+    /// Threads of the statement that wait for a ticket.
     waiting: AtomicUsize,
     deadline: Mutex<Option<Instant>>,
 }
@@ -49,14 +49,14 @@ impl Operation {
 
     /// Runs `work` as this statement.
     pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        let _paced = admission::Paced::begin();
+        let _slices = admission::SlicedStatement::begin();
         lend(Some(Arc::clone(self)), work)
     }
 
     /// Asks the statement to end: soon it answers `Interrupted` (11601).
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        admission::look_up();
+        admission::wake_all();
     }
 
     /// Whether it was asked to end.
@@ -64,7 +64,7 @@ impl Operation {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Whether it waits for its turn among long statements.
+    /// Whether it waits for a ticket among long statements.
     pub fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -119,7 +119,7 @@ pub(crate) fn helper<'scope, T: Send + 'scope>(
 
 /// As [`lend`], for work that may take long: the thread takes turns with other long statements.
 pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
-    let _paced = admission::Paced::begin();
+    let _slices = admission::SlicedStatement::begin();
     lend(operation, work)
 }
 
@@ -135,18 +135,18 @@ pub(crate) fn check() -> Result<()> {
     })
 }
 
-/// As [`check`], and waits while it is the turn of other long statements. The caller holds no lock.
+/// As [`check`], and waits for a ticket where other long statements have them all. The caller holds no lock.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) fn pace() -> Result<()> {
+pub(crate) fn yield_if_due() -> Result<()> {
     check()?;
     let deadline =
         CURRENT.with_borrow(|current| current.as_ref().and_then(|of| *of.deadline.lock()));
-    admission::pace(deadline, check)
+    admission::yield_if_due(deadline, check)
 }
 
-/// While it lives the statement of this thread is one that waits for its turn.
+/// While it lives the statement of this thread waits for a ticket.
 struct Queued(Option<Arc<Operation>>);
 
 impl Queued {
@@ -168,8 +168,8 @@ impl Drop for Queued {
 }
 
 /// Lets other long statements go on while this one waits for something else than a processor.
-pub(crate) fn step_aside() {
-    admission::step_aside();
+pub(crate) fn release_ticket() {
+    admission::release_ticket();
 }
 
 /// Also when `work` panics: the connection's next statement is another one.

@@ -58,8 +58,8 @@ impl ChangeCapture {
     pub fn wait_for_room(&self) -> Result<()> {
         while self.is_full() {
             operation::check()?;
-            // The build that makes room may be waiting for its turn.
-            operation::step_aside();
+            // The build that makes room may be waiting for a ticket.
+            operation::release_ticket();
             std::thread::sleep(LOOK_AGAIN);
         }
         Ok(())

@@ -37,9 +37,9 @@ pub(super) fn in_parts<T: Sync, R: Send>(
     work: impl Fn(&[T]) -> Result<R> + Sync,
 ) -> Result<Vec<(R, Range<usize>)>> {
     let tried = (items.len() / TRIED_SHARE).max(TRIED_MIN).min(items.len());
-    let pace = Pace::begin();
+    let meter = WorkMeter::begin();
     let first = work(&items[..tried])?;
-    let waits = pace.waits(tried);
+    let waits = meter.waits(tried);
     let mut done = vec![(first, 0..tried)];
     done.extend(share(items, tried, waits, &work)?);
     Ok(done)
@@ -79,13 +79,13 @@ fn share<T: Sync, R: Send>(
 }
 
 /// What a thread does from a moment on.
-struct Pace {
+struct WorkMeter {
     began: Instant,
     computed: Duration,
     blocks: u64,
 }
 
-impl Pace {
+impl WorkMeter {
     fn begin() -> Self {
         Self {
             began: Instant::now(),
@@ -136,7 +136,7 @@ fn halves<A: Send, B: Send>(
         });
         let a = first();
         if are_long {
-            operation::step_aside();
+            operation::release_ticket();
         }
         (a, result_of(other))
     })

@@ -1,12 +1,12 @@
-//! Long statements take turns, so that short ones find a processor.
+//! Admission control of long statements, so that short ones find a processor.
 //!
-//! A statement that has kept a processor busy for a [`SLICE`] is long. At most a few long statements run
-//! at once, however many clients ask for them; the others stand in line, and whoever has used up another
-//! slice goes to its end. A short request then competes with a few threads and not with hundreds, and
-//! long statements are no slower together than before: there are not more processors.
+//! A statement that has kept a processor busy for a [`SLICE`] is long, and needs a ticket to go on. There are a few
+//! tickets, however many clients ask; the others wait in a queue, and whoever has used up another slice while somebody
+//! waits gives its ticket away and goes to the end. A short request then competes with a few threads and not with
+//! hundreds, and long statements are no slower together than before: there are not more processors.
 //!
 //! Time is that of the processor: a statement that waits for a disk or a client stands in nobody's way.
-//! Whoever waits here must hold no lock, since a statement that has its turn may need it.
+//! Whoever waits here must hold no lock, since a statement that has a ticket may need it.
 
 use crate::error::Result;
 use parking_lot::{Condvar, Mutex};
@@ -23,16 +23,16 @@ const SLICE: Duration = Duration::from_millis(10);
 /// Long statements that run at once, for each core. More than one: some of them wait for the disk.
 const RUNNING_PER_CORE: usize = 2;
 
-static LINE: Line = Line::new();
+static TICKETS: TicketQueue = TicketQueue::new();
 
 thread_local! {
     /// None: this thread has no statement, or only helps with one.
-    static PACE: RefCell<Option<Pace>> = const { RefCell::new(None) };
+    static SLICE_OF_THREAD: RefCell<Option<TimeSlice>> = const { RefCell::new(None) };
     /// How many [`NoYield`] there are.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives this thread waits for no turn: it holds a lock that others need for theirs.
+/// While it lives this thread waits for no ticket: it holds a lock that those who have one may need.
 #[derive(Debug)]
 pub(crate) struct NoYield(PhantomData<*const ()>);
 
@@ -51,73 +51,76 @@ impl Drop for NoYield {
 }
 
 /// How far the thread's statement is in its slice.
-struct Pace {
+struct TimeSlice {
     /// Since when, by the clock on the wall, which costs less to read than the processor's.
     since: Option<Instant>,
     /// The processor's time when the slice began; known once a slice has passed on the wall.
     computed: Option<Duration>,
-    turn: Option<Turn>,
+    ticket: Option<Ticket>,
 }
 
-/// A statement's pace, from its beginning to its end.
-pub(super) struct Paced {
-    outer: Option<Pace>,
+/// The time slices of a statement, from its beginning to its end.
+pub(super) struct SlicedStatement {
+    outer: Option<TimeSlice>,
 }
 
-impl Paced {
+impl SlicedStatement {
     /// Begins with a fresh slice.
     pub fn begin() -> Self {
-        let fresh = Pace {
+        let fresh = TimeSlice {
             since: None,
             computed: None,
-            turn: None,
+            ticket: None,
         };
         Self {
-            outer: PACE.replace(Some(fresh)),
+            outer: SLICE_OF_THREAD.replace(Some(fresh)),
         }
     }
 }
 
-impl Drop for Paced {
+impl Drop for SlicedStatement {
     fn drop(&mut self) {
-        PACE.set(self.outer.take());
+        SLICE_OF_THREAD.set(self.outer.take());
     }
 }
 
-/// Waits for a turn if this thread's statement is long and its slice is over. Whether it `may_go_on` is asked at
-/// the `deadline` and after [`look_up`].
+/// Waits for a ticket if this thread's statement is long and its slice is over. Whether it `may_go_on` is asked at
+/// the `deadline` and after [`wake_all`].
 ///
 /// # Errors
 /// Those of `may_go_on`.
-pub(super) fn pace(deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<()> {
-    PACE.with_borrow_mut(|pace| {
-        if let Some(pace) = pace
+pub(super) fn yield_if_due(
+    deadline: Option<Instant>,
+    may_go_on: impl Fn() -> Result<()>,
+) -> Result<()> {
+    SLICE_OF_THREAD.with_borrow_mut(|slice| {
+        if let Some(slice) = slice
             && HELD.get() == 0
-            && pace.has_used_its_slice()
+            && slice.has_used_its_slice()
         {
-            pace.take_turn(deadline, may_go_on)?;
+            slice.take_ticket(deadline, may_go_on)?;
         }
         Ok(())
     })
 }
 
-/// Has every statement in line ask whether it may go on: one was killed.
-pub(super) fn look_up() {
-    for waiting in &LINE.state.lock().waiting {
-        waiting.called.notify_one();
+/// Has every statement in the queue ask whether it may go on: one was killed.
+pub(super) fn wake_all() {
+    for waiting in &TICKETS.state.lock().waiting {
+        waiting.granted.notify_one();
     }
 }
 
-/// Gives the turn away before the statement waits for something else than a processor.
-pub(super) fn step_aside() {
-    PACE.with_borrow_mut(|pace| {
-        if let Some(pace) = pace {
-            pace.turn = None;
+/// Gives the ticket away before the statement waits for something else than a processor.
+pub(super) fn release_ticket() {
+    SLICE_OF_THREAD.with_borrow_mut(|slice| {
+        if let Some(slice) = slice {
+            slice.ticket = None;
         }
     });
 }
 
-impl Pace {
+impl TimeSlice {
     fn has_used_its_slice(&mut self) -> bool {
         let now = Instant::now();
         if now.duration_since(*self.since.get_or_insert(now)) < SLICE {
@@ -127,14 +130,14 @@ impl Pace {
         computed.saturating_sub(*self.computed.get_or_insert(computed)) >= SLICE
     }
 
-    fn take_turn(
+    fn take_ticket(
         &mut self,
         deadline: Option<Instant>,
         may_go_on: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        if self.turn.is_none() || LINE.is_waited_in() {
-            self.turn = None;
-            self.turn = Some(LINE.wait(deadline, may_go_on)?);
+        if self.ticket.is_none() || TICKETS.has_waiting() {
+            self.ticket = None;
+            self.ticket = Some(TICKETS.wait(deadline, may_go_on)?);
         }
         self.since = Some(Instant::now());
         self.computed = Some(processor_time());
@@ -151,44 +154,48 @@ pub(crate) fn processor_time() -> Duration {
     )
 }
 
-/// Long statements: how many run, and who is next.
-struct Line {
-    state: Mutex<State>,
+/// Long statements: how many have a ticket, and who is next.
+struct TicketQueue {
+    state: Mutex<AdmissionState>,
 }
 
-struct State {
+struct AdmissionState {
     running: usize,
     waiting: VecDeque<Arc<Waiting>>,
 }
 
 #[derive(Default)]
 struct Waiting {
-    is_called: AtomicBool,
-    called: Condvar,
+    is_granted: AtomicBool,
+    granted: Condvar,
 }
 
-/// The right to run; given to the next in line when it is dropped.
-struct Turn;
+/// The right of a long statement to run; given to the next in the queue when it is dropped.
+struct Ticket;
 
-impl Line {
+impl TicketQueue {
     const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(AdmissionState {
                 running: 0,
                 waiting: VecDeque::new(),
             }),
         }
     }
 
-    fn is_waited_in(&self) -> bool {
+    fn has_waiting(&self) -> bool {
         !self.state.lock().waiting.is_empty()
     }
 
-    fn wait(&self, deadline: Option<Instant>, may_go_on: impl Fn() -> Result<()>) -> Result<Turn> {
+    fn wait(
+        &self,
+        deadline: Option<Instant>,
+        may_go_on: impl Fn() -> Result<()>,
+    ) -> Result<Ticket> {
         let mut state = self.state.lock();
         if state.running < running_max() {
             state.running += 1;
-            return Ok(Turn);
+            return Ok(Ticket);
         }
         let _queued = super::Queued::begin();
         let own = Arc::new(Waiting::default());
@@ -200,31 +207,31 @@ impl Line {
             }
             match deadline {
                 Some(deadline) => {
-                    own.called.wait_until(&mut state, deadline);
+                    own.granted.wait_until(&mut state, deadline);
                 }
-                None => own.called.wait(&mut state),
+                None => own.granted.wait(&mut state),
             }
-            if own.is_called.load(Ordering::Relaxed) {
-                return Ok(Turn);
+            if own.is_granted.load(Ordering::Relaxed) {
+                return Ok(Ticket);
             }
         }
     }
 
-    fn call_next(&self) {
+    fn hand_on(&self) {
         let mut state = self.state.lock();
         match state.waiting.pop_front() {
             Some(next) => {
-                next.is_called.store(true, Ordering::Relaxed);
-                next.called.notify_one();
+                next.is_granted.store(true, Ordering::Relaxed);
+                next.granted.notify_one();
             }
             None => state.running -= 1,
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        LINE.call_next();
+        TICKETS.hand_on();
     }
 }
 
@@ -245,20 +252,21 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
 
-    /// Computes until it was asked for its pace so often after slices that were used up.
+    /// Computes so many slices, and may be made to wait after each.
     fn compute(slices: usize, inside: &dyn Fn()) {
         for _ in 0..slices {
             let from = processor_time();
             while processor_time() - from < SLICE + Duration::from_millis(1) {
                 std::hint::spin_loop();
             }
-            pace(None, || Ok(())).expect("nobody ends it");
+            yield_if_due(None, || Ok(())).expect("nobody ends it");
             inside();
         }
     }
 
-    fn has_turn() -> bool {
-        PACE.with_borrow(|pace| pace.as_ref().is_some_and(|pace| pace.turn.is_some()))
+    fn has_ticket() -> bool {
+        SLICE_OF_THREAD
+            .with_borrow(|slice| slice.as_ref().is_some_and(|slice| slice.ticket.is_some()))
     }
 
     #[test]
@@ -270,7 +278,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..all {
                 scope.spawn(|| {
-                    let paced = Paced::begin();
+                    let statement = SlicedStatement::begin();
                     together.wait();
                     // The clock starts, a slice passes on the wall, and one more makes the statement long.
                     compute(3, &|| ());
@@ -280,40 +288,40 @@ mod tests {
                     }
                     RUNNING.fetch_sub(1, Ordering::SeqCst);
                     compute(2, &|| ());
-                    drop(paced);
+                    drop(statement);
                 });
             }
         });
         assert!(MOST.load(Ordering::SeqCst) <= running_max());
-        assert!(!LINE.is_waited_in());
+        assert!(!TICKETS.has_waiting());
     }
 
     #[test]
     fn who_helps_or_is_short_never_waits() {
-        compute(3, &|| assert!(PACE.with_borrow(Option::is_none)));
-        let paced = Paced::begin();
-        pace(None, || {
-            unreachable!("a short statement does not stand in line")
+        compute(3, &|| assert!(SLICE_OF_THREAD.with_borrow(Option::is_none)));
+        let statement = SlicedStatement::begin();
+        yield_if_due(None, || {
+            unreachable!("a short statement does not wait in the queue")
         })
         .expect("it goes on");
         let lock = NoYield::begin();
-        compute(4, &|| assert!(!has_turn()));
+        compute(4, &|| assert!(!has_ticket()));
         drop(lock);
         compute(3, &|| ());
-        assert!(has_turn());
-        drop(paced);
+        assert!(has_ticket());
+        drop(statement);
     }
 
     #[test]
     fn who_is_killed_leaves_the_line() {
-        let line = Line::new();
-        line.state.lock().running = running_max();
+        let queue = TicketQueue::new();
+        queue.state.lock().running = running_max();
         let killed = || Err(Error::new(Code::Interrupted, "killed"));
-        let outcome = line.wait(None, killed);
+        let outcome = queue.wait(None, killed);
         assert_eq!(
             outcome.map(std::mem::forget).unwrap_err().code,
             Code::Interrupted
         );
-        assert!(!line.is_waited_in());
+        assert!(!queue.has_waiting());
     }
 }

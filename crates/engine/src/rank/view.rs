@@ -43,7 +43,7 @@ struct Counts {
 
 struct Pin {
     ranks: ArcRwLockReadGuard<RawRwLock, RankIndexes>,
-    /// Whoever waits for its turn meanwhile would hold up commits.
+    /// Whoever waits for a ticket meanwhile would hold up commits.
     _no_yield: NoYield,
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// writers get the lock in between.
 pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// CollectionChanges of one version of a collection.
+/// Changes of one version of a collection.
 pub(super) struct CollectionChanges<'d> {
     collection: Arc<Collection>,
     documents: Vec<DocumentChange<'d>>,

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::rank::{RankIndex, RankIndexes};
 use crate::storage::{AddEntry, Batch, Family, StoreError};
 
-/// CollectionChanges of a collection, and its write lock.
+/// Changes of a collection, and its write lock.
 pub(super) struct Locked<'l, 'd> {
     pub changes: &'l CollectionChanges<'d>,
     pub writing: &'l mut WriteState,

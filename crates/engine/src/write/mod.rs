@@ -125,13 +125,13 @@ impl Writer {
         collection.state.watchers().wait_for_room()?;
         if let Some(wait) = self.store.wait_for_merges() {
             operation::check()?;
-            operation::step_aside();
+            operation::release_ticket();
             std::thread::sleep(wait);
         }
         let begun = Instant::now();
         while self.store.is_behind() && begun.elapsed() < BEHIND_WAIT_MAX {
             operation::check()?;
-            operation::step_aside();
+            operation::release_ticket();
             std::thread::sleep(BEHIND_WAIT_STEP);
         }
         Ok(())

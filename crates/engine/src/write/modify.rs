@@ -50,7 +50,7 @@ pub struct Applied {
 }
 
 impl Writer {
-    /// CollectionChanges the targets that still match, and reports them; those that vanished or no longer match are left
+    /// Changes the targets that still match, and reports them; those that vanished or no longer match are left
     /// out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
     /// unique index each document is a commit of its own, since one may free the key that the next one
     /// takes.
@@ -75,7 +75,7 @@ impl Writer {
         Ok(())
     }
 
-    /// CollectionChanges the first few targets; returns how many were seen to.
+    /// Changes the first few targets; returns how many were seen to.
     fn modify_together(
         &self,
         namespace: &Namespace,

@@ -1,12 +1,12 @@
 //! What the store does by itself: the log reaches the disk, level 0 is merged at rest, the cache is filled.
 
+use super::families::ColumnFamily;
+use super::idle::{BUSY_FILES, Change, IDLE_FILES, IdleDetector};
+use super::warm::{FILLED_PERCENT, Warming, fills};
 use super::{LEVEL_ZERO_FILES, RocksStore};
 use crate::storage::StoreError;
 use crate::storage::engine::StorageEngine;
-use crate::storage::families::ColumnFamily;
-use crate::storage::idle::{BUSY_FILES, Change, IDLE_FILES, IdleDetector};
 use crate::storage::local::LocalEngine;
-use crate::storage::warm::{FILLED_PERCENT, Warming, fills};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Batches of writes, as the library takes them.
 
+use super::row_cache::Changed;
 use super::{RocksStore, log};
 use crate::storage::engine::{Condition, Outcome, WriteBatch};
-use crate::storage::row_cache::Changed;
 use crate::storage::{Family, StoreError};
 use std::sync::Arc;
 

@@ -1,25 +1,33 @@
-//! The store on disk: one RocksDB, its column families in [`super::families`].
+//! The store on disk: one RocksDB, its column families in [`families`].
 //!
 //! Settings follow from the job: many small index entries written in random order and read in
 //! ranges. Memtables are charged to the block cache, so that one number (`cache_bytes`) bounds the
 //! process.
 //!
 //! What is read from it is in [`snapshot`] and [`log`], what it does by itself in [`background`]. The engine's
-//! only unsafe code is in [`snapshot`] and, for the same reason, in [`super::families`].
+//! only unsafe code is in [`snapshot`] and, for the same reason, in [`families`].
 
 mod background;
 mod batch;
 mod disk_space;
 mod error;
+mod families;
+mod group_sync;
+mod idle;
+mod load;
 mod log;
 mod log_check;
 mod refusal;
 mod reserve;
+mod row_cache;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod throttle;
+mod warm;
 
 pub(super) use error::failed;
+pub use families::BLOB_BYTES_MIN;
 pub(super) use snapshot::RocksScan;
 
 use batch::RocksBatch;
@@ -31,23 +39,23 @@ use snapshot::RocksView;
 
 use super::budget::CacheBudget;
 use super::engine::{Capabilities, Condition, Outcome, ReadValue, StorageEngine, View, WriteBatch};
-use super::families::{ColumnFamily, Database, Families};
-use super::group_sync::{GroupSync, SyncFailure};
-use super::load::{Files, Finished};
 use super::local::{Loader, LocalEngine};
-use super::row_cache::{Found, PRESENT, RowCache};
-use super::throttle::WriteThrottle;
 use super::{Compression, Family, Scratch, StoreError, VisitLogged};
+use families::{ColumnFamily, Database, Families};
+use group_sync::{GroupSync, SyncFailure};
+use load::{Files, Finished};
 use parking_lot::{Mutex, RwLock};
 use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{
     Cache, Env, FlushOptions, IngestExternalFileOptions, Options, Range, ReadOptions,
     WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
+use row_cache::{Found, PRESENT, RowCache};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use throttle::WriteThrottle;
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -179,7 +187,7 @@ impl RocksStore {
     }
 
     /// The column family in which the tree lies that `key` begins with.
-    pub(super) fn family(&self, family: Family, key: &[u8]) -> &ColumnFamily {
+    fn family(&self, family: Family, key: &[u8]) -> &ColumnFamily {
         self.families.of_key(family, key)
     }
 
@@ -221,7 +229,7 @@ impl RocksStore {
     }
 
     /// Makes finished files, which do not overlap, part of their column families; they are moved away.
-    pub(super) fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
+    fn take_over(&self, files: Finished<'_>) -> Result<(), StoreError> {
         self.group.check()?;
         self.disk.check(false)?;
         for (family, paths) in files.paths {

@@ -5,10 +5,10 @@
 //! makes the borrower drop first.
 #![allow(unsafe_code)]
 
+use super::families::Database;
+use super::row_cache::Found;
 use super::{RocksStore, failed};
 use crate::storage::engine::{ReadValue, ReadValues, View};
-use crate::storage::families::Database;
-use crate::storage::row_cache::Found;
 use crate::storage::{Family, Order, Page, PageLimit, Scan, StoreError};
 use rocksdb::{DBPinnableSlice, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 use smallvec::SmallVec;

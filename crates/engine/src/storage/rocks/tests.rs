@@ -1,8 +1,8 @@
+use super::idle::Change;
+use super::load::Files;
+use super::warm::Warming;
 use super::*;
 use crate::storage::BLOB_BYTES_MIN;
-use crate::storage::idle::Change;
-use crate::storage::load::Files;
-use crate::storage::warm::Warming;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -162,9 +162,9 @@ impl<'w> Build<'w> {
     }
 
     /// Once in a while: puts aside which documents were changed, tells how far the build is, and notices
-    /// that it is no longer wanted, or that it is the turn of others.
+    /// that it is no longer wanted, or that others go first.
     fn pause(&mut self, report: &mut Report<'_>, progress: BuildProgress) -> Result<()> {
-        operation::pace()?;
+        operation::yield_if_due()?;
         self.collection()?;
         self.put_changed_aside()?;
         report(progress);

@@ -3,7 +3,7 @@
 //! A failed fsync poisons the group for good: pages that could not be written may have been
 //! dropped by the kernel, so a later fsync that succeeds proves nothing ("fsyncgate", 2018).
 
-use super::StoreError;
+use crate::storage::StoreError;
 use parking_lot::{Condvar, Mutex};
 
 /// Why an fsync did not succeed.

@@ -1,9 +1,9 @@
 //! Entries in key order in, files in their final form out: what RocksDB takes over whole.
 
 use super::families::ColumnFamily;
-use super::local::Loader;
-use super::rocks::{RocksStore, failed};
-use super::{Family, Scratch, StoreError};
+use super::{RocksStore, failed};
+use crate::storage::local::Loader;
+use crate::storage::{Family, Scratch, StoreError};
 use rocksdb::SstFileWriter;
 use std::path::PathBuf;
 

@@ -7,9 +7,9 @@
 //! charged to the block cache.
 #![allow(unsafe_code)]
 
-use super::Family;
-use super::compression::{Algorithm, CLASSES, Compression, class_of};
 use super::idle::BUSY_FILES;
+use crate::storage::Family;
+use crate::storage::compression::{Algorithm, CLASSES, Compression, class_of};
 use parking_lot::{Mutex, MutexGuard};
 use rocksdb::{
     AsColumnFamilyRef, BlockBasedOptions, BlockBasedTablePinningTier, BoundColumnFamily, Cache,

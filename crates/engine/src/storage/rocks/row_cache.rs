@@ -14,7 +14,7 @@
 //! A row is kept when its key is asked for the second time: each bucket remembers a key that was
 //! looked for in vain, so that who reads everything once displaces nothing.
 
-use super::budget::{CacheBudget, CacheReservation};
+use crate::storage::budget::{CacheBudget, CacheReservation};
 use ahash::RandomState;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;

@@ -10,8 +10,8 @@
 //! Out: whether flushes and merges fill the cache, and when files are to be read; then, from the database,
 //! all that are new.
 
-use super::Family;
 use super::families::{ColumnFamily, Database, Families};
+use crate::storage::Family;
 use rocksdb::{LiveFile, ReadOptions};
 use std::collections::HashSet;
 
