@@ -13,7 +13,8 @@ use bson::spec::ElementType;
 /// let mut built = DocumentBuilder::default();
 /// built.copy(&field::find(&stored, b"name").expect("it has one"));
 /// built.field(ElementType::Int32, b"age", &7_i32.to_le_bytes());
-/// assert_eq!(built.finish(), rawdoc! { "name": "Meridian", "age": 7 });
+/// built.append_with(|document| document.append(bson::raw::cstr!("open"), true));
+/// assert_eq!(built.finish(), rawdoc! { "name": "Meridian", "age": 7, "open": true });
 /// ```
 #[derive(Debug)]
 pub struct DocumentBuilder {
@@ -56,6 +57,17 @@ impl DocumentBuilder {
     pub fn document(&mut self, name: &[u8], inner: DocumentBuilder) {
         let inner = inner.finish();
         self.field(ElementType::EmbeddedDocument, name, inner.as_bytes());
+    }
+
+    /// Has `append` add fields of its own.
+    pub fn append_with<T>(&mut self, append: impl FnOnce(&mut RawDocumentBuf) -> T) -> T {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut document = Self { bytes }.finish();
+        let appended = append(&mut document);
+        self.bytes = document.into_bytes();
+        // The terminator.
+        self.bytes.pop();
+        appended
     }
 
     #[inline]

@@ -1,40 +1,15 @@
 //! What makes a document out of a document: `$project`, `$set`, `$unset`.
 //!
-//! In: a specification, as a tree of fields to keep, to drop or to compute. Out: the new
-//! document, built in one pass over the old one's bytes: a kept field is copied as it
-//! stands. Order is MongoDB's: kept fields where they stood, new ones at the end, in the
-//! order of the specification.
+//! In: a specification, which becomes a tree of fields to keep, to drop or to compute. Out: the new document, as
+//! [projections](crate::query::Projection) make it. Order is MongoDB's: kept fields where they stood, new ones at
+//! the end, in the order of the specification.
 
 use crate::error::{Code, Error, Result};
-use crate::expression::FieldSet;
-use crate::expression::UNAVAILABLE;
-use crate::expression::value::{Value, corrupt, within_levels};
-use crate::expression::{Context, Expression, Node, VariableScope, Variables};
+use crate::expression::value::corrupt;
+use crate::expression::{Expression, FieldSet, UNAVAILABLE, VariableScope, Variables};
+use crate::query::projection::{Action, Rest, Tree, parse_stage};
 use crate::types::type_name;
-use bson::raw::CStr;
-use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::ByName;
-
-/// What becomes of the fields that the specification does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    Keep,
-    Drop,
-}
-
-#[derive(Debug, Clone)]
-enum Action {
-    Keep,
-    Drop,
-    Compute(Node),
-    Below(Tree),
-}
-
-#[derive(Debug, Clone, Default)]
-struct Tree {
-    /// In the order of the specification.
-    fields: ByName<Box<str>, Action>,
-}
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A `$project`, `$set` (`$addFields`) or `$unset`.
 #[derive(Debug, Clone)]
@@ -56,9 +31,13 @@ impl Transform {
                 "$project specification must be an object",
             ));
         };
-        ProjectParser::new(scope)
-            .parse(document)
-            .map_err(|error| invalid("$project", error))
+        let (tree, rest) =
+            parse_stage(document, scope).map_err(|error| invalid("$project", error))?;
+        Ok(Self {
+            tree,
+            rest,
+            specification: document.to_owned(),
+        })
     }
 
     /// Parses the operand of `$set` and `$addFields`.
@@ -145,13 +124,7 @@ impl Transform {
     /// # Errors
     /// Those of the expressions.
     pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf> {
-        let mut context = Context::new(document, variables);
-        let changed = self.tree.apply(self.rest, document, &mut context)?;
-        // Only what is computed can be deeper than what was there.
-        match self.tree.has_computed() {
-            true => within_levels(changed),
-            false => Ok(changed),
-        }
+        self.tree.apply(self.rest, document, variables)
     }
 
     /// The fields read to make the new document.
@@ -184,171 +157,6 @@ fn invalid(stage: &str, mut error: Error) -> Error {
             .insert_str(0, &format!("Invalid {stage} :: caused by :: "));
     }
     error
-}
-
-impl Tree {
-    fn insert(&mut self, path: &[Box<str>], action: Action) -> Result<()> {
-        self.insert_below(path, 0, action)
-    }
-
-    fn insert_below(&mut self, path: &[Box<str>], depth: usize, action: Action) -> Result<()> {
-        let name = &path[depth];
-        let last = depth + 1 == path.len();
-        match self.fields.get_mut(name.as_bytes()) {
-            None if last => self.fields.push(name.clone(), action),
-            None => {
-                let mut below = Tree::default();
-                below.insert_below(path, depth + 1, action)?;
-                self.fields.push(name.clone(), Action::Below(below));
-            }
-            Some(Action::Below(below)) if !last => {
-                below.insert_below(path, depth + 1, action)?;
-            }
-            Some(_) if last => {
-                return Err(Error::location(
-                    31250,
-                    format!("Path collision at {}", path.join(".")),
-                ));
-            }
-            Some(_) => {
-                return Err(Error::location(
-                    31249,
-                    format!(
-                        "Path collision at {} remaining portion {}",
-                        path.join("."),
-                        path[depth + 1..].join(".")
-                    ),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn has_computed(&self) -> bool {
-        self.fields
-            .entries()
-            .iter()
-            .any(|(_, action)| match action {
-                Action::Compute(_) => true,
-                Action::Below(below) => below.has_computed(),
-                _ => false,
-            })
-    }
-
-    fn add_dependencies(&self, prefix: &str, set: &mut FieldSet) {
-        for (name, action) in self.fields.entries() {
-            let path = if prefix.is_empty() {
-                name.to_string()
-            } else {
-                format!("{prefix}.{name}")
-            };
-            match action {
-                Action::Keep => set.add(path),
-                Action::Drop => {}
-                Action::Compute(node) => {
-                    node.add_dependencies(set);
-                    // What is computed below an array goes into each of its elements.
-                    if !prefix.is_empty() {
-                        set.add(prefix);
-                    }
-                }
-                Action::Below(below) => below.add_dependencies(&path, set),
-            }
-        }
-    }
-
-    fn apply<'a>(
-        &'a self,
-        rest: Rest,
-        document: &RawDocument,
-        context: &mut Context<'a>,
-    ) -> Result<RawDocumentBuf> {
-        let mut out = RawDocumentBuf::new();
-        let fields = self.fields.entries();
-        let mut done = vec![false; fields.len()];
-        for entry in document.iter() {
-            let (key, value) = entry.map_err(corrupt)?;
-            let Some(place) = self.fields.place(key.as_str().as_bytes()) else {
-                if rest == Rest::Keep {
-                    out.append(key, value);
-                }
-                continue;
-            };
-            match &fields[place].1 {
-                Action::Keep => out.append(key, value),
-                Action::Drop => {}
-                // A computed field of an inclusion is new and goes to the end.
-                Action::Compute(_) if rest == Rest::Drop => continue,
-                Action::Compute(node) => {
-                    node.evaluate(context)?.append_to(key.as_str(), &mut out)?;
-                }
-                Action::Below(below) => below.apply_value(rest, key, value, &mut out, context)?,
-            }
-            done[place] = true;
-        }
-        for ((name, action), done) in fields.iter().zip(done) {
-            if done {
-                continue;
-            }
-            match action {
-                Action::Compute(node) => node.evaluate(context)?.append_to(name, &mut out)?,
-                Action::Below(below) if below.has_computed() => {
-                    let empty = RawDocumentBuf::new();
-                    let built = below.apply(rest, &empty, context)?;
-                    out.append(crate::expression::value::field_name(name)?, built);
-                }
-                _ => {}
-            }
-        }
-        Ok(out)
-    }
-
-    /// The tree below a field: documents are transformed, arrays item by item; anything else
-    /// is kept or dropped with the rest, or gives way to what is computed below it.
-    fn apply_value<'a>(
-        &'a self,
-        rest: Rest,
-        key: &CStr,
-        value: RawBsonRef<'_>,
-        out: &mut RawDocumentBuf,
-        context: &mut Context<'a>,
-    ) -> Result<()> {
-        match value {
-            RawBsonRef::Document(document) => {
-                out.append(key, self.apply(rest, document, context)?);
-            }
-            RawBsonRef::Array(array) => out.append(key, self.apply_array(rest, array, context)?),
-            _ if self.has_computed() => {
-                let empty = RawDocumentBuf::new();
-                out.append(key, self.apply(rest, &empty, context)?);
-            }
-            other if rest == Rest::Keep => out.append(key, other),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn apply_array<'a>(
-        &'a self,
-        rest: Rest,
-        array: &RawArray,
-        context: &mut Context<'a>,
-    ) -> Result<RawArrayBuf> {
-        let mut out = RawArrayBuf::new();
-        for item in array {
-            match item.map_err(corrupt)? {
-                RawBsonRef::Document(document) => out.push(self.apply(rest, document, context)?),
-                RawBsonRef::Array(array) => out.push(self.apply_array(rest, array, context)?),
-                _ if self.has_computed() => {
-                    let empty = RawDocumentBuf::new();
-                    out.push(self.apply(rest, &empty, context)?);
-                }
-                other if rest == Rest::Keep => out.push(other),
-                _ => {}
-            }
-        }
-        Ok(out)
-    }
 }
 
 fn parse_set(document: &RawDocument, scope: &VariableScope, tree: &mut Tree) -> Result<()> {
@@ -394,7 +202,7 @@ fn conflict(document: &RawDocument, path: &str) -> Error {
 
 fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Action> {
     let RawBsonRef::Document(document) = raw else {
-        return Ok(Action::Compute(Expression::parse(raw, scope)?.node));
+        return computed(raw, scope);
     };
     let Some((first, _)) = document.iter().flatten().next() else {
         return Err(Error::location(
@@ -419,7 +227,7 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
         ));
     }
     if first.as_str().starts_with('$') {
-        return Ok(Action::Compute(Expression::parse(raw, scope)?.node));
+        return computed(raw, scope);
     }
     let mut below = Tree::default();
     for entry in document.iter() {
@@ -440,169 +248,7 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
     Ok(Action::Below(below))
 }
 
-struct ProjectParser<'s> {
-    scope: &'s VariableScope,
-    tree: Tree,
-    /// Set by the first field that says so; `_id` does not.
-    rest: Option<Rest>,
-    /// Whether `_id` is kept; none where nothing is said.
-    id: Option<bool>,
-    has_metadata: bool,
-}
-
-impl<'s> ProjectParser<'s> {
-    fn new(scope: &'s VariableScope) -> Self {
-        Self {
-            scope,
-            tree: Tree::default(),
-            rest: None,
-            id: None,
-            has_metadata: false,
-        }
-    }
-
-    fn parse(mut self, document: &RawDocument) -> Result<Transform> {
-        if document.is_empty() {
-            return Err(Error::location(
-                51272,
-                "projection specification must have at least one field",
-            ));
-        }
-        for entry in document.iter() {
-            let (key, raw) = entry.map_err(corrupt)?;
-            if key.as_str().ends_with(".$") || key.as_str().contains(".$.") {
-                return Err(Error::location(
-                    31324,
-                    "Cannot use positional projection in aggregation projection",
-                ));
-            }
-            let path = crate::expression::parse_field_path(key.as_str())?;
-            self.field(&path, raw)?;
-        }
-        // `{_id: 0}` alone excludes, `{_id: 1}` and metadata alone include.
-        let excludes = self.id == Some(false) && !self.has_metadata;
-        let rest = self
-            .rest
-            .unwrap_or(if excludes { Rest::Keep } else { Rest::Drop });
-        let mut tree = self.tree;
-        match (rest, self.id) {
-            (Rest::Drop, None | Some(true)) if tree.fields.place(b"_id").is_none() => {
-                tree.fields.push_front("_id".into(), Action::Keep);
-            }
-            (Rest::Keep, Some(false)) => tree.fields.push_front("_id".into(), Action::Drop),
-            _ => {}
-        }
-        Ok(Transform {
-            tree,
-            rest,
-            specification: document.to_owned(),
-        })
-    }
-
-    fn field(&mut self, path: &[Box<str>], raw: RawBsonRef<'_>) -> Result<()> {
-        let flag = match raw {
-            RawBsonRef::Boolean(value) => Some(value),
-            RawBsonRef::Int32(_)
-            | RawBsonRef::Int64(_)
-            | RawBsonRef::Double(_)
-            | RawBsonRef::Decimal128(_) => Some(Value::Raw(raw).truthy()),
-            _ => None,
-        };
-        if let Some(keep) = flag {
-            if path.len() == 1 && &*path[0] == "_id" {
-                self.id = Some(keep);
-                return Ok(());
-            }
-            return self.keep_or_drop(path, keep);
-        }
-        if let RawBsonRef::Document(document) = raw {
-            let Some((first, _)) = document.iter().flatten().next() else {
-                return Err(Error::location(
-                    51270,
-                    "An empty sub-projection is not a valid value. Found empty object at path",
-                ));
-            };
-            // With other fields beside it, an operator is taken for a field and refused as one.
-            if !first.as_str().starts_with('$') || document.iter().count() != 1 {
-                return self.below(path, document);
-            }
-            if matches!(first.as_str(), "$elemMatch") {
-                return Err(Error::new(
-                    Code::InvalidPipelineOperator,
-                    format!("Cannot use {} in this context", first.as_str()),
-                ));
-            }
-        }
-        self.compute(path, raw)
-    }
-
-    fn below(&mut self, path: &[Box<str>], document: &RawDocument) -> Result<()> {
-        for entry in document.iter() {
-            let (key, raw) = entry.map_err(corrupt)?;
-            let mut whole = path.to_vec();
-            whole.extend(crate::expression::parse_field_path(key.as_str())?);
-            crate::expression::check_path_length(whole.len())?;
-            self.field(&whole, raw)?;
-        }
-        Ok(())
-    }
-
-    fn keep_or_drop(&mut self, path: &[Box<str>], keep: bool) -> Result<()> {
-        let (rest, action) = if keep {
-            (Rest::Drop, Action::Keep)
-        } else {
-            (Rest::Keep, Action::Drop)
-        };
-        match self.rest {
-            Some(Rest::Keep) if keep => Err(Error::location(
-                31253,
-                format!(
-                    "Cannot do inclusion on field {} in exclusion projection",
-                    path.join(".")
-                ),
-            )),
-            Some(Rest::Drop) if !keep => Err(Error::location(
-                31254,
-                format!(
-                    "Cannot do exclusion on field {} in inclusion projection",
-                    path.join(".")
-                ),
-            )),
-            _ => {
-                self.rest = Some(rest);
-                self.tree.insert(path, action)
-            }
-        }
-    }
-
-    fn compute(&mut self, path: &[Box<str>], raw: RawBsonRef<'_>) -> Result<()> {
-        // Metadata goes with an inclusion and with an exclusion.
-        let is_metadata = raw
-            .as_document()
-            .is_some_and(|operator| matches!(operator.get("$meta"), Ok(Some(_))));
-        if self.rest == Some(Rest::Keep) && !is_metadata {
-            return Err(Error::location(
-                31252,
-                "Cannot use expression other than $meta in exclusion projection",
-            ));
-        }
-        let expression = Expression::parse(raw, self.scope).map_err(|error| {
-            match (
-                &error.code,
-                error.message.strip_prefix("Unrecognized expression '"),
-            ) {
-                (Code::InvalidPipelineOperator, Some(rest)) => Error::location(
-                    31325,
-                    format!("Unknown expression {}", rest.trim_end_matches('\'')),
-                ),
-                _ => error,
-            }
-        })?;
-        if is_metadata {
-            self.has_metadata = true;
-        } else {
-            self.rest = Some(Rest::Drop);
-        }
-        self.tree.insert(path, Action::Compute(expression.node))
-    }
+fn computed(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Action> {
+    let expression = Expression::parse(raw, scope)?;
+    Ok(Action::Compute(Box::new(expression)))
 }

@@ -11,7 +11,7 @@ mod filter;
 mod matches;
 mod parse;
 mod position;
-mod projection;
+pub(crate) mod projection;
 pub mod schema;
 mod simplify;
 mod sort;
@@ -36,6 +36,3 @@ pub(crate) fn append(
     let name = <&bson::raw::CStr>::try_from(name).expect("a name from BSON has no NUL");
     document.append(name, value);
 }
-
-/// What a pipeline puts before the errors of its constant parts; queries word them otherwise.
-pub(crate) const FOLDING_PREFIX: &str = "Failed to optimize pipeline :: caused by :: ";

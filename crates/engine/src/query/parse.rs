@@ -467,7 +467,10 @@ fn first_operator(value: RawBsonRef<'_>) -> Option<&str> {
 
 /// In a query, what computing a constant part raises is introduced by other words.
 fn folding_error(mut error: Error) -> Error {
-    if let Some(own) = error.message.strip_prefix(super::FOLDING_PREFIX) {
+    if let Some(own) = error
+        .message
+        .strip_prefix(crate::expression::FOLDING_PREFIX)
+    {
         error.message = format!("Failed to optimize expression :: caused by :: {own}");
     }
     error

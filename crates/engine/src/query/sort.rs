@@ -85,7 +85,7 @@ impl Sort {
                 _ => direction(name, *value)?,
             };
             if !by_distance {
-                super::projection::check_field_path(name)?;
+                crate::expression::parse_field_path(name)?;
             }
             sort.fields.push(SortField {
                 path: Path::parse(name),

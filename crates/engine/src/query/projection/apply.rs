@@ -1,9 +1,11 @@
 //! Applies a parsed projection to a raw document.
 
-use super::{Action, Projection, Rest, Slice, Tree};
+use super::Projection;
+use super::tree::{Action, Rest, Tree};
 use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::expression::{Variables, within_levels};
+use crate::expression::{Context, Variables, within_levels};
+use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::{DocumentBuilder, field};
@@ -12,15 +14,12 @@ use std::sync::Arc;
 /// Room for what is left when most of a document is dropped.
 const DROPPED_BYTES: usize = 256;
 
-/// What everything below one document shares.
+/// How the fields below one document are treated.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct Mode {
     rest: Rest,
     /// `$slice` looks through one array, not through arrays of arrays.
     slices: bool,
-    /// Expressions see the whole document.
-    document: &'a RawDocument,
-    variables: &'a Variables,
 }
 
 impl Projection {
@@ -39,18 +38,7 @@ impl Projection {
                 &measured
             }
         };
-        let source = Source {
-            rest: self.rest,
-            slices: true,
-            document,
-            variables,
-        };
-        let projected = self.tree.apply(document, &source)?.finish();
-        // Only what is computed can be deeper than what was there.
-        let projected = match self.tree.has_computed() {
-            true => within_levels(projected)?,
-            false => projected,
-        };
+        let projected = self.tree.apply(self.rest, document, variables)?;
         match &self.positional {
             None => Ok(projected),
             Some(path) => narrow(&projected, path.parts(), position),
@@ -59,49 +47,76 @@ impl Projection {
 }
 
 impl Tree {
-    fn apply(&self, document: &RawDocument, source: &Source<'_>) -> Result<DocumentBuilder> {
-        let mut out = DocumentBuilder::with_capacity(match source.rest {
+    /// The document that the tree makes of a document.
+    ///
+    /// # Errors
+    /// Those of the expressions; `Overflow` for a document of too many levels.
+    pub fn apply<'a>(
+        &'a self,
+        rest: Rest,
+        document: &'a RawDocument,
+        variables: &'a Variables,
+    ) -> Result<RawDocumentBuf> {
+        // Expressions see the whole document.
+        let mut context = Context::new(document, variables);
+        let slices = true;
+        let made = self.build(document, Mode { rest, slices }, &mut context)?;
+        // Only what is computed can be deeper than what was there.
+        match self.has_computed() {
+            true => within_levels(made.finish()),
+            false => Ok(made.finish()),
+        }
+    }
+
+    fn build<'a>(
+        &'a self,
+        document: &RawDocument,
+        mode: Mode,
+        context: &mut Context<'a>,
+    ) -> Result<DocumentBuilder> {
+        let mut out = DocumentBuilder::with_capacity(match mode.rest {
             Rest::Keep => document.as_bytes().len(),
             Rest::Drop => document.as_bytes().len().min(DROPPED_BYTES),
         });
-        let mut missing = self.fields.entries().len();
+        let fields = self.fields.entries();
+        let mut missing = fields.len();
         for entry in field::fields(document) {
-            match self.fields.get(entry.name()) {
-                Some(action) => {
-                    action.apply(&entry, source, &mut out)?;
+            match self.fields.place(entry.name()) {
+                Some(place) => {
+                    let (name, action) = &fields[place];
+                    action.append(name, &entry, mode, context, &mut out)?;
                     missing = missing.saturating_sub(1);
-                    if missing == 0 && source.rest == Rest::Drop {
+                    if missing == 0 && mode.rest == Rest::Drop {
                         break;
                     }
                 }
-                None if source.rest == Rest::Keep => out.copy(&entry),
+                None if mode.rest == Rest::Keep => out.copy(&entry),
                 None => {}
             }
         }
-        self.append_computed(document, source, &mut out)?;
+        self.append_computed(document, mode, context, &mut out)?;
         Ok(out)
     }
 
     /// Computed fields follow what was kept, in the order of the projection.
-    fn append_computed(
-        &self,
+    fn append_computed<'a>(
+        &'a self,
         document: &RawDocument,
-        source: &Source<'_>,
+        mode: Mode,
+        context: &mut Context<'a>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
         for (name, action) in self.fields.entries() {
             match action {
                 // Where fields are kept, what is computed has taken the place of its namesake.
                 Action::Compute(_)
-                    if source.rest == Rest::Keep
+                    if mode.rest == Rest::Keep
                         && field::find(document, name.as_bytes()).is_some() => {}
                 Action::Compute(expression) => {
-                    let value = expression.evaluate_raw(source.document, source.variables)?;
-                    if let Some(value) = value {
-                        append(out, name, value);
-                    }
+                    let value = expression.node.evaluate(context)?;
+                    out.append_with(|out| value.append_to(name, out))?;
                 }
-                Action::FirstMatch(predicate) if source.rest == Rest::Drop => {
+                Action::FirstMatch(predicate) if mode.rest == Rest::Drop => {
                     let value = field::find(document, name.as_bytes());
                     if let Some(value) = value.and_then(|entry| entry.value())
                         && let Some(found) = first_match(predicate, value)
@@ -112,7 +127,7 @@ impl Tree {
                 Action::Below(below)
                     if below.has_computed() && field::find(document, name.as_bytes()).is_none() =>
                 {
-                    let built = below.apply(&RawDocumentBuf::new(), source)?;
+                    let built = below.build(&RawDocumentBuf::new(), mode, context)?;
                     out.document(name.as_bytes(), built);
                 }
                 _ => {}
@@ -121,34 +136,40 @@ impl Tree {
         Ok(())
     }
 
-    /// The tree over a value: documents are projected, arrays element by element.
-    fn apply_value(&self, value: RawBsonRef<'_>, source: &Source<'_>) -> Result<Option<RawBson>> {
+    /// The tree over a value: documents are projected, arrays element by element; anything else is kept or dropped
+    /// with the rest, or gives way to what is computed below it.
+    fn value<'a>(
+        &'a self,
+        value: RawBsonRef<'_>,
+        mode: Mode,
+        context: &mut Context<'a>,
+    ) -> Result<Option<RawBson>> {
         Ok(match value {
             RawBsonRef::Document(document) => {
-                Some(RawBson::Document(self.apply(document, source)?.finish()))
-            }
-            RawBsonRef::Array(array) => Some(RawBson::Array(self.apply_array(array, source)?)),
-            _ if self.has_computed() => {
-                let built = self.apply(&RawDocumentBuf::new(), source)?;
+                let built = self.build(document, mode, context)?;
                 Some(RawBson::Document(built.finish()))
             }
-            other if source.rest == Rest::Keep => Some(RawBson::from(other)),
+            RawBsonRef::Array(array) => Some(RawBson::Array(self.array(array, mode, context)?)),
+            _ if self.has_computed() => {
+                let built = self.build(&RawDocumentBuf::new(), mode, context)?;
+                Some(RawBson::Document(built.finish()))
+            }
+            other if mode.rest == Rest::Keep => Some(RawBson::from(other)),
             _ => None,
         })
     }
 
-    fn apply_array(&self, array: &RawArray, source: &Source<'_>) -> Result<RawArrayBuf> {
+    fn array<'a>(
+        &'a self,
+        array: &RawArray,
+        mode: Mode,
+        context: &mut Context<'a>,
+    ) -> Result<RawArrayBuf> {
         let mut out = RawArrayBuf::new();
         for item in array {
             let item = item.map_err(malformed)?;
-            let source = match item {
-                RawBsonRef::Array(_) => Source {
-                    slices: false,
-                    ..*source
-                },
-                _ => *source,
-            };
-            if let Some(item) = self.apply_value(item, &source)? {
+            let slices = mode.slices && !matches!(item, RawBsonRef::Array(_));
+            if let Some(item) = self.value(item, Mode { slices, ..mode }, context)? {
                 out.push(item);
             }
         }
@@ -158,10 +179,12 @@ impl Tree {
 
 impl Action {
     /// Appends what becomes of a field that the document has.
-    fn apply(
-        &self,
+    fn append<'a>(
+        &'a self,
+        name: &str,
         entry: &field::Field<'_>,
-        source: &Source<'_>,
+        mode: Mode,
+        context: &mut Context<'a>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
         if let Self::Keep = self {
@@ -172,28 +195,26 @@ impl Action {
             return Ok(());
         };
         match (self, value) {
-            (Self::Slice(slice), RawBsonRef::Array(array)) if source.slices => {
-                append(out, &name_of(entry), RawBson::Array(slice.of(array)));
+            (Self::Slice(slice), RawBsonRef::Array(array)) if mode.slices => {
+                append(out, name, RawBson::Array(slice.of(array)));
             }
             (Self::Keep | Self::Slice(_), _) => out.copy(entry),
             (Self::Below(below), RawBsonRef::Document(inner)) => {
-                out.document(entry.name(), below.apply(inner, source)?);
+                out.document(entry.name(), below.build(inner, mode, context)?);
             }
             (Self::Below(below), value) => {
-                if let Some(value) = below.apply_value(value, source)? {
-                    append(out, &name_of(entry), value);
+                if let Some(value) = below.value(value, mode, context)? {
+                    append(out, name, value);
                 }
             }
-            (Self::FirstMatch(predicate), value) if source.rest == Rest::Keep => {
+            (Self::FirstMatch(predicate), value) if mode.rest == Rest::Keep => {
                 if let Some(found) = first_match(predicate, value) {
-                    append(out, &name_of(entry), RawBson::Array(found));
+                    append(out, name, RawBson::Array(found));
                 }
             }
-            (Self::Compute(expression), _) if source.rest == Rest::Keep => {
-                let value = expression.evaluate_raw(source.document, source.variables)?;
-                if let Some(value) = value {
-                    append(out, &name_of(entry), value);
-                }
+            (Self::Compute(expression), _) if mode.rest == Rest::Keep => {
+                let value = expression.node.evaluate(context)?;
+                out.append_with(|out| value.append_to(name, out))?;
             }
             (Self::Drop | Self::Compute(_) | Self::FirstMatch(_), _) => {}
         }
@@ -201,22 +222,11 @@ impl Action {
     }
 }
 
-fn name_of(entry: &field::Field<'_>) -> String {
-    String::from_utf8_lossy(entry.name()).into_owned()
-}
-
 fn append(out: &mut DocumentBuilder, name: &str, value: RawBson) {
-    let mut one = RawDocumentBuf::new();
-    crate::query::append(&mut one, name, value);
-    for field in field::fields(&one) {
-        out.copy(&field);
-    }
+    out.append_with(|out| crate::query::append(out, name, value));
 }
 
-fn first_match(
-    predicate: &crate::query::filter::Predicate,
-    value: RawBsonRef<'_>,
-) -> Option<RawArrayBuf> {
+fn first_match(predicate: &Predicate, value: RawBsonRef<'_>) -> Option<RawArrayBuf> {
     let RawBsonRef::Array(array) = value else {
         return None;
     };
@@ -227,23 +237,6 @@ fn first_match(
     let mut found = RawArrayBuf::new();
     found.push(array.get(position?).ok()??);
     Some(found)
-}
-
-impl Slice {
-    fn of(self, array: &RawArray) -> RawArrayBuf {
-        let count = array.into_iter().count() as i64;
-        let start = if self.skip < 0 {
-            (count + self.skip).max(0)
-        } else {
-            self.skip.min(count)
-        };
-        let mut out = RawArrayBuf::new();
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        for item in array.into_iter().flatten().skip(start as usize).take(limit) {
-            out.push(item);
-        }
-        out
-    }
 }
 
 /// Narrows the first array on the path to the element at the position.

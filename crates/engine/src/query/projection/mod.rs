@@ -1,22 +1,24 @@
-//! Which parts of a document a `find` returns.
+//! Which parts of a document are returned: what a `find` projects, and `$project`, `$set` and `$unset`.
 //!
-//! In: a projection document, parsed once, and where it is positional (`a.$`) the filter's array
-//! position for each document. Out: the projected document, built in one pass: what is kept is
-//! copied as it stands, computed fields follow at the end in the order of the projection.
+//! In: a projection document, parsed once into a [`Tree`] of fields to keep, to drop or to compute, and where it is
+//! positional (`a.$`) the filter's array position for each document. Out: the projected document, built in one
+//! pass: what is kept is copied as it stands, computed fields follow at the end in the order of the projection.
 //! `$meta` is told what a `$near` measures.
 
 mod apply;
 mod parse;
+mod slice;
+mod tree;
 
-use super::filter::{Filter, Nearest, Predicate};
+use super::filter::{Filter, Nearest};
 use crate::error::Result;
-use crate::expression::{Expression, FieldSet, Variables};
+use crate::expression::{FieldSet, Variables};
 use bson::raw::RawDocument;
-use meridian_value::ByName;
 use meridian_value::path::Path;
 use std::sync::Arc;
 
-pub(super) use parse::check_field_path;
+pub(crate) use parse::parse_stage;
+pub(crate) use tree::{Action, Rest, Tree};
 
 /// A parsed projection.
 #[derive(Debug, Clone)]
@@ -29,39 +31,6 @@ pub struct Projection {
     variables: Variables,
     /// What `$meta` is measured by.
     nearest: Option<Nearest>,
-}
-
-/// What becomes of fields that the projection does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    Keep,
-    Drop,
-}
-
-/// Fields by name, in the order of the projection.
-#[derive(Debug, Clone, Default)]
-struct Tree {
-    fields: ByName<Box<str>, Action>,
-}
-
-/// What becomes of one field.
-#[derive(Debug, Clone)]
-enum Action {
-    Keep,
-    Drop,
-    Slice(Slice),
-    /// The first element that satisfies the predicate, as an array of one.
-    FirstMatch(Box<Predicate>),
-    Compute(Box<Expression>),
-    Below(Tree),
-}
-
-/// `$slice: n` and `$slice: [skip, limit]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slice {
-    /// From the end when negative.
-    skip: i64,
-    limit: u64,
 }
 
 impl Projection {
@@ -127,44 +96,9 @@ impl Projection {
             needed.add(nearest.path.as_str());
         }
         match self.rest {
-            Rest::Drop if !self.is_positional() => self.tree.add_needs("", &mut needed),
+            Rest::Drop if !self.is_positional() => self.tree.add_dependencies("", &mut needed),
             _ => needed.add_all(),
         }
         needed
-    }
-}
-
-impl Tree {
-    fn add_needs(&self, prefix: &str, needed: &mut FieldSet) {
-        for (name, action) in self.fields.entries() {
-            let path = if prefix.is_empty() {
-                name.to_string()
-            } else {
-                format!("{prefix}.{name}")
-            };
-            match action {
-                Action::Keep | Action::Slice(_) | Action::FirstMatch(_) => needed.add(path),
-                Action::Drop => {}
-                Action::Compute(expression) => {
-                    needed.merge(expression.dependencies());
-                    // What is computed below an array goes into each of its elements.
-                    if !prefix.is_empty() {
-                        needed.add(prefix);
-                    }
-                }
-                Action::Below(below) => below.add_needs(&path, needed),
-            }
-        }
-    }
-
-    fn has_computed(&self) -> bool {
-        self.fields
-            .entries()
-            .iter()
-            .any(|(_, action)| match action {
-                Action::Compute(_) => true,
-                Action::Below(below) => below.has_computed(),
-                _ => false,
-            })
     }
 }

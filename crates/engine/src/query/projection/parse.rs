@@ -2,9 +2,13 @@
 //!
 //! The order of checks follows `projection_parser.cpp` of MongoDB 6.0.
 
-use super::{Action, Projection, Rest, Slice, Tree};
+use super::Projection;
+use super::slice::Slice;
+use super::tree::{Action, Rest, Tree};
 use crate::error::{Code, Error, Result};
-use crate::expression::{Expression, VariableScope, Variables, check_path_length};
+use crate::expression::{
+    Expression, FOLDING_PREFIX, VariableScope, Variables, check_path_length, parse_field_path,
+};
 use crate::query::filter::{Filter, Predicate};
 use crate::query::parse::{elements, truthy};
 use crate::text::{document_text, element};
@@ -40,18 +44,7 @@ impl Projection {
         filter: Option<&Filter>,
         scope: &VariableScope,
     ) -> Result<Self> {
-        let mut parser = Parser {
-            scope,
-            tree: Tree::default(),
-            mode: None,
-            id: None,
-            positional: None,
-            has_first_match: false,
-            has_slice: false,
-        };
-        for (name, value) in elements(projection)? {
-            parser.field(&[], name, value)?;
-        }
+        let parser = Parser::new(Dialect::Find, scope).fields(projection)?;
         if parser.positional.is_some() && filter.is_some_and(Filter::has_expression) {
             // A position comes from the query operators that matched; an expression has none.
             return Err(Error::new(
@@ -59,11 +52,44 @@ impl Projection {
                 "$expr is not allowed in this context",
             ));
         }
-        parser.finish(projection)
+        let positional = parser.positional.as_deref().map(Path::parse);
+        let (tree, rest) = parser.finish();
+        Ok(Self {
+            tree,
+            rest,
+            positional,
+            locator: None,
+            variables: Variables::default(),
+            nearest: None,
+        })
     }
 }
 
+/// Parses the operand of the stage `$project`.
+///
+/// # Errors
+/// MongoDB's, without the stage's name before them.
+pub(crate) fn parse_stage(document: &RawDocument, scope: &VariableScope) -> Result<(Tree, Rest)> {
+    if document.is_empty() {
+        return Err(Error::location(
+            51272,
+            "projection specification must have at least one field",
+        ));
+    }
+    Ok(Parser::new(Dialect::Stage, scope)
+        .fields(document)?
+        .finish())
+}
+
+/// Whose projection it is: a `find`'s has `$slice`, `$elemMatch` and positions of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Find,
+    Stage,
+}
+
 struct Parser<'s> {
+    dialect: Dialect,
     scope: &'s VariableScope,
     tree: Tree,
     /// Set by the first field that decides; `_id` does not.
@@ -73,15 +99,43 @@ struct Parser<'s> {
     positional: Option<String>,
     has_first_match: bool,
     has_slice: bool,
+    has_metadata: bool,
 }
 
-impl Parser<'_> {
+impl<'s> Parser<'s> {
+    fn new(dialect: Dialect, scope: &'s VariableScope) -> Self {
+        Self {
+            dialect,
+            scope,
+            tree: Tree::default(),
+            mode: None,
+            id: None,
+            positional: None,
+            has_first_match: false,
+            has_slice: false,
+            has_metadata: false,
+        }
+    }
+
+    fn fields(mut self, projection: &RawDocument) -> Result<Self> {
+        for (name, value) in elements(projection)? {
+            self.field(&[], name, value)?;
+        }
+        Ok(self)
+    }
+
     fn field(&mut self, parents: &[&str], name: &str, value: RawBsonRef<'_>) -> Result<()> {
         let path = if parents.is_empty() {
             name.to_owned()
         } else {
             format!("{}.{name}", parents.join("."))
         };
+        if self.dialect == Dialect::Stage && (path.ends_with(".$") || path.contains(".$.")) {
+            return Err(Error::location(
+                31324,
+                "Cannot use positional projection in aggregation projection",
+            ));
+        }
         if let Some(array) = path.strip_suffix(".$") {
             return self.positional(array, name, value);
         }
@@ -94,7 +148,7 @@ impl Parser<'_> {
                  the results will be equivalent.",
             ));
         }
-        check_field_path(name)?;
+        parse_field_path(name)?;
         check_path_length(path.split('.').count())?;
         match value {
             RawBsonRef::Document(document) => self.document(parents, name, &path, document),
@@ -180,7 +234,11 @@ impl Parser<'_> {
             return Ok(());
         }
         match *first {
-            "$slice" => self.slice(name, path, document, *operand),
+            "$slice" if self.dialect == Dialect::Find => self.slice(name, path, document, *operand),
+            "$elemMatch" if self.dialect == Dialect::Stage => Err(Error::new(
+                Code::InvalidPipelineOperator,
+                "Cannot use $elemMatch in this context",
+            )),
             "$elemMatch" => self.first_match(path, document, *operand),
             "$meta" => self.metadata(path, document),
             _ => self.expression(name, path, document),
@@ -190,13 +248,20 @@ impl Parser<'_> {
     fn expression(&mut self, name: &str, path: &str, document: &RawDocument) -> Result<()> {
         let value = RawBsonRef::Document(document);
         self.set_mode_for_expression(name, value)?;
-        let expression = Expression::parse(value, self.scope).map_err(unknown_expression)?;
+        let expression = Expression::parse(value, self.scope).map_err(|error| {
+            let error = unknown_expression(error);
+            match self.dialect {
+                Dialect::Find => without_folding_prefix(error),
+                Dialect::Stage => error,
+            }
+        })?;
         self.insert(path, Action::Compute(Box::new(expression)))
     }
 
     /// Metadata goes with an inclusion and with an exclusion.
     fn metadata(&mut self, path: &str, document: &RawDocument) -> Result<()> {
         let expression = Expression::parse(RawBsonRef::Document(document), self.scope)?;
+        self.has_metadata = true;
         self.insert(path, Action::Compute(Box::new(expression)))
     }
 
@@ -300,115 +365,30 @@ impl Parser<'_> {
         if self.has_first_match {
             return Err(positional_and_first_match());
         }
-        check_field_path(array)?;
+        parse_field_path(array)?;
         self.set_mode(name, Rest::Drop)?;
         self.positional = Some(array.to_owned());
         self.insert(array, Action::Keep)
     }
 
     fn insert(&mut self, path: &str, action: Action) -> Result<()> {
-        let parts: Vec<&str> = path.split('.').collect();
-        insert(&mut self.tree, &parts, 0, action)
+        let parts: Vec<Box<str>> = path.split('.').map(Box::from).collect();
+        self.tree.insert(&parts, action)
     }
 
-    fn finish(mut self, projection: &RawDocument) -> Result<Projection> {
-        let rest = match (self.mode, self.id) {
-            (Some(mode), _) => mode,
-            (None, Some(true)) if !projection.is_empty() => Rest::Drop,
-            (None, _) if self.has_slice => Rest::Keep,
-            (None, _) if self.has_first_match => Rest::Drop,
-            (None, _) => Rest::Keep,
-        };
+    fn finish(mut self) -> (Tree, Rest) {
+        let rest = self.mode.unwrap_or(match (self.dialect, self.id) {
+            (_, Some(true)) => Rest::Drop,
+            // `{_id: 0}` alone excludes, metadata alone includes.
+            (Dialect::Stage, id) if id.is_none() || self.has_metadata => Rest::Drop,
+            (Dialect::Find, _) if self.has_first_match && !self.has_slice => Rest::Drop,
+            _ => Rest::Keep,
+        });
         if rest == Rest::Drop && self.tree.fields.place(b"_id").is_none() {
             self.tree.fields.push("_id".into(), Action::Keep);
         }
-        Ok(Projection {
-            tree: self.tree,
-            rest,
-            positional: self.positional.as_deref().map(Path::parse),
-            locator: None,
-            variables: Variables::default(),
-            nearest: None,
-        })
+        (self.tree, rest)
     }
-}
-
-fn insert(tree: &mut Tree, parts: &[&str], depth: usize, action: Action) -> Result<()> {
-    let name = parts[depth];
-    let is_last = depth + 1 == parts.len();
-    let collision = |code, rest: String| {
-        Err(Error::location(
-            code,
-            format!("Path collision at {}{rest}", parts.join(".")),
-        ))
-    };
-    match tree.fields.get_mut(name.as_bytes()) {
-        None if is_last => tree.fields.push(name.into(), action),
-        None => {
-            let mut below = Tree::default();
-            insert(&mut below, parts, depth + 1, action)?;
-            tree.fields.push(name.into(), Action::Below(below));
-        }
-        Some(Action::Below(below)) if !is_last => insert(below, parts, depth + 1, action)?,
-        Some(_) if is_last => return collision(31250, String::new()),
-        Some(_) => {
-            return collision(
-                31249,
-                format!(" remaining portion {}", parts[1..].join(".")),
-            );
-        }
-    }
-    Ok(())
-}
-
-impl Slice {
-    /// `None` where only the aggregation expression can be meant.
-    fn parse(operand: RawBsonRef<'_>) -> std::result::Result<Option<Self>, String> {
-        let whole = |value| Number::from_raw(value).map(clamp_to_int32);
-        if let Some(count) = whole(operand) {
-            return Ok(Some(match count {
-                0.. => Self {
-                    skip: 0,
-                    limit: count.unsigned_abs(),
-                },
-                _ => Self {
-                    skip: count,
-                    limit: u64::MAX,
-                },
-            }));
-        }
-        let RawBsonRef::Array(array) = operand else {
-            return Err(
-                "Location31273: $slice only supports numbers and [skip, limit] arrays".into(),
-            );
-        };
-        let items: Vec<RawBsonRef<'_>> = array.into_iter().flatten().collect();
-        match items[..] {
-            [skip, limit] => Ok(match (whole(skip), whole(limit)) {
-                (Some(skip), Some(limit @ 1..)) => Some(Self {
-                    skip,
-                    limit: limit.unsigned_abs(),
-                }),
-                _ => None,
-            }),
-            [_, _, _] => Ok(None),
-            _ => Err("Location31272: $slice array argument should be of form [skip, limit]".into()),
-        }
-    }
-}
-
-/// MongoDB reads these operands as int32, cut off at its ends; NaN is 0.
-fn clamp_to_int32(number: Number) -> i64 {
-    if number.is_nan() {
-        return 0;
-    }
-    let bound = if number.is_negative() {
-        i64::from(i32::MIN)
-    } else {
-        i64::from(i32::MAX)
-    };
-    let whole = number.to_i64_truncated().unwrap_or(bound);
-    whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
 }
 
 fn positional_and_first_match() -> Error {
@@ -422,46 +402,14 @@ fn unknown_expression(error: Error) -> Error {
             31325,
             format!("Unknown expression {}", name.trim_end_matches('\'')),
         ),
-        _ => without_folding_prefix(error),
+        _ => error,
     }
 }
 
 /// A projection is no pipeline: what computing its constants raises stands alone.
 fn without_folding_prefix(mut error: Error) -> Error {
-    if let Some(own) = error.message.strip_prefix(crate::query::FOLDING_PREFIX) {
+    if let Some(own) = error.message.strip_prefix(FOLDING_PREFIX) {
         error.message = own.to_owned();
     }
     error
-}
-
-/// Refuses what is no path of field names.
-///
-/// # Errors
-/// MongoDB's: 40352 empty, 40353 ends with a dot, 15998 empty part, 16410 part that starts with `$`.
-pub(in crate::query) fn check_field_path(path: &str) -> Result<()> {
-    if path.is_empty() {
-        return Err(Error::location(
-            40352,
-            "FieldPath cannot be constructed with empty string",
-        ));
-    }
-    if path.ends_with('.') {
-        return Err(Error::location(40353, "FieldPath must not end with a '.'."));
-    }
-    for part in path.split('.') {
-        if part.is_empty() {
-            return Err(Error::location(
-                15998,
-                "FieldPath field names may not be empty strings.",
-            ));
-        }
-        if part.starts_with('$') {
-            return Err(Error::location(
-                16410,
-                "FieldPath field names may not start with '$'. Consider using $getField or \
-                 $setField.",
-            ));
-        }
-    }
-    check_path_length(path.split('.').count())
 }
