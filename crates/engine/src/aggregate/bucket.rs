@@ -1,17 +1,15 @@
 //! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
 
 use super::accumulator::{Accumulator, State};
-use super::executor::Limits;
 use super::group::Group;
-use super::keeping::{Kept, sort_too_large};
+use super::keeping::Kept;
 use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::value::{Value, compare, corrupt, field_name, within_levels};
 use crate::expression::{Context, Expression, VariableScope, Variables, display};
-use crate::operation::memory::Reservation;
 use crate::query::Sort;
-use crate::sorter::SpillSort;
+use crate::sorter::{InOrder, Limits, Spillable, TopSorter, sort_too_large};
 use crate::text;
 use crate::types::type_name;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
@@ -78,11 +76,18 @@ pub(super) fn parse_bucket(
         ));
     };
     check_default(&boundaries, default.as_ref())?;
+    let switch = bucket_switch(group_by, &boundaries, default.as_ref());
+    push_group_and_sort(switch, output, scope, out)
+}
+
+fn push_group_and_sort(
+    switch: RawDocumentBuf,
+    output: Option<&RawDocument>,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
     let mut group = RawDocumentBuf::new();
-    group.append(
-        bson::raw::cstr!("_id"),
-        bucket_switch(group_by, &boundaries, default.as_ref()),
-    );
+    group.append(bson::raw::cstr!("_id"), switch);
     match output {
         None => group.append(bson::raw::cstr!("count"), rawdoc! { "$sum": 1 }),
         Some(fields) => {
@@ -390,27 +395,27 @@ fn parse_output(fields: &RawDocument, scope: &VariableScope) -> Result<Vec<Accum
 /// The documents a `$bucketAuto` has gathered.
 pub struct Bucketed {
     stage: BucketAuto,
-    documents: Vec<(RawBson, Kept)>,
+    sorter: TopSorter<KeptWithKey>,
     total: u64,
-    bytes: usize,
-    memory: Reservation,
-    spilled: Option<SpillSort>,
-    limits: Limits,
 }
-
-type Sorted = Box<dyn Iterator<Item = Result<(RawBson, Kept)>> + Send>;
 
 /// The buckets of a `$bucketAuto`, made one by one.
 pub struct Buckets {
     stage: BucketAuto,
     variables: Variables,
-    sorted: Sorted,
+    sorted: InOrder<KeptWithKey>,
     /// The first document of the next bucket.
-    next: Option<(RawBson, Kept)>,
+    next: Option<KeptWithKey>,
     /// Documents of a bucket, but for equal keys.
     even: u64,
     made: usize,
-    _memory: Reservation,
+}
+
+/// A document, and the value by which it is grouped.
+struct KeptWithKey {
+    key: RawBson,
+    key_bytes: usize,
+    document: Kept,
 }
 
 impl Bucketed {
@@ -418,12 +423,8 @@ impl Bucketed {
     pub fn new(stage: BucketAuto, limits: &Limits) -> Self {
         Self {
             stage,
-            documents: Vec::new(),
+            sorter: TopSorter::new(None, limits, sort_too_large),
             total: 0,
-            bytes: 0,
-            memory: Reservation::none(),
-            spilled: None,
-            limits: limits.clone(),
         }
     }
 
@@ -438,43 +439,27 @@ impl Bucketed {
         let key_bytes = value.size_bytes();
         drop(value);
         self.total += 1;
-        if let Some(spilled) = &mut self.spilled {
-            return spill(spilled, &key, self.total, &document);
-        }
-        self.bytes += key_bytes + document.size_bytes() + 64;
-        self.documents.push((key, document));
-        let limits = &self.limits;
-        if let Some(store) = limits.hold(&mut self.memory, self.bytes, sort_too_large)? {
-            let mut spilled = SpillSort::new(store);
-            for (number, (key, document)) in std::mem::take(&mut self.documents).iter().enumerate()
-            {
-                spill(&mut spilled, key, number as u64 + 1, document)?;
-            }
-            self.spilled = Some(spilled);
-            self.memory.shrink(0);
-        }
-        Ok(())
+        let (mut encoded, mut types) = (Vec::new(), TypeBits::new());
+        key::encode(
+            key.as_raw_bson_ref(),
+            Direction::Ascending,
+            &mut encoded,
+            &mut types,
+        );
+        self.sorter.push(encoded, || KeptWithKey {
+            key,
+            key_bytes,
+            document,
+        })
     }
 
     /// The buckets as documents: as even as equal keys allow.
     ///
     /// # Errors
     /// Storage failures; the iterator gives those of the accumulators' expressions.
-    pub fn finish(mut self, variables: &Variables) -> Result<Buckets> {
+    pub fn finish(self, variables: &Variables) -> Result<Buckets> {
         let even = (self.total as f64 / self.stage.buckets as f64).round() as u64;
-        let mut sorted: Sorted = match self.spilled {
-            None => {
-                self.documents.sort_by(|(a, _), (b, _)| key_order(a, b));
-                Box::new(self.documents.into_iter().map(Ok))
-            }
-            Some(spilled) => {
-                let mut rows = spilled.finish()?;
-                Box::new(std::iter::from_fn(move || {
-                    rows.next_with(|key, value| read_spilled((key, value)))
-                        .transpose()
-                }))
-            }
-        };
+        let mut sorted = self.sorter.finish()?;
         Ok(Buckets {
             stage: self.stage,
             variables: variables.clone(),
@@ -482,51 +467,57 @@ impl Bucketed {
             sorted,
             even: even.max(1),
             made: 0,
-            _memory: self.memory,
         })
     }
 }
 
-/// Spills a document with its key: `{"": key}`, document.
-fn spill(spilled: &mut SpillSort, key: &RawBson, arrival: u64, document: &Kept) -> Result<()> {
-    let mut bytes = Vec::new();
-    let raw = key.as_raw_bson_ref();
-    key::encode(raw, Direction::Ascending, &mut bytes, &mut TypeBits::new());
-    let mut value = RawDocumentBuf::new();
-    value.append(bson::raw::cstr!(""), raw);
-    let mut value = value.into_bytes();
-    value.extend_from_slice(&document.encode());
-    spilled.push(&bytes, arrival, &value)
-}
+/// On disk: `{"": key}`, document.
+impl Spillable for KeptWithKey {
+    fn size_bytes(&self) -> usize {
+        self.key_bytes + self.document.size_bytes()
+    }
 
-fn read_spilled((_, value): (&[u8], &[u8])) -> Result<(RawBson, Kept)> {
-    let too_short = || corrupt("a spilled document is too short");
-    let length = value.first_chunk().ok_or_else(too_short)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    let (key, document) = value.split_at_checked(length).ok_or_else(too_short)?;
-    let key = RawDocument::from_bytes(key).map_err(corrupt)?;
-    let key = key.get("").map_err(corrupt)?.ok_or_else(too_short)?;
-    Ok((key.into(), Kept::decode(document)?))
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let mut key = RawDocumentBuf::new();
+        key.append(bson::raw::cstr!(""), self.key.as_raw_bson_ref());
+        bytes.extend_from_slice(key.as_bytes());
+        self.document.encode(bytes);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let too_short = || corrupt("a spilled document is too short");
+        let length = bytes.first_chunk().ok_or_else(too_short)?;
+        let key_bytes = u32::from_le_bytes(*length) as usize;
+        let (key, document) = bytes.split_at_checked(key_bytes).ok_or_else(too_short)?;
+        let key = RawDocument::from_bytes(key).map_err(corrupt)?;
+        let key = key.get("").map_err(corrupt)?.ok_or_else(too_short)?;
+        Ok(Self {
+            key: key.into(),
+            key_bytes,
+            document: Kept::decode(document)?,
+        })
+    }
 }
 
 impl Buckets {
     fn next_bucket(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let Some((min, first)) = self.next.take() else {
+        let Some(first) = self.next.take() else {
             return Ok(None);
         };
         self.made += 1;
         let is_last = self.made == self.stage.buckets;
         let mut states = self.begin()?;
-        self.add(&mut states, &first)?;
+        self.add(&mut states, &first.document)?;
+        let min = first.key;
         let (mut count, mut max) = (1, min.clone());
-        while let Some((key, document)) = self.sorted.next().transpose()? {
-            if count >= self.even && !is_last && key_order(&max, &key).is_ne() {
-                max = key.clone();
-                self.next = Some((key, document));
+        while let Some(next) = self.sorted.next().transpose()? {
+            if count >= self.even && !is_last && key_order(&max, &next.key).is_ne() {
+                max = next.key.clone();
+                self.next = Some(next);
                 break;
             }
-            self.add(&mut states, &document)?;
-            (count, max) = (count + 1, key);
+            self.add(&mut states, &next.document)?;
+            (count, max) = (count + 1, next.key);
         }
         let mut id = RawDocumentBuf::new();
         id.append(bson::raw::cstr!("min"), min);

@@ -86,7 +86,7 @@ impl CountingGroup {
         Ok(key(&missing)? != key(&null)?)
     }
 
-    /// The key_runs of the field's values, encoded in a direction.
+    /// The key runs of the field's values, encoded in a direction.
     pub fn key_runs(&self, direction: Direction) -> Stretches<'_> {
         let cut = |reading: &Reading| match reading {
             Reading::Cut { constant, below } => Some(cut(constant, *below, direction)),
@@ -103,7 +103,7 @@ impl CountingGroup {
     }
 }
 
-/// Where key_runs of one key end, among the field's encoded values.
+/// Where key runs of one key end, among the field's encoded values.
 #[derive(Debug)]
 pub struct Stretches<'g> {
     /// Where comparisons change, ascending.

@@ -11,7 +11,7 @@
 use super::bucket::Bucketed;
 use super::geo_near::AddDistance;
 use super::group::Groups;
-use super::keeping::{Kept, Reservoir, Sorter};
+use super::keeping::{Kept, Reservoir, Sorting};
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
@@ -22,86 +22,12 @@ use crate::expression::Variables;
 use crate::expression::value::{field_name, within_levels};
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
-use crate::sorter::SpillSpace;
+use crate::sorter::{Limits, STAGE_BYTES_MAX};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// What the stages that keep documents may hold in memory, and what becomes of those that outgrow it.
-#[derive(Clone)]
-pub struct Limits {
-    /// For each stage.
-    pub memory_bytes: usize,
-    /// Whether the client allowed to use the disk.
-    pub allow_disk_use: bool,
-    /// Where stages spill to.
-    space: Option<SpillSpace>,
-}
-
-/// What MongoDB allows a stage in memory.
-const MEMORY_BYTES: usize = 100 << 20;
-
-impl Limits {
-    /// MongoDB's limit, without a place to spill to.
-    pub fn new(allow_disk_use: bool) -> Self {
-        Self {
-            memory_bytes: MEMORY_BYTES,
-            allow_disk_use,
-            space: None,
-        }
-    }
-
-    /// The same limits, where stages spill to this space if the client allowed it.
-    #[must_use]
-    pub fn with_space(self, space: SpillSpace) -> Self {
-        Self {
-            space: Some(space),
-            ..self
-        }
-    }
-
-    /// The same limits with so many bytes for each stage.
-    #[must_use]
-    pub fn with_memory(self, memory_bytes: usize) -> Self {
-        Self {
-            memory_bytes,
-            ..self
-        }
-    }
-
-    /// Where stages may spill to.
-    pub(crate) fn disk(&self) -> Option<SpillSpace> {
-        self.space.clone().filter(|_| self.allow_disk_use)
-    }
-
-    /// Whether a stage may hold so many bytes, for which memory is taken. A stage to which that is denied
-    /// spills to what this returns.
-    ///
-    /// # Errors
-    /// `QueryExceededMemoryLimitNoDiskUseAllowed` with MongoDB's message where it cannot spill and has reached its own
-    /// limit; `ExceededMemoryLimit` where all statements together have reached theirs.
-    #[inline]
-    pub(crate) fn hold(
-        &self,
-        memory: &mut Reservation,
-        bytes: usize,
-        message: impl FnOnce(usize) -> String,
-    ) -> Result<Option<&SpillSpace>> {
-        if bytes <= self.memory_bytes && memory.try_grow(bytes) {
-            return Ok(None);
-        }
-        match &self.space {
-            Some(space) if self.allow_disk_use => Ok(Some(space)),
-            _ if bytes <= self.memory_bytes => memory.grow(bytes).map(|()| None),
-            _ => Err(Error::new(
-                Code::QueryExceededMemoryLimitNoDiskUseAllowed,
-                message(self.memory_bytes),
-            )),
-        }
-    }
-}
 
 /// A pipeline at work.
 ///
@@ -146,7 +72,7 @@ enum Step {
         count: i64,
     },
     Group(Box<Groups>),
-    Sort(Sorter),
+    Sort(Sorting),
     Sample(Box<Reservoir>),
     BucketAuto(Box<Bucketed>),
     Facet {
@@ -396,7 +322,7 @@ fn keep(
     match step {
         Step::Count { count, .. } => *count += 1,
         Step::Group(groups) => groups.push(&document, variables)?,
-        Step::Sort(sorter) => sorter.push(document, variables)?,
+        Step::Sort(sorting) => sorting.push(document, variables)?,
         Step::Sample(reservoir) => {
             reservoir.push(document, variables)?;
             if reservoir.is_empty() {
@@ -445,7 +371,7 @@ impl Step {
                 count: 0,
             },
             Stage::Group(group) => Step::Group(Box::new(Groups::new(group.clone(), limits))),
-            Stage::Sort { order, limit } => Step::Sort(Sorter::new(order.clone(), *limit, limits)),
+            Stage::Sort { order, limit } => Step::Sort(Sorting::new(order.clone(), *limit, limits)),
             Stage::Sample { size, seed } => {
                 Step::Sample(Box::new(Reservoir::new(*size, *seed, limits)))
             }
@@ -517,7 +443,7 @@ impl Step {
             Step::Group(groups) => Step::Draining(Box::new(
                 groups.into_documents()?.map(|made| made.map(Kept::from)),
             )),
-            Step::Sort(sorter) => Step::Draining(sorter.into_documents()?),
+            Step::Sort(sorting) => Step::Draining(sorting.into_documents()?),
             Step::Sample(reservoir) => Step::Draining(reservoir.into_documents()?),
             Step::BucketAuto(bucketed) => Step::Draining(Box::new(
                 bucketed
@@ -535,10 +461,10 @@ const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// What all pipelines of a `$facet` may give together: MongoDB's limit, where there is so much memory. While the
 /// document is made, its last array is there twice.
-const FACET_BYTES_MAX: usize = if BUDGET_BYTES / 4 < MEMORY_BYTES {
+const FACET_BYTES_MAX: usize = if BUDGET_BYTES / 4 < STAGE_BYTES_MAX {
     BUDGET_BYTES / 4
 } else {
-    MEMORY_BYTES
+    STAGE_BYTES_MAX
 };
 
 /// The document of a `$facet`: what each executor still gives, by name.

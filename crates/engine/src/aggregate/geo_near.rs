@@ -68,46 +68,14 @@ impl GeoNear {
             let (name, value) = entry.map_err(corrupt)?;
             match name.as_str() {
                 "near" => point = Some(constant_point(value, scope)?),
-                "distanceField" => {
-                    let path = text(
-                        value,
-                        16606,
-                        "$geoNear requires a 'distanceField' option as a String",
-                    )?;
-                    parsed.distance_field = parse_field_path(path)?;
-                }
-                "includeLocs" => {
-                    let path = text(
-                        value,
-                        16607,
-                        "$geoNear requires that 'includeLocs' option is a String",
-                    )?;
-                    parsed.location_field = Some(parse_field_path(path)?);
-                }
+                "spherical" => spherical = is_true(value),
                 "minDistance" => {
                     limits.append(cstr!("$minDistance"), not_negative("minDistance", value)?)
                 }
                 "maxDistance" => {
                     limits.append(cstr!("$maxDistance"), not_negative("maxDistance", value)?)
                 }
-                "distanceMultiplier" => {
-                    parsed.multiplier = not_negative("distanceMultiplier", value)?
-                }
-                "query" => match value {
-                    RawBsonRef::Document(query) => parsed.query = query.to_owned(),
-                    _ => return Err(Error::type_mismatch("query must be an object")),
-                },
-                "spherical" => spherical = is_true(value),
-                "key" => parsed.key = Some(key(value)?),
-                "num" | "limit" => return Err(no_longer(name.as_str())),
-                "start" => {
-                    return Err(Error::location(
-                        50856,
-                        "$geoNear no longer supports the 'start' argument.",
-                    ));
-                }
-                // MongoDB takes anything else without a word.
-                _ => {}
+                other => parsed.parse_option(other, value)?,
             }
         }
         let point = point
@@ -128,6 +96,44 @@ impl GeoNear {
             parsed.operators.append(name, value);
         }
         Ok(parsed)
+    }
+
+    /// An option that stands for itself.
+    fn parse_option(&mut self, name: &str, value: RawBsonRef<'_>) -> Result<()> {
+        match name {
+            "distanceField" => {
+                let path = text(
+                    value,
+                    16606,
+                    "$geoNear requires a 'distanceField' option as a String",
+                )?;
+                self.distance_field = parse_field_path(path)?;
+            }
+            "includeLocs" => {
+                let path = text(
+                    value,
+                    16607,
+                    "$geoNear requires that 'includeLocs' option is a String",
+                )?;
+                self.location_field = Some(parse_field_path(path)?);
+            }
+            "distanceMultiplier" => self.multiplier = not_negative("distanceMultiplier", value)?,
+            "query" => match value {
+                RawBsonRef::Document(query) => self.query = query.to_owned(),
+                _ => return Err(Error::type_mismatch("query must be an object")),
+            },
+            "key" => self.key = Some(key(value)?),
+            "num" | "limit" => return Err(no_longer(name)),
+            "start" => {
+                return Err(Error::location(
+                    50856,
+                    "$geoNear no longer supports the 'start' argument.",
+                ));
+            }
+            // MongoDB takes anything else without a word.
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The filter that the planner answers; `key` must be known.

@@ -5,7 +5,6 @@
 //! nothing.
 
 use super::accumulator::{Accumulator, State, key_document};
-use super::executor::Limits;
 use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
@@ -16,7 +15,7 @@ use crate::expression::{
     Context, Expression, Node, VariableScope, Variables, prefetch, several_count,
 };
 use crate::operation::memory::Reservation;
-use crate::sorter::{SpillSort, SpillSpace, SpilledRows};
+use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use std::collections::HashMap;

@@ -5,20 +5,17 @@
 //! In: documents, one at a time. Out: all of them or the first so many in order, or some of them by
 //! chance, each with what was known of it beside its fields.
 
-use super::executor::{Documents, Limits};
+use super::executor::Documents;
 use crate::error::Result;
 use crate::expression::NearMetadata;
 use crate::expression::Variables;
 use crate::expression::value::corrupt;
-use crate::operation::memory::Reservation;
 use crate::query::Sort;
-use crate::sorter::{SpillSort, SpillSpace};
+use crate::sorter::{Limits, Spillable, TopSorter, sort_too_large};
 use bson::{RawDocument, RawDocumentBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::borrow::Cow;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// A document that a step kept, and what was known of it beside its fields.
@@ -42,32 +39,32 @@ impl Kept {
             near: variables.near().cloned(),
         }
     }
+}
 
-    /// The bytes by which it is spilled: whether there is metadata, the metadata, the document.
-    ///
-    /// ```text
-    /// 0, document
-    /// 1, distance (f64 LE), length of the location (u32 LE), location, document
-    /// ```
-    pub fn encode(&self) -> Vec<u8> {
-        let document = self.document.as_bytes();
-        let mut bytes = Vec::with_capacity(document.len() + 1);
+/// On disk: whether there is metadata, the metadata, the document.
+///
+/// ```text
+/// 0, document
+/// 1, distance (f64 LE), length of the location (u32 LE), location, document
+/// ```
+impl Spillable for Kept {
+    fn size_bytes(&self) -> usize {
+        let near = self.near.as_ref().map_or(0, |near| near.size_bytes());
+        self.document.as_bytes().len() + near
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
         match &self.near {
             None => bytes.push(0),
             Some(near) => {
                 bytes.push(1);
-                near.encode(&mut bytes);
+                near.encode(bytes);
             }
         }
-        bytes.extend_from_slice(document);
-        bytes
+        bytes.extend_from_slice(self.document.as_bytes());
     }
 
-    /// What [`Self::encode`] wrote.
-    ///
-    /// # Errors
-    /// `InvalidBSON` for anything else.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
+    fn decode(bytes: &[u8]) -> Result<Self> {
         let (near, document) = match bytes.split_first() {
             Some((0, rest)) => (None, rest),
             Some((_, rest)) => {
@@ -79,47 +76,19 @@ impl Kept {
         let document = RawDocumentBuf::from_bytes(document.to_vec()).map_err(corrupt)?;
         Ok(Self { document, near })
     }
-
-    /// The memory it takes.
-    pub fn size_bytes(&self) -> usize {
-        let near = self.near.as_ref().map_or(0, |near| near.size_bytes());
-        self.document.as_bytes().len() + near
-    }
 }
 
 /// The documents of a `$sort`: all of them, or the first so many.
-pub(super) struct Sorter {
+pub(super) struct Sorting {
     order: Sort,
-    top: Top,
+    sorter: TopSorter<Kept>,
 }
 
-/// Documents by key: all of them, or the first so many. Those that outgrow their memory are spilled.
-struct Top {
-    limit: usize,
-    /// The last of those kept on top.
-    kept: BinaryHeap<Sorted>,
-    arrivals: u64,
-    bytes: usize,
-    memory: Reservation,
-    spilled: Option<SpillSort>,
-    limits: Limits,
-}
-
-struct Sorted {
-    key: Vec<u8>,
-    /// Equal keys stay in order of arrival.
-    arrival: u64,
-    document: Kept,
-}
-
-impl Sorter {
+impl Sorting {
     /// Sorts, and keeps the first so many.
-    pub fn new(order: Sort, limit: Option<u64>, limits: &Limits) -> Self {
-        let limit = limit.unwrap_or(u64::MAX);
-        Self {
-            order,
-            top: Top::new(limit, limits),
-        }
+    pub fn new(order: Sort, keep: Option<u64>, limits: &Limits) -> Self {
+        let sorter = TopSorter::new(keep, limits, sort_too_large);
+        Self { order, sorter }
     }
 
     /// Takes one document.
@@ -129,7 +98,7 @@ impl Sorter {
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
         let distance = variables.near().map(|near| near.distance());
         let key = self.order.key_at(&document, distance)?;
-        self.top.push(key, document, variables)
+        self.sorter.push(key, || Kept::new(document, variables))
     }
 
     /// The documents in order.
@@ -137,109 +106,7 @@ impl Sorter {
     /// # Errors
     /// Storage failures.
     pub fn into_documents(self) -> Result<Documents> {
-        self.top.into_documents()
-    }
-}
-
-impl Top {
-    fn new(limit: u64, limits: &Limits) -> Self {
-        Self {
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
-            kept: BinaryHeap::new(),
-            arrivals: 0,
-            bytes: 0,
-            memory: Reservation::none(),
-            spilled: None,
-            limits: limits.clone(),
-        }
-    }
-
-    fn push(
-        &mut self,
-        key: Vec<u8>,
-        document: Cow<'_, RawDocument>,
-        variables: &Variables,
-    ) -> Result<()> {
-        self.arrivals += 1;
-        if let Some(spilled) = &mut self.spilled {
-            let document = Kept::new(document, variables);
-            return spilled.push(&key, self.arrivals, &document.encode());
-        }
-        if self.kept.len() == self.limit {
-            if self.kept.peek().is_none_or(|last| last.key <= key) {
-                return Ok(());
-            }
-            if let Some(last) = self.kept.pop() {
-                self.bytes -= last.size_bytes();
-            }
-        }
-        let sorted = Sorted {
-            key,
-            arrival: self.arrivals,
-            document: Kept::new(document, variables),
-        };
-        self.bytes += sorted.size_bytes();
-        self.kept.push(sorted);
-        let limits = &self.limits;
-        if let Some(store) = limits.hold(&mut self.memory, self.bytes, sort_too_large)? {
-            self.spilled = Some(spill(&mut self.kept, store)?);
-            self.memory.shrink(0);
-        }
-        Ok(())
-    }
-
-    fn into_documents(self) -> Result<Documents> {
-        let Some(spilled) = self.spilled else {
-            let (sorted, memory) = (self.kept.into_sorted_vec(), self.memory);
-            return Ok(Box::new(sorted.into_iter().map(move |sorted| {
-                // Held until the last is handed out.
-                let _ = &memory;
-                Ok(sorted.document)
-            })));
-        };
-        let mut rows = spilled.finish()?;
-        let next = move || rows.next_with(|_, value| Kept::decode(value)).transpose();
-        Ok(Box::new(std::iter::from_fn(next).take(self.limit)))
-    }
-}
-
-fn spill(kept: &mut BinaryHeap<Sorted>, space: &SpillSpace) -> Result<SpillSort> {
-    let mut spilled = SpillSort::new(space);
-    for sorted in std::mem::take(kept) {
-        spilled.push(&sorted.key, sorted.arrival, &sorted.document.encode())?;
-    }
-    Ok(spilled)
-}
-
-/// What MongoDB says of a sort that may not use the disk.
-pub(super) fn sort_too_large(limit: usize) -> String {
-    format!("Sort exceeded memory limit of {limit} bytes, but did not opt in to external sorting.")
-}
-
-impl Sorted {
-    fn size_bytes(&self) -> usize {
-        self.key.len() + self.document.size_bytes() + size_of::<Self>()
-    }
-}
-
-impl PartialEq for Sorted {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Sorted {}
-
-impl PartialOrd for Sorted {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Sorted {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let keys = self.key.cmp(&other.key);
-        keys.then_with(|| self.arrival.cmp(&other.arrival))
+        Ok(Box::new(self.sorter.finish()?))
     }
 }
 
@@ -247,7 +114,7 @@ impl Ord for Sorted {
 /// of the input is as likely as any other, and they come in random order.
 pub(super) struct Reservoir {
     random: StdRng,
-    drawn: Top,
+    drawn: TopSorter<Kept>,
 }
 
 impl Reservoir {
@@ -257,13 +124,13 @@ impl Reservoir {
             random: seed.map_or_else(StdRng::from_os_rng, |seed| {
                 StdRng::seed_from_u64(seed.cast_unsigned())
             }),
-            drawn: Top::new(size, limits),
+            drawn: TopSorter::new(Some(size), limits, sort_too_large),
         }
     }
 
     /// Whether nothing is to be drawn.
     pub fn is_empty(&self) -> bool {
-        self.drawn.limit == 0
+        self.drawn.wants_none()
     }
 
     /// Takes one document.
@@ -272,8 +139,8 @@ impl Reservoir {
     /// 292 where the documents outgrow their memory and cannot be spilled.
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
         let number: u64 = self.random.random();
-        self.drawn
-            .push(number.to_be_bytes().to_vec(), document, variables)
+        let key = number.to_be_bytes().to_vec();
+        self.drawn.push(key, || Kept::new(document, variables))
     }
 
     /// The documents that were drawn.
@@ -281,6 +148,6 @@ impl Reservoir {
     /// # Errors
     /// Storage failures.
     pub fn into_documents(self) -> Result<Documents> {
-        self.drawn.into_documents()
+        Ok(Box::new(self.drawn.finish()?))
     }
 }

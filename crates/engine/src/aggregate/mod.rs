@@ -28,10 +28,11 @@ mod tests;
 mod transform;
 mod unwind;
 
+pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, Kind as AccumulatorKind};
 pub use bucket::BucketAuto;
 pub use counting::{CountingGroup, Stretches};
-pub use executor::{Executor, Limits, RUNNING, at_run_time, facet_document, run};
+pub use executor::{Executor, RUNNING, at_run_time, facet_document, run};
 pub use geo_near::{AddDistance, GeoNear};
 pub use group::{Group, Groups};
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};

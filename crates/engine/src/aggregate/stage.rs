@@ -76,14 +76,13 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 25] = [
+const ABSENT: [&str; 24] = [
     "$changeStream",
     "$currentOp",
     "$densify",
     "$documents",
     "$fill",
     "$graphLookup",
-    "$indexStats",
     "$listLocalSessions",
     "$listSessions",
     "$lookup",
@@ -210,19 +209,6 @@ impl Stage {
     /// Whether the stage stands at the start and makes its own documents.
     pub fn is_source(&self) -> bool {
         matches!(self, Stage::IndexStats | Stage::CollectionStats(_))
-    }
-
-    /// Whether the stage answers only after its last input.
-    pub fn is_blocking(&self) -> bool {
-        matches!(
-            self,
-            Stage::Sort { .. }
-                | Stage::Count(_)
-                | Stage::Group(_)
-                | Stage::Sample { .. }
-                | Stage::BucketAuto(_)
-                | Stage::Facet(_)
-        )
     }
 
     /// The fields the stage reads, and whether what follows can read others (it cannot

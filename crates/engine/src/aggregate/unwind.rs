@@ -20,40 +20,9 @@ impl Unwind {
     /// # Errors
     /// 15981 and 28808 to 28822, and those of field paths.
     pub fn parse(raw: RawBsonRef<'_>) -> Result<Self> {
-        let (mut path, mut index, mut preserve) = ("", None, false);
-        match raw {
-            RawBsonRef::String(text) => path = text,
-            RawBsonRef::Document(document) => {
-                for entry in document.iter() {
-                    let (key, raw) = entry.map_err(corrupt)?;
-                    match (key.as_str(), raw) {
-                        ("path", RawBsonRef::String(text)) => path = text,
-                        ("path", other) => {
-                            return Err(expected(28808, "a string as the path for", other));
-                        }
-                        ("preserveNullAndEmptyArrays", RawBsonRef::Boolean(value)) => {
-                            preserve = value
-                        }
-                        ("preserveNullAndEmptyArrays", other) => {
-                            let what = "a boolean for the preserveNullAndEmptyArrays option to";
-                            return Err(expected(28809, what, other));
-                        }
-                        ("includeArrayIndex", RawBsonRef::String(text)) if !text.is_empty() => {
-                            index = Some(text);
-                        }
-                        ("includeArrayIndex", other) => {
-                            let what = "a non-empty string for the includeArrayIndex  option to";
-                            return Err(expected(28810, what, other));
-                        }
-                        (other, _) => {
-                            return Err(Error::location(
-                                28811,
-                                format!("unrecognized option to $unwind stage: {other}"),
-                            ));
-                        }
-                    }
-                }
-            }
+        let (path, index, preserve) = match raw {
+            RawBsonRef::String(text) => (text, None, false),
+            RawBsonRef::Document(document) => options(document)?,
             other => {
                 return Err(Error::location(
                     15981,
@@ -64,7 +33,7 @@ impl Unwind {
                     ),
                 ));
             }
-        }
+        };
         if path.is_empty() {
             return Err(Error::location(28812, "no path specified to $unwind stage"));
         }
@@ -136,6 +105,39 @@ impl Unwind {
             Some(path) => set_at(&document, path, Some(index)),
         }
     }
+}
+
+/// The path, the field for the index, and whether documents without items are kept.
+fn options(document: &RawDocument) -> Result<(&str, Option<&str>, bool)> {
+    let (mut path, mut index, mut preserve) = ("", None, false);
+    for entry in document.iter() {
+        let (key, raw) = entry.map_err(corrupt)?;
+        match (key.as_str(), raw) {
+            ("path", RawBsonRef::String(text)) => path = text,
+            ("path", other) => {
+                return Err(expected(28808, "a string as the path for", other));
+            }
+            ("preserveNullAndEmptyArrays", RawBsonRef::Boolean(value)) => preserve = value,
+            ("preserveNullAndEmptyArrays", other) => {
+                let what = "a boolean for the preserveNullAndEmptyArrays option to";
+                return Err(expected(28809, what, other));
+            }
+            ("includeArrayIndex", RawBsonRef::String(text)) if !text.is_empty() => {
+                index = Some(text);
+            }
+            ("includeArrayIndex", other) => {
+                let what = "a non-empty string for the includeArrayIndex  option to";
+                return Err(expected(28810, what, other));
+            }
+            (other, _) => {
+                return Err(Error::location(
+                    28811,
+                    format!("unrecognized option to $unwind stage: {other}"),
+                ));
+            }
+        }
+    }
+    Ok((path, index, preserve))
 }
 
 fn expected(code: i32, what: &str, found: RawBsonRef<'_>) -> Error {

@@ -15,7 +15,6 @@ use crate::plan::{
 };
 use crate::query::{Filter, Projection, Sort};
 use crate::rank::ReadView;
-use crate::sorter::SpillSpace;
 use crate::storage::TreeKey;
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -194,10 +193,7 @@ impl Engine {
     pub(crate) fn prepare_plan(&self, opened: Opened, plan: Plan) -> Prepared {
         let Opened { collection, view } = opened;
         let context = Context {
-            disk: plan
-                .query
-                .allow_disk_use
-                .then(|| SpillSpace::of(&self.store)),
+            limits: self.limits(plan.query.allow_disk_use),
             ..Context::default()
         };
         Prepared {

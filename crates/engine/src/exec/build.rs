@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::index::bounds::FieldBounds;
 use crate::plan::{
     Access, Branch, CountBy, Countable, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess,
-    SORT_BYTES_MAX, TreeRanges,
+    TreeRanges,
 };
 use crate::query::{Filter, Projection};
 use crate::rank::ReadView;
@@ -53,14 +53,7 @@ pub fn rows(
     let mut rows = builder.access(&plan.access, wanted);
     rows = filtered(rows, plan.residual.as_ref());
     if let Some(sort) = &plan.sort {
-        let disk = context.disk.clone();
-        rows = Box::new(SortRows::new(
-            rows,
-            sort.clone(),
-            window,
-            SORT_BYTES_MAX,
-            disk,
-        ));
+        rows = Box::new(SortRows::new(rows, sort.clone(), window, &context.limits));
     }
     if query.skip > 0 || query.limit.is_some() {
         rows = Box::new(LimitRows::new(rows, query.skip, query.limit));
@@ -336,7 +329,6 @@ impl Builder<'_> {
                     filtered(rows, branch.residual.as_ref()),
                     access.nearest.clone(),
                     wanted,
-                    SORT_BYTES_MAX,
                 ))
             }
             Access::Union(union) => {

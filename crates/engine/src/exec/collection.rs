@@ -25,7 +25,7 @@ pub struct CollectionRows {
     scanned: (Vec<u8>, Vec<u8>),
     /// Leaves out what whoever tests the rows would.
     prefilter: Option<Prefilter>,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 impl CollectionRows {
@@ -47,7 +47,7 @@ impl CollectionRows {
             scan: None,
             scanned: (Vec::new(), Vec::new()),
             prefilter: None,
-            pacer: YieldCheck::new(context),
+            yield_check: YieldCheck::new(context),
         }
     }
 
@@ -90,10 +90,10 @@ fn middle(state: &CollectionState, tree: TreeKey) -> Option<Vec<u8>> {
 impl Rows for CollectionRows {
     fn advance(&mut self) -> Result<bool> {
         loop {
-            self.pacer.step()?;
+            self.yield_check.step()?;
             if let Some(scan) = &mut self.scan {
                 if scan.advance()? {
-                    self.pacer.context.counters.add_documents(1);
+                    self.yield_check.context.counters.add_documents(1);
                     let id = || TreeKey::strip(scan.key());
                     if self
                         .prefilter
@@ -140,7 +140,7 @@ impl Rows for CollectionRows {
             &self.snapshot,
             vec![(middle, end)],
             self.order,
-            self.pacer.context.clone(),
+            self.yield_check.context.clone(),
         );
         other.prefilter = self.prefilter.clone();
         Some(Box::new(other))

@@ -238,7 +238,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         }
         let (first, last) = (self.start(pieces.start), self.end(pieces.end - 1));
         let mut scan = snapshot.scan(self.family, first, last, Order::Forward);
-        let mut pacer = YieldCheck::new(context.clone());
+        let mut yield_check = YieldCheck::new(context.clone());
         let mut is_on_entry = false;
         for piece in pieces {
             let (start, end, stamp) =
@@ -246,7 +246,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
             // A short gap is stepped over; only a longer one is worth a search.
             let mut steps = 0;
             while is_on_entry && steps < STEPS_BEFORE_SEEK && scan.entry().0 < start {
-                pacer.step_key()?;
+                yield_check.step_key()?;
                 steps += 1;
                 is_on_entry = scan.advance()?;
             }
@@ -259,7 +259,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
                 if key >= end {
                     break;
                 }
-                pacer.step_key()?;
+                yield_check.step_key()?;
                 visit(stamp, key, value);
                 is_on_entry = scan.advance()?;
             }

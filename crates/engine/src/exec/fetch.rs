@@ -6,7 +6,7 @@
 //! documents turn out to be neighbours, as those of a time range often are, they are walked instead.
 
 use super::cached::{CachedDocuments, CachedTree};
-use super::row_buffers::{BufferLayout, BufferedRows, Stacked};
+use super::row_buffers::{BufferLayout, BufferedBatch, BufferedRows};
 use super::{Context, Entries, RESTING_BYTES_FREE, Row, Rows, parallel};
 use crate::error::{Result, corrupt_document};
 use crate::operation::memory::Reservation;
@@ -60,7 +60,7 @@ pub struct FetchRows {
     /// `tree ++ _id` of the batch, one behind the other.
     keys: Vec<u8>,
     /// Its documents.
-    documents: Stacked,
+    documents: BufferedBatch,
     requests: Vec<Request>,
     /// Where the documents of the requests are.
     places: Vec<Option<Place>>,
@@ -78,7 +78,7 @@ struct Request {
     certain: bool,
 }
 
-/// Where a document is: in which part, and there in the stack of its number.
+/// Where a document is: in which part, and there in the buffer of its number.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
@@ -138,7 +138,7 @@ impl FetchRows {
             memory: Reservation::none(),
             exhausted: false,
             keys: Vec::new(),
-            documents: Stacked::default(),
+            documents: BufferedBatch::default(),
             requests: Vec::new(),
             places: Vec::new(),
             position: 0,
@@ -157,7 +157,7 @@ impl FetchRows {
         self.position = 0;
         self.requests.clear();
         self.keys.clear();
-        self.documents = Stacked::default();
+        self.documents = BufferedBatch::default();
         self.memory.shrink(0);
         if self.exhausted && self.waiting.is_empty() {
             return Ok(false);
@@ -222,9 +222,9 @@ impl FetchRows {
         let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
         self.places.clear();
         self.places.resize(self.requests.len(), None);
-        let stacking = BufferLayout::of(self.requests.len(), self.mean_bytes);
-        self.documents = Stacked::new(stacking);
-        for (read, positions) in self.read_sorted(&sorted, stacking)? {
+        let layout = BufferLayout::of(self.requests.len(), self.mean_bytes);
+        self.documents = BufferedBatch::new(layout);
+        for (read, positions) in self.read_sorted(&sorted, layout)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
                 self.places[*number] = range.map(|range| Place::new(part, &range));
@@ -243,15 +243,15 @@ impl FetchRows {
     fn read_sorted(
         &self,
         wanted: &[Wanted<'_>],
-        stacking: BufferLayout,
+        layout: BufferLayout,
     ) -> Result<Vec<(Part, Range<usize>)>> {
         let tree = self.cached.as_ref();
         let tree = tree.filter(|_| wanted.len() >= WALK_BATCH);
         let cached =
             tree.and_then(|tree| CachedDocuments::of(tree, wanted, self.mean_bytes, &self.context));
         match cached {
-            Some(cached) => cached.read_parts(stacking),
-            None => read_parts(&self.snapshot, wanted, stacking),
+            Some(cached) => cached.read_parts(layout),
+            None => read_parts(&self.snapshot, wanted, layout),
         }
     }
 
@@ -336,22 +336,22 @@ fn telling_bytes<'k>(count: usize, key: impl Fn(usize) -> &'k [u8]) -> Vec<usize
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
     documents: BufferedRows,
-    /// Where each is in its stack, in the order of their keys.
+    /// Where each is in its buffer, in the order of their keys.
     ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Part {
     /// For so many documents.
-    fn new(documents: usize, stacking: BufferLayout) -> Self {
+    fn new(documents: usize, layout: BufferLayout) -> Self {
         Self {
-            documents: BufferedRows::new(stacking, documents),
+            documents: BufferedRows::new(layout, documents),
             ranges: Vec::with_capacity(documents),
         }
     }
 
     /// For so many documents, each of which is missing until it is put in.
-    pub fn of_missing(documents: usize, stacking: BufferLayout) -> Self {
-        let mut part = Self::new(documents, stacking);
+    pub fn of_missing(documents: usize, layout: BufferLayout) -> Self {
+        let mut part = Self::new(documents, layout);
         part.ranges.resize(documents, None);
         part
     }
@@ -378,22 +378,22 @@ impl Part {
 fn read_parts(
     snapshot: &Snapshot,
     wanted: &[Wanted<'_>],
-    stacking: BufferLayout,
+    layout: BufferLayout,
 ) -> Result<Vec<(Part, Range<usize>)>> {
     if wanted.len() < PARALLEL_BATCH {
-        let part = read_part(snapshot, wanted, stacking)?;
+        let part = read_part(snapshot, wanted, layout)?;
         return Ok(vec![(part, 0..wanted.len())]);
     }
-    parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, stacking))
+    parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, layout))
 }
 
-fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], stacking: BufferLayout) -> Result<Part> {
+fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], layout: BufferLayout) -> Result<Part> {
     if wanted.len() >= WALK_BATCH
-        && let Some(part) = walk_neighbours(snapshot, wanted, stacking)?
+        && let Some(part) = walk_neighbours(snapshot, wanted, layout)?
     {
         return Ok(part);
     }
-    let mut part = Part::new(wanted.len(), stacking);
+    let mut part = Part::new(wanted.len(), layout);
     if let [Wanted { key, number }] = wanted {
         // The usual case by far, and cheaper than a batch of one.
         let read = |value: &[u8]| part.push(*number, Some(value));
@@ -429,7 +429,7 @@ pub(super) fn read_together<'w, 'k: 'w>(
 fn walk_neighbours(
     snapshot: &Snapshot,
     wanted: &[Wanted<'_>],
-    stacking: BufferLayout,
+    layout: BufferLayout,
 ) -> Result<Option<Part>> {
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
         return Ok(None);
@@ -437,7 +437,7 @@ fn walk_neighbours(
     let end = [last.key, &[0][..]].concat();
     let mut scan = snapshot.scan(Family::Documents, first.key, &end, Order::Forward);
     let mut is_on_entry = scan.advance()?;
-    let mut part = Part::new(wanted.len(), stacking);
+    let mut part = Part::new(wanted.len(), layout);
     let mut seeks = 0;
     for (position, Wanted { key, number }) in wanted.iter().enumerate() {
         let mut steps = 0;
@@ -501,7 +501,7 @@ impl Rows for FetchRows {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting = left.chain(waiting).collect();
         (self.position, self.batch_size) = (0, FIRST_BATCH);
-        (self.keys, self.documents) = (Vec::new(), Stacked::default());
+        (self.keys, self.documents) = (Vec::new(), BufferedBatch::default());
         self.places.clear();
         self.memory.shrink(0);
         let keys = self.waiting.iter();
@@ -538,8 +538,8 @@ mod tests {
         keys.map(|(number, key)| Wanted { key, number }).collect()
     }
 
-    /// These in three row_buffers.
-    fn stacking(keys: &[Vec<u8>]) -> BufferLayout {
+    /// These in three buffers.
+    fn layout(keys: &[Vec<u8>]) -> BufferLayout {
         BufferLayout::of(keys.len(), (1_200 * 1024) / keys.len())
     }
 
@@ -563,9 +563,9 @@ mod tests {
         for step in [1, 2, 3, 6, 9] {
             let keys: Vec<Vec<u8>> = (100..3_050).step_by(step).map(key).collect();
             let wanted = wanted(&keys);
-            let stacking = stacking(&keys);
-            let walked = walk_neighbours(&snapshot, &wanted, stacking);
-            let mut single = Part::new(keys.len(), stacking);
+            let layout = layout(&keys);
+            let walked = walk_neighbours(&snapshot, &wanted, layout);
+            let mut single = Part::new(keys.len(), layout);
             for Wanted { key, number } in wanted {
                 let value = snapshot.get(Family::Documents, key, <[u8]>::to_vec);
                 single.push(number, value.unwrap().as_deref()).unwrap();
@@ -580,9 +580,9 @@ mod tests {
         for number in [0, 3, 4, 2_997, 3_000] {
             let (key, other) = (key(number), key(5));
             let keys = [key, other];
-            let stacking = stacking(&keys);
-            let one = read_part(&snapshot, &wanted(&keys[..1]), stacking).unwrap();
-            let several = read_part(&snapshot, &wanted(&keys), stacking).unwrap();
+            let layout = layout(&keys);
+            let one = read_part(&snapshot, &wanted(&keys[..1]), layout).unwrap();
+            let several = read_part(&snapshot, &wanted(&keys), layout).unwrap();
             assert_eq!(one.documents, several.documents);
             assert_eq!(one.ranges, several.ranges[..1]);
         }
@@ -642,7 +642,7 @@ mod tests {
     fn keys_far_apart_are_not_walked() {
         let snapshot = store().snapshot();
         let keys: Vec<Vec<u8>> = (0..3_000).step_by(60).map(key).collect();
-        let walked = walk_neighbours(&snapshot, &wanted(&keys), stacking(&keys));
+        let walked = walk_neighbours(&snapshot, &wanted(&keys), layout(&keys));
         assert!(walked.unwrap().is_none());
     }
 }

@@ -41,7 +41,7 @@ pub struct GeoEntries {
     cell: u64,
     certain: bool,
     seen: Option<SeenIds>,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 impl GeoEntries {
@@ -62,7 +62,7 @@ impl GeoEntries {
             cell: 0,
             certain: true,
             seen: index.multikey().is_multikey().then(SeenIds::new),
-            pacer: YieldCheck::new(context),
+            yield_check: YieldCheck::new(context),
             index,
         }
     }
@@ -104,7 +104,7 @@ impl GeoEntries {
                 self.scan = None;
                 continue;
             }
-            self.pacer.step_key()?;
+            self.yield_check.step_key()?;
             let key = scan.entry().0;
             let cell = decode_cell(&key[self.prefix.len()..], Direction::Ascending)
                 .ok_or_else(corrupt_entry)?;

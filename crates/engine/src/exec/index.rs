@@ -28,7 +28,7 @@ pub struct IndexEntries {
     /// The range that `scan` walks.
     scanned: (Vec<u8>, Vec<u8>),
     seen: Option<SeenIds>,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 /// What the checker says of the current key.
@@ -66,7 +66,7 @@ impl IndexEntries {
             scan: None,
             scanned: (Vec::new(), Vec::new()),
             seen: access.repeats().then(SeenIds::new),
-            pacer: YieldCheck::new(context),
+            yield_check: YieldCheck::new(context),
             index,
         }
     }
@@ -126,7 +126,7 @@ impl IndexEntries {
     fn count_plain(&mut self) -> Result<u64> {
         let mut entries = 0;
         while self.next_in_ranges()? {
-            self.pacer.step_key()?;
+            self.yield_check.step_key()?;
             entries += 1;
             if entries % ENTRIES_ALONE == 0
                 && let Some(middle) = self.middle_of_rest()
@@ -149,12 +149,12 @@ impl IndexEntries {
     /// Counts the rest of the current range after the current entry, and ends the range.
     fn count_halves(&mut self, middle: &[u8]) -> Result<u64> {
         let scan = self.scan.take().expect("a range is being walked");
-        let (snapshot, end, context) = (&self.snapshot, &self.scanned.1, &self.pacer.context);
+        let (snapshot, end, context) = (&self.snapshot, &self.scanned.1, &self.yield_check.context);
         let count = |mut scan: Scan, until: &[u8]| {
-            let mut pacer = YieldCheck::new(context.clone());
+            let mut yield_check = YieldCheck::new(context.clone());
             let mut entries = 0_u64;
             while scan.advance()? && scan.entry().0 < until {
-                pacer.step_key()?;
+                yield_check.step_key()?;
                 entries += 1;
             }
             Ok(entries)
@@ -170,7 +170,7 @@ impl Entries for IndexEntries {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         while self.next_in_ranges()? {
-            self.pacer.step_key()?;
+            self.yield_check.step_key()?;
             match self.check()? {
                 Verdict::Outside => {}
                 Verdict::RangeDone => self.scan = None,

@@ -111,7 +111,7 @@ pub(super) struct Walk<'w> {
     range_end: Vec<u8>,
     /// Whether the last key run was long enough to leap over most of it.
     has_jumped: bool,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 impl<'w> Walk<'w> {
@@ -124,7 +124,7 @@ impl<'w> Walk<'w> {
             next_range: 0,
             range_end: Vec::new(),
             has_jumped: false,
-            pacer: YieldCheck::new(context.clone()),
+            yield_check: YieldCheck::new(context.clone()),
         }
     }
 
@@ -164,7 +164,7 @@ impl<'w> Walk<'w> {
 
     /// Goes to the next entry.
     pub fn step(&mut self) -> Result<()> {
-        self.pacer.step_key()?;
+        self.yield_check.step_key()?;
         self.is_on_entry = self.scan.advance()?;
         Ok(())
     }

@@ -29,7 +29,6 @@ mod row_buffers;
 mod sample;
 mod seen;
 mod sort;
-mod top;
 mod union;
 
 pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows};
@@ -53,7 +52,7 @@ pub use union::{MergedRows, UnionRows};
 
 use crate::error::{Code, Error, Result};
 use crate::index::EntryLayout;
-use crate::sorter::SpillSpace;
+use crate::sorter::Limits;
 use bson::raw::RawDocument;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -243,11 +242,12 @@ impl Drop for Counters {
 pub struct Context {
     /// What was examined.
     pub counters: Arc<Counters>,
-    /// Where a sort may spill to; none where the client forbade it.
-    pub disk: Option<SpillSpace>,
+    /// What a sort may hold in memory, and where it spills to.
+    pub limits: Limits,
 }
 
-/// Asks once in a while whether the statement may go on, and whether it is another's turn: a clock read costs as much as a step of a scan. Counts examined
+/// Asks once in a while whether the statement may go on, and whether it has to wait for others: a clock read costs as
+/// much as a step of a scan. Counts examined
 /// entries in between, since an atomic addition costs a tenth of one.
 struct YieldCheck {
     context: Context,
@@ -306,9 +306,9 @@ impl YieldCheck {
             _ => self.steps_between * 2,
         };
         self.steps_between = wanted.clamp(1, STEPS_BETWEEN_CHECKS_MAX);
-        let paced = crate::operation::pace();
+        let may_go_on = crate::operation::yield_if_due();
         self.checked = Some(Instant::now());
-        paced
+        may_go_on
     }
 }
 

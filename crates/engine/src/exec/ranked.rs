@@ -2,106 +2,79 @@
 //!
 //! In: rows in any order. Out: those at a wanted distance, nearest first, equal distances by `_id`.
 
-use super::top::{SortedRows, TopRows};
+use super::sort::HeldRow;
 use super::{Row, Rows};
-use crate::error::{Code, Error, Result};
-use crate::operation::memory::Reservation;
+use crate::error::Result;
 use crate::query::Nearest;
-use std::cmp::Ordering;
+use crate::sorter::{InOrder, Limits, TopSorter};
+use bson::raw::RawBsonRef;
+use meridian_value::key::{Direction, TypeBits, encode};
 
 /// The input's rows, nearest first.
 pub struct RankedRows {
-    input: Option<Box<dyn Rows>>,
     nearest: Nearest,
-    keep: Option<usize>,
-    bytes_max: usize,
-    memory: Reservation,
-    sorted: SortedRows<Key>,
-}
-
-/// Distance and `_id`.
-struct Key(f64, Vec<u8>);
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Key {}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let distances = self.0.total_cmp(&other.0);
-        distances.then_with(|| self.1.cmp(&other.1))
-    }
+    /// Before the first row is asked for.
+    input: Option<(Box<dyn Rows>, TopSorter<HeldRow>)>,
+    sorted: Option<InOrder<HeldRow>>,
+    current: Option<HeldRow>,
 }
 
 impl RankedRows {
     /// Sorts `input`; only the first `keep` rows are needed when given.
-    pub fn new(
-        input: Box<dyn Rows>,
-        nearest: Nearest,
-        keep: Option<u64>,
-        bytes_max: usize,
-    ) -> Self {
+    pub fn new(input: Box<dyn Rows>, nearest: Nearest, keep: Option<u64>) -> Self {
+        let sorter = TopSorter::new(keep, &Limits::default(), too_much);
         Self {
-            input: Some(input),
             nearest,
-            keep: keep.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)),
-            bytes_max,
-            memory: Reservation::none(),
-            sorted: SortedRows::default(),
+            input: Some((input, sorter)),
+            sorted: None,
+            current: None,
         }
     }
 
-    fn consume(&mut self, mut input: Box<dyn Rows>) -> Result<()> {
+    fn sort(
+        &self,
+        mut input: Box<dyn Rows>,
+        mut sorter: TopSorter<HeldRow>,
+    ) -> Result<InOrder<HeldRow>> {
         let Nearest { path, near } = &self.nearest;
-        let mut top = TopRows::new(self.keep);
         while input.advance()? {
             let row = input.row();
             let Some(measured) = near.measure(row.document, path.parts()) else {
                 continue;
             };
-            if !near.wants(measured.distance) {
-                continue;
+            if near.wants(measured.distance) {
+                let distance = RawBsonRef::Double(measured.distance);
+                let mut key = Vec::new();
+                encode(
+                    distance,
+                    Direction::Ascending,
+                    &mut key,
+                    &mut TypeBits::new(),
+                );
+                key.extend_from_slice(row.id);
+                sorter.push(key, || HeldRow::from(row))?;
             }
-            top.push(Key(measured.distance, row.id.to_vec()), row.id.len(), row);
-            if top.bytes() > self.bytes_max {
-                return Err(too_much(self.bytes_max));
-            }
-            self.memory.grow(top.bytes())?;
         }
-        self.sorted = top.sorted();
-        Ok(())
+        sorter.finish()
     }
 }
 
 /// A nearest-first query would hold more than it may.
-pub(super) fn too_much(bytes_max: usize) -> Error {
-    Error::new(
-        Code::QueryExceededMemoryLimitNoDiskUseAllowed,
-        format!(
-            "a nearest-first query holds more than {bytes_max} bytes; give a limit or a $maxDistance"
-        ),
-    )
+pub(super) fn too_much(limit: usize) -> String {
+    format!("a nearest-first query holds more than {limit} bytes; give a limit or a $maxDistance")
 }
 
 impl Rows for RankedRows {
     fn advance(&mut self) -> Result<bool> {
-        if let Some(input) = self.input.take() {
-            self.consume(input)?;
+        if let Some((input, sorter)) = self.input.take() {
+            self.sorted = Some(self.sort(input, sorter)?);
         }
-        Ok(self.sorted.advance())
+        self.current = self.sorted.as_mut().and_then(Iterator::next).transpose()?;
+        Ok(self.current.is_some())
     }
 
     fn row(&self) -> Row<'_> {
-        self.sorted.row()
+        let held = self.current.as_ref();
+        held.expect("row is read after advance returned true").row()
     }
 }

@@ -6,6 +6,7 @@ use crate::catalog::Index;
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
+use crate::sorter::STAGE_BYTES_MAX;
 use crate::storage::Order;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
@@ -33,7 +34,7 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
     if let Some(sort) = &plan.sort {
         let mut stage = rawdoc! { "stage": "SORT" };
         stage.append(cstr!("sortPattern"), sort.to_document());
-        stage.append(cstr!("memLimit"), super::SORT_BYTES_MAX as i64);
+        stage.append(cstr!("memLimit"), STAGE_BYTES_MAX as i64);
         if let Some(limit) = query.limit {
             stage.append(
                 cstr!("limitAmount"),

@@ -43,9 +43,6 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// Bytes a sort may hold: MongoDB's limit.
-pub const SORT_BYTES_MAX: usize = 100 * 1024 * 1024;
-
 /// What a statement asks for, parsed.
 #[derive(Clone)]
 pub struct QuerySpec {

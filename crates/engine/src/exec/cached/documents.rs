@@ -99,17 +99,17 @@ impl<'a> CachedDocuments<'a> {
     }
 
     /// Reads the documents in parts; each comes with the positions of what it holds.
-    pub fn read_parts(&self, stacking: BufferLayout) -> Result<Vec<(Part, Range<usize>)>> {
-        let read = |buckets: &[WantedBucket]| self.read_part(buckets, stacking);
+    pub fn read_parts(&self, layout: BufferLayout) -> Result<Vec<(Part, Range<usize>)>> {
+        let read = |buckets: &[WantedBucket]| self.read_part(buckets, layout);
         let parts = parallel::in_parts(&self.buckets, read)?;
         let positions = |of: Range<usize>| wanted_in(&self.buckets[of]);
         let parts = parts.into_iter();
         Ok(parts.map(|(part, of)| (part, positions(of))).collect())
     }
 
-    fn read_part(&self, buckets: &[WantedBucket], stacking: BufferLayout) -> Result<Part> {
+    fn read_part(&self, buckets: &[WantedBucket], layout: BufferLayout) -> Result<Part> {
         let positions = wanted_in(buckets);
-        let mut part = Part::of_missing(positions.len(), stacking);
+        let mut part = Part::of_missing(positions.len(), layout);
         let mut reader = self.tree.reader(self.context);
         let mut apart = Vec::new();
         for bucket in buckets {

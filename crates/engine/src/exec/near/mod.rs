@@ -33,9 +33,10 @@ use crate::geo::{CellId, INDEX_LEVEL_MAX, Near, Reach};
 use crate::index::IndexField;
 use crate::index::entry::Located;
 use crate::operation::memory::Reservation;
-use crate::plan::{NearAccess, SORT_BYTES_MAX};
+use crate::plan::NearAccess;
 use crate::query::Nearest;
 use crate::rank::SearchHint;
+use crate::sorter::Limits;
 use crate::storage::{Family, Snapshot, TreeKey};
 use bound::Bound;
 use bson::raw::RawDocument;
@@ -90,7 +91,7 @@ pub struct NearEntries {
     /// Why there is no result at all.
     refused: Option<Error>,
     memory: Reservation,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 impl NearEntries {
@@ -136,7 +137,7 @@ impl NearEntries {
             settled: repeats.then(SeenIds::new),
             measured: SeenIds::new(),
             memory: Reservation::none(),
-            pacer: YieldCheck::new(context),
+            yield_check: YieldCheck::new(context),
             index,
         };
         search.refused = search.reach.outside();
@@ -372,7 +373,7 @@ impl NearEntries {
         let cached = cached.expect("the buckets came from it");
         for bucket in buckets {
             let within = bucket.within(first, last);
-            self.pacer.step_keys(within.len())?;
+            self.yield_check.step_keys(within.len())?;
             let number = cached.next_number();
             for (at, point) in within.clone().zip(&bucket.points()[within]) {
                 if self.bound.excludes_chord(near.chord_to(point)) {
@@ -398,13 +399,10 @@ impl NearEntries {
     fn check_room(&mut self) -> Result<()> {
         let shared = self.cached.as_ref().map_or(0, CachedBuckets::used_bytes);
         let bytes = self.held.bytes() + self.queue.len() * size_of::<Item>() + shared;
-        if bytes > SORT_BYTES_MAX {
-            return Err(too_much(SORT_BYTES_MAX));
+        if bytes > FREE_BYTES {
+            Limits::default().hold(&mut self.memory, bytes, too_much)?;
         }
-        match bytes <= FREE_BYTES {
-            true => Ok(()),
-            false => self.memory.grow(bytes),
-        }
+        Ok(())
     }
 
     /// Entries of so many cells that are scanned at once.
@@ -457,7 +455,7 @@ impl NearEntries {
         let mut step = self.walk.enter(prefix, first, last)?;
         let mut seen = 0;
         while let Step::Entry(cell) = step {
-            self.pacer.step_key()?;
+            self.yield_check.step_key()?;
             seen += 1;
             if seen > at_most {
                 self.walk.leave();
@@ -520,7 +518,7 @@ impl NearEntries {
             let measured = near.measure(document, path.parts());
             Ok::<_, Error>(measured.map(|found| found.distance))
         })?;
-        self.pacer.context.counters.add_documents(1);
+        self.yield_check.context.counters.add_documents(1);
         self.measured.insert(&id)?;
         // An entry without its document would be corruption; `check` finds it, a query skips it.
         let distance = distance.transpose()?.flatten();

@@ -4,25 +4,25 @@ use super::ranks::Target;
 use crate::error::Result;
 use crate::error::corrupt_document;
 use crate::exec::cached::PackedEntries;
-use crate::exec::row_buffers::{BufferLayout, BufferedRows, Stacked};
+use crate::exec::row_buffers::{BufferLayout, BufferedBatch, BufferedRows};
 use bson::raw::RawDocument;
 
 /// Entries that were drawn: their identifiers and, if they are cached, documents.
 #[derive(Default)]
 pub(super) struct Drawn {
-    stacked: Stacked,
+    buffered: BufferedBatch,
     /// Where each is, in the order of the draw: in which part, and there.
     places: Vec<(usize, Place)>,
 }
 
 /// Some of the drawn entries in the order in which they were read.
 pub(super) struct DrawnPart {
-    stacked: BufferedRows,
+    buffered: BufferedRows,
     /// Which of the draw each is, and where.
     entries: Vec<(usize, Place)>,
 }
 
-/// Where an entry is in its stack; its document begins where the identifier ends.
+/// Where an entry is in its buffer; its document begins where the identifier ends.
 #[derive(Clone, Copy, Default)]
 struct Place {
     id_at: usize,
@@ -32,9 +32,9 @@ struct Place {
 
 impl DrawnPart {
     /// Room for so many entries.
-    pub fn new(stacking: BufferLayout, entries: usize) -> Self {
+    pub fn new(layout: BufferLayout, entries: usize) -> Self {
         Self {
-            stacked: BufferedRows::new(stacking, entries),
+            buffered: BufferedRows::new(layout, entries),
             entries: Vec::with_capacity(entries),
         }
     }
@@ -60,8 +60,8 @@ impl DrawnPart {
             // Here, where it is read anyway: later it would have to be fetched from memory for this alone.
             RawDocument::from_bytes(document).map_err(corrupt_document)?;
         }
-        let id = self.stacked.push(slot, id);
-        let document = self.stacked.push(slot, document);
+        let id = self.buffered.push(slot, id);
+        let document = self.buffered.push(slot, document);
         let place = Place {
             id_at: id.start,
             document_at: id.end,
@@ -73,16 +73,16 @@ impl DrawnPart {
 }
 
 impl Drawn {
-    pub fn new(stacking: BufferLayout, parts: Vec<DrawnPart>, size: usize) -> Self {
-        let mut stacked = Stacked::new(stacking);
+    pub fn new(layout: BufferLayout, parts: Vec<DrawnPart>, size: usize) -> Self {
+        let mut buffered = BufferedBatch::new(layout);
         let mut places = vec![(0, Place::default()); size];
         for part in parts {
             for (slot, place) in part.entries {
-                places[slot] = (stacked.parts(), place);
+                places[slot] = (buffered.parts(), place);
             }
-            stacked.add(part.stacked);
+            buffered.add(part.buffered);
         }
-        Self { stacked, places }
+        Self { buffered, places }
     }
 
     /// How many were drawn.
@@ -92,17 +92,18 @@ impl Drawn {
 
     /// The entry of this number is handed out next.
     pub fn fetch(&mut self, number: usize) {
-        self.stacked.fetch(number);
+        self.buffered.fetch(number);
     }
 
     pub fn id(&self, number: usize) -> &[u8] {
         let (part, place) = self.places[number];
-        self.stacked
+        self.buffered
             .get(part, number, place.id_at..place.document_at)
     }
 
     pub fn document(&self, number: usize) -> &[u8] {
         let (part, place) = self.places[number];
-        self.stacked.get(part, number, place.document_at..place.end)
+        self.buffered
+            .get(part, number, place.document_at..place.end)
     }
 }

@@ -1,7 +1,7 @@
 //! Draws documents uniformly at random from what an access path matches, by rank.
 //!
 //! Everything that matches is numbered: first the entries that had to be looked at anyway (partial buckets
-//! ranges at the ends, an area's boundary), then those in whole buckets, by their rank in
+//! at the ends, an area's boundary), then those in whole buckets, by their rank in
 //! the tree. A pseudo-random order of these numbers gives the sample; the rank index says where the entry
 //! of a rank is, and a few steps from the first of its range lead to it. Ranges of an index, and those of
 //! the documents, that a sample walks from end to end are cached in memory, so that the next one needs no
@@ -17,7 +17,7 @@ use super::cached::{CachedTree, ReadDocuments, ReadIdentifiers};
 use super::counted::as_planned;
 use super::row_buffers::BufferLayout;
 use super::{Context, Entries, Entry, FetchRows, FilterRows, LimitRows, Row, Rows, parallel};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, CollectionState};
 use crate::error::Result;
 use crate::plan::{Access, Countable, Plan, SampleSize};
 use crate::rank::{CACHED_ENTRIES_MAX, RankIndex, ReadView};
@@ -83,21 +83,10 @@ pub fn sample(
         population,
     };
     let snapshot = view.snapshot().clone();
-    let cached = |family, tree| CachedTree::of(family, tree, view, &collection.state);
-    let documents = cached(Family::Documents, collection.documents);
+    let documents = CachedTree::of(Family::Documents, collection.documents, view, state);
     if !tests_documents && wanted.size <= BATCH {
         let located = entries.locate(&ranks, wanted.size);
-        let (family, tree) = (entries.population.family, entries.population.tree);
-        let cached = cached(family, tree).filter(|cached| match &plan.access {
-            // What is cached of a geo index is for areas and searches.
-            Access::Geo(_) => false,
-            _ if entries.population.index.is_some() => true,
-            // Documents cost more to cache than identifiers.
-            _ => {
-                let bytes = count.saturating_mul(mean_bytes as u64);
-                keeps_documents && cached.cache().admits(bytes)
-            }
-        });
+        let cached = entries.cached_tree(&plan.access, view, state);
         // What is cached now changes the rank index: nobody here holds it.
         drop(ranks);
         view.end_counts();
@@ -161,6 +150,31 @@ struct SampledEntries {
 }
 
 impl SampledEntries {
+    /// The tree that is drawn from, where what is read of it is worth caching.
+    fn cached_tree(
+        &self,
+        access: &Access,
+        view: &ReadView,
+        state: &Arc<CollectionState>,
+    ) -> Option<CachedTree> {
+        let Population { family, tree, .. } = self.population;
+        let cached = CachedTree::of(family, tree, view, state)?;
+        let is_cached = match access {
+            // What is cached of a geo index is for areas and searches.
+            Access::Geo(_) => false,
+            _ if self.population.index.is_some() => true,
+            // Documents cost more to cache than identifiers.
+            _ => {
+                let bytes = self
+                    .population
+                    .count()
+                    .saturating_mul(self.mean_bytes as u64);
+                self.keeps_documents && cached.cache().admits(bytes)
+            }
+        };
+        is_cached.then_some(cached)
+    }
+
     /// Moves to the next entry of the draw.
     fn next_found(&mut self) -> Result<bool> {
         if self.next >= self.found.len() {
@@ -211,20 +225,20 @@ impl SampledEntries {
 
     /// Reads these entries: they are handed out next.
     fn read(&mut self, located: &Located, cached: Option<&CachedTree>) -> Result<()> {
-        let stacking = self.stacking(located.size);
-        let mut listed = DrawnPart::new(stacking, located.listed.len());
+        let layout = self.layout(located.size);
+        let mut listed = DrawnPart::new(layout, located.listed.len());
         for (number, slot) in &located.listed {
             self.read_listed(*number, *slot, &mut listed)?;
         }
-        let mut parts = self.read_targets(&located.targets, stacking, cached)?;
+        let mut parts = self.read_targets(&located.targets, layout, cached)?;
         parts.push(listed);
-        self.found = Drawn::new(stacking, parts, located.size);
+        self.found = Drawn::new(layout, parts, located.size);
         self.next = 0;
         Ok(())
     }
 
-    /// How so many entries are put into row_buffers.
-    fn stacking(&self, entries: usize) -> BufferLayout {
+    /// How so many entries are put into buffers.
+    fn layout(&self, entries: usize) -> BufferLayout {
         let document = if self.keeps_documents {
             self.mean_bytes
         } else {
@@ -249,16 +263,16 @@ impl SampledEntries {
     fn read_targets(
         &self,
         targets: &Targets,
-        stacking: BufferLayout,
+        layout: BufferLayout,
         cached: Option<&CachedTree>,
     ) -> Result<Vec<DrawnPart>> {
         // What lies apart is not walked from end to end.
         let cached = cached.filter(|_| targets.are_neighbours);
         if targets.len() < PARALLEL_TARGETS {
             let all = &targets.ranges;
-            return Ok(vec![self.read_part(targets, all, stacking, cached)?]);
+            return Ok(vec![self.read_part(targets, all, layout, cached)?]);
         }
-        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, stacking, cached);
+        let read = |ranges: &[TargetRange]| self.read_part(targets, ranges, layout, cached);
         let parts = parallel::in_parts(&targets.ranges, read)?;
         Ok(parts.into_iter().map(|(part, _)| part).collect())
     }
@@ -267,12 +281,12 @@ impl SampledEntries {
         &self,
         targets: &Targets,
         ranges: &[TargetRange],
-        stacking: BufferLayout,
+        layout: BufferLayout,
         cached: Option<&CachedTree>,
     ) -> Result<DrawnPart> {
         let mut walk = RankWalk::new(&self.population, targets, &self.snapshot, &self.context);
         let entries = ranges.iter().map(|range| targets.within(range).len());
-        let mut part = DrawnPart::new(stacking, entries.sum());
+        let mut part = DrawnPart::new(layout, entries.sum());
         let mut reader = cached.map(|cached| cached.reader(&self.context));
         for range in ranges {
             let wanted = targets.within(range);

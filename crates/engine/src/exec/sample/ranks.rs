@@ -118,7 +118,7 @@ pub(super) struct RankWalk<'p> {
     targets: &'p Targets,
     scan: Scan,
     rank: Option<u64>,
-    pacer: YieldCheck,
+    yield_check: YieldCheck,
 }
 
 impl<'p> RankWalk<'p> {
@@ -134,7 +134,7 @@ impl<'p> RankWalk<'p> {
             targets,
             scan: snapshot.scan(population.family, &start, &end, Order::Forward),
             rank: None,
-            pacer: YieldCheck::new(context.clone()),
+            yield_check: YieldCheck::new(context.clone()),
         }
     }
 
@@ -153,7 +153,7 @@ impl<'p> RankWalk<'p> {
             }
         };
         for _ in 0..steps {
-            self.pacer.step_key()?;
+            self.yield_check.step_key()?;
             if !self.scan.advance()? {
                 return Err(corrupt_entry());
             }
@@ -170,6 +170,6 @@ impl<'p> RankWalk<'p> {
 
     /// Counts entries that were found without it.
     pub fn note_found(&mut self, entries: usize) -> Result<()> {
-        self.pacer.step_keys(entries)
+        self.yield_check.step_keys(entries)
     }
 }

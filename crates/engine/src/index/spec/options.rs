@@ -123,17 +123,8 @@ impl Options {
                 RawBsonRef::String(language) => self.default_language = Some(language.to_owned()),
                 other => return Err(mismatch(field, "a string", other)),
             },
-            "weights" | "language_override" | "textIndexVersion" => {
-                return Err(cannot_create(format!(
-                    "Invalid index specification {}; the field '{field}' can only be specified \
-                     with text indexes",
-                    document_text(whole)
-                )));
-            }
-            "wildcardProjection" => {
-                return Err(Error::bad_value(
-                    "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
-                ));
+            "weights" | "language_override" | "textIndexVersion" | "wildcardProjection" => {
+                return Err(of_other_index(whole, field));
             }
             "storageEngine" => self.storage_engine = Some(owned(value)?),
             // mongod reads this level as a truth value, and lists it as it was.
@@ -376,29 +367,17 @@ impl Options {
         self.key.iter().any(|(_, field)| *field == kind)
     }
 
-    /// The definition with its listing. Only for options that passed all checks.
-    pub(super) fn into_spec(self) -> IndexSpec {
-        let expire_after_seconds = self
-            .expire_after
-            .as_ref()
-            .map(|value| expiry_seconds(Number::from_bson(value).expect("check_ttl passed")));
-        let sphere_version = match &self.sphere_version {
-            Some(version) => Number::from_bson(version)
-                .and_then(Number::to_i64_truncated)
-                .map(|v| v as i32),
-            None if self.has(IndexField::Sphere2d) => Some(SPHERE_VERSION),
-            None => None,
-        };
-        let grid = self.grid();
-        let name = if key_pattern::is_id(&self.pattern) {
-            ID_INDEX_NAME.into()
-        } else {
-            self.name
-        };
+    /// The options as `listIndexes` shows them.
+    fn listing(
+        &self,
+        name: &str,
+        expire_after_seconds: Option<i64>,
+        sphere_version: Option<i32>,
+    ) -> RawDocumentBuf {
         let mut original = RawDocumentBuf::new();
         original.append(cstr!("v"), self.version);
         original.append(cstr!("key"), &self.pattern);
-        original.append(cstr!("name"), name.as_str());
+        original.append(cstr!("name"), name);
         let mut flag = |field: &'static CStr, value: Option<bool>| {
             if let Some(value) = value {
                 original.append(field, value);
@@ -440,6 +419,29 @@ impl Options {
         if self.clustering {
             original.append(cstr!("clustering"), true);
         }
+        original
+    }
+
+    /// The definition with its listing. Only for options that passed all checks.
+    pub(super) fn into_spec(self) -> IndexSpec {
+        let expire_after_seconds = self
+            .expire_after
+            .as_ref()
+            .map(|value| expiry_seconds(Number::from_bson(value).expect("check_ttl passed")));
+        let sphere_version = match &self.sphere_version {
+            Some(version) => Number::from_bson(version)
+                .and_then(Number::to_i64_truncated)
+                .map(|v| v as i32),
+            None if self.has(IndexField::Sphere2d) => Some(SPHERE_VERSION),
+            None => None,
+        };
+        let grid = self.grid();
+        let name = if key_pattern::is_id(&self.pattern) {
+            ID_INDEX_NAME.into()
+        } else {
+            self.name.clone()
+        };
+        let original = self.listing(&name, expire_after_seconds, sphere_version);
         IndexSpec {
             name,
             include: self.include,
@@ -540,6 +542,19 @@ fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
 
 fn number(field: &str, value: RawBsonRef<'_>) -> Result<Number> {
     Number::from_raw(value).ok_or_else(|| mismatch(field, "a number", value))
+}
+
+/// An option of text and wildcard indexes.
+fn of_other_index(whole: &RawDocument, field: &str) -> Error {
+    match field {
+        "wildcardProjection" => Error::bad_value(
+            "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
+        ),
+        _ => cannot_create(format!(
+            "Invalid index specification {}; the field '{field}' can only be specified with text indexes",
+            document_text(whole)
+        )),
+    }
 }
 
 fn boolean(field: &str, value: RawBsonRef<'_>) -> Result<bool> {
