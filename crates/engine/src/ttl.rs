@@ -23,12 +23,12 @@ const BATCH_DOCUMENTS: usize = 500;
 
 /// What the sweeps have done.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct TtlCounters {
     passes: AtomicI64,
     deleted: AtomicI64,
 }
 
-impl Counters {
+impl TtlCounters {
     /// Sweeps since the start.
     pub fn passes(&self) -> i64 {
         self.passes.load(Ordering::Relaxed)
@@ -111,7 +111,7 @@ impl Expiry {
 }
 
 /// One pass over all TTL indexes; failures are logged, the next pass tries again.
-pub(crate) fn sweep(engine: &dyn Sweepable, counters: &Counters, now: DateTime) {
+pub(crate) fn sweep(engine: &dyn Sweepable, counters: &TtlCounters, now: DateTime) {
     for collection in engine.collections() {
         for expiry in expiries(&collection) {
             match sweep_path(engine, &collection, &expiry, now) {

@@ -4,7 +4,7 @@
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Document, doc, rawdoc};
-use meridian_engine::index::{Existing, IndexSpec};
+use meridian_engine::index::{ExistingIndex, IndexSpec};
 use meridian_engine::{
     Code, Engine, ExplainRequest, FindRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
@@ -31,7 +31,10 @@ fn definitions_are_listed_as_given_and_nonsense_is_refused() {
             assert_eq!(listed.get(&name), Some(&value), "{listed}");
         }
         let again = IndexSpec::parse(parsed.listing()).unwrap();
-        assert_eq!(again.compare_with([&parsed]).unwrap(), Existing::Identical);
+        assert_eq!(
+            again.compare_with([&parsed]).unwrap(),
+            ExistingIndex::Identical
+        );
         let plain = spec(doc! {}).unwrap();
         assert!(
             plain.compare_with([&parsed]).is_err(),

@@ -11,7 +11,8 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use meridian_engine::index::bounds::{FieldBounds, FieldContext, Tightness};
 use meridian_engine::index::{
-    CollectionKeys, EntryLayout, Existing, IndexField, IndexSet, IndexSpec, KeyGenerator, KeySink,
+    CollectionKeys, EntryLayout, ExistingIndex, IndexField, IndexSet, IndexSpec, KeyGenerator,
+    KeySink,
 };
 use meridian_engine::query::Filter;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ fn conflicts_are_found_as_by_mongod() {
         ) {
             (Ok(outcome), Err(_)) => {
                 let identical = case.get_bool("identical").unwrap();
-                assert_eq!(outcome == Existing::Identical, identical, "{case}");
+                assert_eq!(outcome == ExistingIndex::Identical, identical, "{case}");
             }
             (Err(error), Ok(expected)) => {
                 assert_eq!(

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// Which accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum AccumulatorKind {
     Sum,
     Average,
     Min,
@@ -43,29 +43,29 @@ pub enum Kind {
     BottomN,
 }
 
-impl Kind {
+impl AccumulatorKind {
     fn parse(name: &str) -> Option<Self> {
         Some(match name {
-            "$sum" => Kind::Sum,
-            "$avg" => Kind::Average,
-            "$min" => Kind::Min,
-            "$max" => Kind::Max,
-            "$first" => Kind::First,
-            "$last" => Kind::Last,
-            "$push" => Kind::Push,
-            "$addToSet" => Kind::AddToSet,
-            "$count" => Kind::Count,
-            "$stdDevPop" => Kind::DeviationPopulation,
-            "$stdDevSamp" => Kind::DeviationSample,
-            "$mergeObjects" => Kind::MergeObjects,
-            "$firstN" => Kind::FirstN,
-            "$lastN" => Kind::LastN,
-            "$minN" => Kind::MinN,
-            "$maxN" => Kind::MaxN,
-            "$top" => Kind::Top,
-            "$bottom" => Kind::Bottom,
-            "$topN" => Kind::TopN,
-            "$bottomN" => Kind::BottomN,
+            "$sum" => AccumulatorKind::Sum,
+            "$avg" => AccumulatorKind::Average,
+            "$min" => AccumulatorKind::Min,
+            "$max" => AccumulatorKind::Max,
+            "$first" => AccumulatorKind::First,
+            "$last" => AccumulatorKind::Last,
+            "$push" => AccumulatorKind::Push,
+            "$addToSet" => AccumulatorKind::AddToSet,
+            "$count" => AccumulatorKind::Count,
+            "$stdDevPop" => AccumulatorKind::DeviationPopulation,
+            "$stdDevSamp" => AccumulatorKind::DeviationSample,
+            "$mergeObjects" => AccumulatorKind::MergeObjects,
+            "$firstN" => AccumulatorKind::FirstN,
+            "$lastN" => AccumulatorKind::LastN,
+            "$minN" => AccumulatorKind::MinN,
+            "$maxN" => AccumulatorKind::MaxN,
+            "$top" => AccumulatorKind::Top,
+            "$bottom" => AccumulatorKind::Bottom,
+            "$topN" => AccumulatorKind::TopN,
+            "$bottomN" => AccumulatorKind::BottomN,
             _ => return None,
         })
     }
@@ -77,7 +77,7 @@ pub struct Accumulator {
     /// The field's name.
     pub field: Box<str>,
     /// What it computes.
-    pub kind: Kind,
+    pub kind: AccumulatorKind,
     /// Of what.
     pub(crate) argument: Node,
     /// How many, for the `N` accumulators: computed once a group, from its key.
@@ -92,41 +92,15 @@ impl Accumulator {
     /// # Errors
     /// MongoDB's codes: 40234 to 40238 for the shape, 15952 for an unknown operator.
     pub fn parse(field: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
-        let fail = |code, text: String| Err(Error::location(code, text));
-        let first = match raw {
-            RawBsonRef::Document(document) => document.iter().flatten().next(),
-            _ => None,
-        };
-        let (RawBsonRef::Document(document), Some((name, argument))) = (raw, first) else {
-            return fail(
-                40234,
-                format!("The field '{field}' must be an accumulator object"),
-            );
-        };
-        if field.contains('.') {
-            return fail(
-                40235,
-                format!("The field name '{field}' cannot contain '.'"),
-            );
-        }
-        if field.starts_with('$') {
-            return fail(
-                40236,
-                format!("The field name '{field}' cannot be an operator name"),
-            );
-        }
-        if document.iter().count() != 1 {
-            return fail(
-                40238,
-                format!("The field '{field}' must specify one accumulator"),
-            );
-        }
-        let name = name.as_str();
-        let Some(kind) = Kind::parse(name) else {
+        let (name, argument) = only_operator(field, raw)?;
+        let Some(kind) = AccumulatorKind::parse(name) else {
             if matches!(name, "$accumulator" | "$_internalJsReduce") {
                 return Err(Error::not_implemented(format!("the accumulator {name}")));
             }
-            return fail(15952, format!("unknown group operator '{name}'"));
+            return Err(Error::location(
+                15952,
+                format!("unknown group operator '{name}'"),
+            ));
         };
         let made = |argument, count, sort| Self {
             field: field.into(),
@@ -136,7 +110,7 @@ impl Accumulator {
             sort,
         };
         match kind {
-            Kind::Count => match argument {
+            AccumulatorKind::Count => match argument {
                 RawBsonRef::Document(empty) if empty.is_empty() => {
                     Ok(made(Node::known(&Value::Missing)?, None, None))
                 }
@@ -144,17 +118,26 @@ impl Accumulator {
                     "$count takes no arguments, i.e. $count:{}",
                 )),
             },
-            Kind::FirstN | Kind::LastN | Kind::MinN | Kind::MaxN => {
+            AccumulatorKind::FirstN
+            | AccumulatorKind::LastN
+            | AccumulatorKind::MinN
+            | AccumulatorKind::MaxN => {
                 let (argument, count) = several(name, argument, scope)?;
                 Ok(made(argument, Some(count), None))
             }
-            Kind::Top | Kind::Bottom | Kind::TopN | Kind::BottomN => {
+            AccumulatorKind::Top
+            | AccumulatorKind::Bottom
+            | AccumulatorKind::TopN
+            | AccumulatorKind::BottomN => {
                 let (argument, count, sort) = ranked(name, argument, scope)?;
                 Ok(made(argument, count, Some(sort)))
             }
             _ => {
                 if matches!(argument, RawBsonRef::Array(_)) {
-                    return fail(40237, format!("The {name} accumulator is a unary operator"));
+                    return Err(Error::location(
+                        40237,
+                        format!("The {name} accumulator is a unary operator"),
+                    ));
                 }
                 Ok(made(Expression::parse(argument, scope)?.node, None, None))
             }
@@ -164,8 +147,8 @@ impl Accumulator {
     /// Whether the field only counts documents: `$count`, or `$sum` of a whole number.
     pub(super) fn counts(&self) -> bool {
         match self.kind {
-            Kind::Count => true,
-            Kind::Sum => match self.argument.constant() {
+            AccumulatorKind::Count => true,
+            AccumulatorKind::Sum => match self.argument.constant() {
                 Some(Value::Raw(RawBsonRef::Int32(_) | RawBsonRef::Int64(_))) => true,
                 // Shells send 1 as a double; a product of small whole numbers is exact.
                 Some(Value::Raw(RawBsonRef::Double(value))) => {
@@ -178,49 +161,94 @@ impl Accumulator {
     }
 
     /// Whether states over parts of the input can be merged into one that is the same as over all of it,
-    /// see [`State::merge`]. They take no memory beyond their own size.
+    /// see [`AccumulatorState::merge`]. They take no memory beyond their own size.
     pub(super) fn merges(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Sum
-                | Kind::Average
-                | Kind::Count
-                | Kind::Min
-                | Kind::Max
-                | Kind::First
-                | Kind::Last
+            AccumulatorKind::Sum
+                | AccumulatorKind::Average
+                | AccumulatorKind::Count
+                | AccumulatorKind::Min
+                | AccumulatorKind::Max
+                | AccumulatorKind::First
+                | AccumulatorKind::Last
         )
     }
 
     /// What a new group begins with. The context's document is the group's key as `_id`.
-    pub fn begin(&self, count: Option<usize>) -> State {
+    pub fn begin(&self, count: Option<usize>) -> AccumulatorState {
         match self.kind {
-            Kind::Sum | Kind::Average => State::Sum(Sum::default()),
-            Kind::Min | Kind::Max | Kind::First | Kind::Last => State::One(None),
-            Kind::Push => State::Items {
+            AccumulatorKind::Sum | AccumulatorKind::Average => {
+                AccumulatorState::Sum(Sum::default())
+            }
+            AccumulatorKind::Min
+            | AccumulatorKind::Max
+            | AccumulatorKind::First
+            | AccumulatorKind::Last => AccumulatorState::One(None),
+            AccumulatorKind::Push => AccumulatorState::Items {
                 items: VecDeque::new(),
                 bytes: 0,
             },
-            Kind::AddToSet => State::Set {
+            AccumulatorKind::AddToSet => AccumulatorState::Set {
                 seen: AHashSet::new(),
                 items: Vec::new(),
                 bytes: 0,
             },
-            Kind::Count => State::Count(0),
-            Kind::DeviationPopulation | Kind::DeviationSample => {
-                State::Deviation(Deviation::default())
+            AccumulatorKind::Count => AccumulatorState::Count(0),
+            AccumulatorKind::DeviationPopulation | AccumulatorKind::DeviationSample => {
+                AccumulatorState::Deviation(Deviation::default())
             }
-            Kind::MergeObjects => State::Merged(ByName::default()),
-            Kind::FirstN | Kind::LastN | Kind::MinN | Kind::MaxN => State::Several {
+            AccumulatorKind::MergeObjects => AccumulatorState::Merged(ByName::default()),
+            AccumulatorKind::FirstN
+            | AccumulatorKind::LastN
+            | AccumulatorKind::MinN
+            | AccumulatorKind::MaxN => AccumulatorState::Several {
                 count: count.unwrap_or(1),
                 items: VecDeque::new(),
             },
-            Kind::Top | Kind::Bottom | Kind::TopN | Kind::BottomN => State::Ranked {
+            AccumulatorKind::Top
+            | AccumulatorKind::Bottom
+            | AccumulatorKind::TopN
+            | AccumulatorKind::BottomN => AccumulatorState::Ranked {
                 count: count.unwrap_or(1),
                 entries: Vec::new(),
             },
         }
     }
+}
+
+/// The name and the argument of `{$operator: argument}`.
+fn only_operator<'a>(field: &str, raw: RawBsonRef<'a>) -> Result<(&'a str, RawBsonRef<'a>)> {
+    let fail = |code, text: String| Err(Error::location(code, text));
+    let first = match raw {
+        RawBsonRef::Document(document) => document.iter().flatten().next(),
+        _ => None,
+    };
+    let (RawBsonRef::Document(document), Some((name, argument))) = (raw, first) else {
+        return fail(
+            40234,
+            format!("The field '{field}' must be an accumulator object"),
+        );
+    };
+    if field.contains('.') {
+        return fail(
+            40235,
+            format!("The field name '{field}' cannot contain '.'"),
+        );
+    }
+    if field.starts_with('$') {
+        return fail(
+            40236,
+            format!("The field name '{field}' cannot be an operator name"),
+        );
+    }
+    if document.iter().count() != 1 {
+        return fail(
+            40238,
+            format!("The field '{field}' must specify one accumulator"),
+        );
+    }
+    Ok((name.as_str(), argument))
 }
 
 /// `{n, input}` of the accumulators that keep several.
@@ -300,7 +328,7 @@ fn ranked(
 
 /// What a group has gathered.
 #[derive(Debug)]
-pub enum State {
+pub enum AccumulatorState {
     /// `$sum`, `$avg`.
     Sum(Sum),
     /// `$min`, `$max`, `$first`, `$last`; the inner none is a missing value.
@@ -342,7 +370,7 @@ const ITEMS_BYTES_MAX: usize = if BUDGET_BYTES / 4 < 100 << 20 {
     100 << 20
 };
 
-impl State {
+impl AccumulatorState {
     /// Takes the value for one more document, and says how many bytes the group grew.
     #[inline]
     pub fn add(
@@ -352,20 +380,20 @@ impl State {
         document: &RawDocument,
     ) -> Result<usize> {
         match self {
-            State::Sum(sum) => {
+            AccumulatorState::Sum(sum) => {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
-                    let average = accumulator.kind == Kind::Average;
+                    let average = accumulator.kind == AccumulatorKind::Average;
                     sum.add(if average { averaged(number) } else { number });
                 }
                 Ok(0)
             }
-            State::Count(count) => {
+            AccumulatorState::Count(count) => {
                 *count += 1;
                 Ok(0)
             }
-            State::Deviation(deviation) => {
+            AccumulatorState::Deviation(deviation) => {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
@@ -373,8 +401,8 @@ impl State {
                 }
                 Ok(0)
             }
-            State::One(kept) => add_one(kept, accumulator.kind, value),
-            State::Items { items, bytes } => {
+            AccumulatorState::One(kept) => add_one(kept, accumulator.kind, value),
+            AccumulatorState::Items { items, bytes } => {
                 let Some(raw) = value.to_raw()? else {
                     return Ok(0);
                 };
@@ -382,13 +410,18 @@ impl State {
                 add_items(items, bytes, [raw].into(), grown)?;
                 Ok(grown)
             }
-            State::Set { seen, items, bytes } => add_to_set(seen, items, bytes, value),
-            State::Merged(fields) => add_merged(fields, value),
-            State::Several { count, items } => add_several(items, *count, accumulator.kind, value),
-            State::Ranked { count, entries } => {
+            AccumulatorState::Set { seen, items, bytes } => add_to_set(seen, items, bytes, value),
+            AccumulatorState::Merged(fields) => add_merged(fields, value),
+            AccumulatorState::Several { count, items } => {
+                add_several(items, *count, accumulator.kind, value)
+            }
+            AccumulatorState::Ranked { count, entries } => {
                 let sort = accumulator.sort.as_ref().expect("parsed with a sort order");
                 let output = value.to_raw()?.unwrap_or(RawBson::Null);
-                let top = matches!(accumulator.kind, Kind::Top | Kind::TopN);
+                let top = matches!(
+                    accumulator.kind,
+                    AccumulatorKind::Top | AccumulatorKind::TopN
+                );
                 add_ranked(entries, *count, top, ranked_key(sort, document)?, output)
             }
         }
@@ -397,8 +430,8 @@ impl State {
     /// Takes one value for so many documents; for accumulators that only count.
     pub(super) fn add_times(&mut self, value: &Value<'_>, times: u64) {
         match self {
-            State::Count(count) => *count += i64::try_from(times).unwrap_or(i64::MAX),
-            State::Sum(sum) => {
+            AccumulatorState::Count(count) => *count += i64::try_from(times).unwrap_or(i64::MAX),
+            AccumulatorState::Sum(sum) => {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
@@ -411,18 +444,20 @@ impl State {
 
     /// Takes what `later` has gathered from documents that come behind this state's, and says how many bytes
     /// the group grew.
-    pub(super) fn merge(&mut self, kind: Kind, later: Self) -> Result<usize> {
+    pub(super) fn merge(&mut self, kind: AccumulatorKind, later: Self) -> Result<usize> {
         match (self, later) {
-            (State::Sum(sum), State::Sum(more)) => sum.merge(more),
-            (State::Count(count), State::Count(more)) => *count += more,
-            (State::Deviation(deviation), State::Deviation(more)) => deviation.merge(&more),
-            (State::One(kept), State::One(Some(value))) => {
+            (AccumulatorState::Sum(sum), AccumulatorState::Sum(more)) => sum.merge(more),
+            (AccumulatorState::Count(count), AccumulatorState::Count(more)) => *count += more,
+            (AccumulatorState::Deviation(deviation), AccumulatorState::Deviation(more)) => {
+                deviation.merge(&more)
+            }
+            (AccumulatorState::One(kept), AccumulatorState::One(Some(value))) => {
                 add_one(kept, kind, &as_value(value.as_ref()))?;
             }
-            (State::One(_), State::One(None)) => {}
+            (AccumulatorState::One(_), AccumulatorState::One(None)) => {}
             (
-                State::Items { items, bytes },
-                State::Items {
+                AccumulatorState::Items { items, bytes },
+                AccumulatorState::Items {
                     items: more,
                     bytes: grown,
                 },
@@ -430,7 +465,10 @@ impl State {
                 add_items(items, bytes, more, grown)?;
                 return Ok(grown);
             }
-            (State::Set { seen, items, bytes }, State::Set { items: more, .. }) => {
+            (
+                AccumulatorState::Set { seen, items, bytes },
+                AccumulatorState::Set { items: more, .. },
+            ) => {
                 let mut grown = 0;
                 for item in more {
                     let value = Value::Raw(item.as_raw_bson_ref());
@@ -438,12 +476,15 @@ impl State {
                 }
                 return Ok(grown);
             }
-            (State::Merged(fields), State::Merged(more)) => {
+            (AccumulatorState::Merged(fields), AccumulatorState::Merged(more)) => {
                 let more = merged_document(&more)?;
                 let value = Value::Raw(RawBsonRef::Document(&more));
                 return add_merged(fields, &value);
             }
-            (State::Several { count, items }, State::Several { items: more, .. }) => {
+            (
+                AccumulatorState::Several { count, items },
+                AccumulatorState::Several { items: more, .. },
+            ) => {
                 let mut grown = 0;
                 for item in &more {
                     let value = Value::Raw(item.as_raw_bson_ref());
@@ -451,8 +492,11 @@ impl State {
                 }
                 return Ok(grown);
             }
-            (State::Ranked { count, entries }, State::Ranked { entries: more, .. }) => {
-                let top = matches!(kind, Kind::Top | Kind::TopN);
+            (
+                AccumulatorState::Ranked { count, entries },
+                AccumulatorState::Ranked { entries: more, .. },
+            ) => {
+                let top = matches!(kind, AccumulatorKind::Top | AccumulatorKind::TopN);
                 let mut grown = 0;
                 for (key, output) in more {
                     grown += add_ranked(entries, *count, top, key, output)?;
@@ -475,22 +519,24 @@ impl State {
         };
         let mut bytes = Vec::new();
         Ok(match self {
-            State::Sum(sum) => {
+            AccumulatorState::Sum(sum) => {
                 sum.encode(&mut bytes);
                 binary(bytes)
             }
-            State::Deviation(deviation) => {
+            AccumulatorState::Deviation(deviation) => {
                 deviation.encode(&mut bytes);
                 binary(bytes)
             }
-            State::Count(count) => RawBson::Int64(count),
-            State::One(None) => RawBson::Null,
-            State::One(Some(kept)) => array(kept),
-            State::Items { items, .. } => array(items),
-            State::Set { items, .. } => array(items),
-            State::Merged(fields) => RawBson::Document(merged_document(&fields)?),
-            State::Several { count, items } => array([whole(count)].into_iter().chain(items)),
-            State::Ranked { count, entries } => {
+            AccumulatorState::Count(count) => RawBson::Int64(count),
+            AccumulatorState::One(None) => RawBson::Null,
+            AccumulatorState::One(Some(kept)) => array(kept),
+            AccumulatorState::Items { items, .. } => array(items),
+            AccumulatorState::Set { items, .. } => array(items),
+            AccumulatorState::Merged(fields) => RawBson::Document(merged_document(&fields)?),
+            AccumulatorState::Several { count, items } => {
+                array([whole(count)].into_iter().chain(items))
+            }
+            AccumulatorState::Ranked { count, entries } => {
                 let entries = entries.into_iter();
                 let pairs = entries.flat_map(|(key, output)| [binary(key), output]);
                 array([whole(count)].into_iter().chain(pairs))
@@ -517,16 +563,22 @@ impl State {
             _ => &[],
         };
         Ok(match state {
-            State::Sum(_) => State::Sum(Sum::decode(bytes).ok_or_else(broken)?),
-            State::Deviation(_) => State::Deviation(Deviation::decode(bytes).ok_or_else(broken)?),
-            State::Count(_) => State::Count(spilled.as_i64().ok_or_else(broken)?),
-            State::One(_) if spilled == RawBsonRef::Null => State::One(None),
-            State::One(_) => State::One(Some(items.pop_front())),
-            State::Items { .. } => {
-                let bytes = items.iter().map(item_bytes).sum();
-                State::Items { items, bytes }
+            AccumulatorState::Sum(_) => {
+                AccumulatorState::Sum(Sum::decode(bytes).ok_or_else(broken)?)
             }
-            State::Set {
+            AccumulatorState::Deviation(_) => {
+                AccumulatorState::Deviation(Deviation::decode(bytes).ok_or_else(broken)?)
+            }
+            AccumulatorState::Count(_) => {
+                AccumulatorState::Count(spilled.as_i64().ok_or_else(broken)?)
+            }
+            AccumulatorState::One(_) if spilled == RawBsonRef::Null => AccumulatorState::One(None),
+            AccumulatorState::One(_) => AccumulatorState::One(Some(items.pop_front())),
+            AccumulatorState::Items { .. } => {
+                let bytes = items.iter().map(item_bytes).sum();
+                AccumulatorState::Items { items, bytes }
+            }
+            AccumulatorState::Set {
                 mut seen,
                 items: mut kept,
                 mut bytes,
@@ -535,28 +587,28 @@ impl State {
                     let value = Value::Raw(item.as_raw_bson_ref());
                     add_to_set(&mut seen, &mut kept, &mut bytes, &value)?;
                 }
-                State::Set {
+                AccumulatorState::Set {
                     seen,
                     items: kept,
                     bytes,
                 }
             }
-            State::Merged(mut fields) => {
+            AccumulatorState::Merged(mut fields) => {
                 add_merged(&mut fields, &Value::Raw(spilled))?;
-                State::Merged(fields)
+                AccumulatorState::Merged(fields)
             }
-            State::Several { .. } => State::Several {
+            AccumulatorState::Several { .. } => AccumulatorState::Several {
                 count: spilled_count(items.pop_front()).ok_or_else(broken)?,
                 items,
             },
-            State::Ranked { mut entries, .. } => {
+            AccumulatorState::Ranked { mut entries, .. } => {
                 let count = spilled_count(items.pop_front()).ok_or_else(broken)?;
                 while let (Some(RawBson::Binary(key)), Some(output)) =
                     (items.pop_front(), items.pop_front())
                 {
                     entries.push((key.bytes, output));
                 }
-                State::Ranked { count, entries }
+                AccumulatorState::Ranked { count, entries }
             }
         })
     }
@@ -564,15 +616,17 @@ impl State {
     /// Bytes beside its own size.
     pub(super) fn size_bytes(&self) -> usize {
         match self {
-            State::Sum(_) | State::Count(_) | State::Deviation(_) => 0,
-            State::One(kept) => kept.iter().flatten().map(item_bytes).sum(),
-            State::Items { bytes, .. } | State::Set { bytes, .. } => *bytes,
-            State::Merged(fields) => {
+            AccumulatorState::Sum(_)
+            | AccumulatorState::Count(_)
+            | AccumulatorState::Deviation(_) => 0,
+            AccumulatorState::One(kept) => kept.iter().flatten().map(item_bytes).sum(),
+            AccumulatorState::Items { bytes, .. } | AccumulatorState::Set { bytes, .. } => *bytes,
+            AccumulatorState::Merged(fields) => {
                 let items = fields.entries().iter();
                 items.map(|(_, item)| item_bytes(item)).sum()
             }
-            State::Several { items, .. } => items.iter().map(item_bytes).sum(),
-            State::Ranked { entries, .. } => entries
+            AccumulatorState::Several { items, .. } => items.iter().map(item_bytes).sum(),
+            AccumulatorState::Ranked { entries, .. } => entries
                 .iter()
                 .map(|(key, output)| key.len() + item_bytes(output))
                 .sum(),
@@ -580,29 +634,33 @@ impl State {
     }
 
     /// The group's value.
-    pub fn finish(self, kind: Kind) -> Result<RawBson> {
+    pub fn finish(self, kind: AccumulatorKind) -> Result<RawBson> {
         Ok(match self {
-            State::Sum(sum) if kind == Kind::Sum => raw_number(sum.total()),
-            State::Sum(sum) => sum.average().map_or(RawBson::Null, raw_number),
-            State::Count(count) => {
+            AccumulatorState::Sum(sum) if kind == AccumulatorKind::Sum => raw_number(sum.total()),
+            AccumulatorState::Sum(sum) => sum.average().map_or(RawBson::Null, raw_number),
+            AccumulatorState::Count(count) => {
                 i32::try_from(count).map_or(RawBson::Int64(count), RawBson::Int32)
             }
-            State::Deviation(deviation) => {
-                let result = if kind == Kind::DeviationPopulation {
+            AccumulatorState::Deviation(deviation) => {
+                let result = if kind == AccumulatorKind::DeviationPopulation {
                     deviation.population()
                 } else {
                     deviation.sample()
                 };
                 result.map_or(RawBson::Null, RawBson::Double)
             }
-            State::One(kept) => kept.flatten().unwrap_or(RawBson::Null),
-            State::Items { items, .. } | State::Several { items, .. } => array(items),
-            State::Set { items, .. } => array(items),
-            State::Merged(fields) => RawBson::Document(merged_document(&fields)?),
-            State::Ranked { entries, .. } => {
+            AccumulatorState::One(kept) => kept.flatten().unwrap_or(RawBson::Null),
+            AccumulatorState::Items { items, .. } | AccumulatorState::Several { items, .. } => {
+                array(items)
+            }
+            AccumulatorState::Set { items, .. } => array(items),
+            AccumulatorState::Merged(fields) => RawBson::Document(merged_document(&fields)?),
+            AccumulatorState::Ranked { entries, .. } => {
                 let mut outputs = entries.into_iter().map(|(_, output)| output);
                 match kind {
-                    Kind::Top | Kind::Bottom => outputs.next().unwrap_or(RawBson::Null),
+                    AccumulatorKind::Top | AccumulatorKind::Bottom => {
+                        outputs.next().unwrap_or(RawBson::Null)
+                    }
                     _ => array(outputs),
                 }
             }
@@ -704,15 +762,19 @@ fn add_to_set(
 }
 
 #[inline]
-fn add_one(kept: &mut Option<Option<RawBson>>, kind: Kind, value: &Value<'_>) -> Result<usize> {
+fn add_one(
+    kept: &mut Option<Option<RawBson>>,
+    kind: AccumulatorKind,
+    value: &Value<'_>,
+) -> Result<usize> {
     let replace = match kind {
-        Kind::First => kept.is_none(),
-        Kind::Last => true,
+        AccumulatorKind::First => kept.is_none(),
+        AccumulatorKind::Last => true,
         _ if value.is_nullish() => false,
         _ => match kept {
             Some(Some(best)) => {
                 let order = compare(value, &Value::Raw(best.as_raw_bson_ref()));
-                if kind == Kind::Min {
+                if kind == AccumulatorKind::Min {
                     order.is_lt()
                 } else {
                     order.is_gt()
@@ -751,18 +813,18 @@ fn add_merged(fields: &mut ByName<Box<str>, RawBson>, value: &Value<'_>) -> Resu
 fn add_several(
     items: &mut VecDeque<RawBson>,
     count: usize,
-    kind: Kind,
+    kind: AccumulatorKind,
     value: &Value<'_>,
 ) -> Result<usize> {
     let raw = || value.to_raw().map(|raw| raw.unwrap_or(RawBson::Null));
     match kind {
-        Kind::FirstN => {
+        AccumulatorKind::FirstN => {
             if items.len() == count {
                 return Ok(0);
             }
             items.push_back(raw()?);
         }
-        Kind::LastN => {
+        AccumulatorKind::LastN => {
             if items.len() == count {
                 items.pop_front();
             }
@@ -774,7 +836,7 @@ fn add_several(
             }
             let place = items.partition_point(|item| {
                 let order = compare(&Value::Raw(item.as_raw_bson_ref()), value);
-                if kind == Kind::MinN {
+                if kind == AccumulatorKind::MinN {
                     order.is_le()
                 } else {
                     order.is_ge()

@@ -1,13 +1,13 @@
 //! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
 
-use super::accumulator::{Accumulator, State};
+use super::accumulator::{Accumulator, AccumulatorState};
 use super::group::Group;
 use super::keeping::Kept;
 use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::value::{Value, compare, corrupt, field_name, within_levels};
-use crate::expression::{Context, Expression, VariableScope, Variables, display};
+use crate::expression::{EvaluationContext, Expression, VariableScope, Variables, display};
 use crate::query::Sort;
 use crate::sorter::{InOrder, Limits, Spillable, TopSorter, sort_too_large};
 use crate::text;
@@ -400,7 +400,7 @@ pub struct Bucketed {
 }
 
 /// The buckets of a `$bucketAuto`, made one by one.
-pub struct Buckets {
+pub struct AutoBuckets {
     stage: BucketAuto,
     variables: Variables,
     sorted: InOrder<KeptWithKey>,
@@ -457,10 +457,10 @@ impl Bucketed {
     ///
     /// # Errors
     /// Storage failures; the iterator gives those of the accumulators' expressions.
-    pub fn finish(self, variables: &Variables) -> Result<Buckets> {
+    pub fn finish(self, variables: &Variables) -> Result<AutoBuckets> {
         let even = (self.total as f64 / self.stage.buckets as f64).round() as u64;
         let mut sorted = self.sorter.finish()?;
-        Ok(Buckets {
+        Ok(AutoBuckets {
             stage: self.stage,
             variables: variables.clone(),
             next: sorted.next().transpose()?,
@@ -499,7 +499,7 @@ impl Spillable for KeptWithKey {
     }
 }
 
-impl Buckets {
+impl AutoBuckets {
     fn next_bucket(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(first) = self.next.take() else {
             return Ok(None);
@@ -533,14 +533,15 @@ impl Buckets {
         within_levels(bucket).map(Some)
     }
 
-    fn begin(&self) -> Result<Vec<State>> {
+    fn begin(&self) -> Result<Vec<AccumulatorState>> {
         let mut states = Vec::with_capacity(self.stage.accumulators.len());
         for accumulator in &self.stage.accumulators {
             let count = match &accumulator.count {
                 None => None,
                 Some(count) => {
                     let empty = RawDocumentBuf::new();
-                    let value = count.evaluate(&mut Context::new(&empty, &self.variables))?;
+                    let value =
+                        count.evaluate(&mut EvaluationContext::new(&empty, &self.variables))?;
                     Some(crate::expression::several_count(&value)?)
                 }
             };
@@ -549,7 +550,7 @@ impl Buckets {
         Ok(states)
     }
 
-    fn add(&self, states: &mut [State], kept: &Kept) -> Result<()> {
+    fn add(&self, states: &mut [AccumulatorState], kept: &Kept) -> Result<()> {
         let near = kept.near.clone();
         let known = near.map(|near| self.variables.with_near(Some(near)));
         let variables = known.as_ref().unwrap_or(&self.variables);
@@ -557,7 +558,7 @@ impl Buckets {
     }
 }
 
-impl Iterator for Buckets {
+impl Iterator for AutoBuckets {
     type Item = Result<RawDocumentBuf>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -573,12 +574,12 @@ fn key_order(left: &RawBson, right: &RawBson) -> std::cmp::Ordering {
 }
 
 fn add_to_states(
-    states: &mut [State],
+    states: &mut [AccumulatorState],
     accumulators: &[Accumulator],
     document: &RawDocument,
     variables: &Variables,
 ) -> Result<()> {
-    let mut context = Context::new(document, variables);
+    let mut context = EvaluationContext::new(document, variables);
     for (state, accumulator) in states.iter_mut().zip(accumulators) {
         let value = accumulator.argument.evaluate(&mut context)?;
         state.add(accumulator, &value, document)?;

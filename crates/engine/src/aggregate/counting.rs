@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::expression::time::bins::LocalBins;
 use crate::expression::time::{Unit, Zone};
 use crate::expression::value::Value;
-use crate::expression::{Comparison, Node, TruncatePlan, Variables};
+use crate::expression::{ComparisonOperator, Node, TruncatePlan, Variables};
 use bson::raw::{CString, RawBson, RawBsonRef, RawDocumentBuf};
 use bson::{Bson, DateTime, Timestamp, oid::ObjectId};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
@@ -25,12 +25,12 @@ pub struct CountingGroup {
     /// The group.
     pub group: Arc<Group>,
     path: String,
-    readings: Vec<Reading>,
+    readings: Vec<FieldReading>,
 }
 
 /// A way in which the key reads the field.
 #[derive(Debug, Clone)]
-enum Reading {
+enum FieldReading {
     /// The value itself.
     Itself,
     /// `$dateTrunc`.
@@ -47,9 +47,9 @@ impl CountingGroup {
         if !group.accumulators.iter().all(Accumulator::counts) {
             return None;
         }
-        let mut found = Found::default();
+        let mut found = KeyFields::default();
         for node in group.key_nodes() {
-            found.read(node, Place::Kept)?;
+            found.read(node, ValueUse::Kept)?;
         }
         Some(Self {
             group: group.clone(),
@@ -88,13 +88,13 @@ impl CountingGroup {
 
     /// The key runs of the field's values, encoded in a direction.
     pub fn key_runs(&self, direction: Direction) -> Stretches<'_> {
-        let cut = |reading: &Reading| match reading {
-            Reading::Cut { constant, below } => Some(cut(constant, *below, direction)),
+        let cut = |reading: &FieldReading| match reading {
+            FieldReading::Cut { constant, below } => Some(cut(constant, *below, direction)),
             _ => None,
         };
         let mut cuts: Vec<Vec<u8>> = self.readings.iter().filter_map(cut).collect();
         cuts.sort_unstable();
-        let is_cut = |reading: &&Reading| !matches!(reading, Reading::Cut { .. });
+        let is_cut = |reading: &&FieldReading| !matches!(reading, FieldReading::Cut { .. });
         Stretches {
             others: self.readings.iter().filter(is_cut).collect(),
             cuts,
@@ -108,7 +108,7 @@ impl CountingGroup {
 pub struct Stretches<'g> {
     /// Where comparisons change, ascending.
     cuts: Vec<Vec<u8>>,
-    others: Vec<&'g Reading>,
+    others: Vec<&'g FieldReading>,
     direction: Direction,
 }
 
@@ -141,7 +141,7 @@ impl Stretches<'_> {
     }
 
     /// Where dates end that a reading gives the same for; `None` when only this very value is known to.
-    fn edge(&self, reading: &Reading, value: Option<&Bson>) -> Option<Vec<u8>> {
+    fn edge(&self, reading: &FieldReading, value: Option<&Bson>) -> Option<Vec<u8>> {
         let millis = match value? {
             Bson::DateTime(date) => date.timestamp_millis(),
             Bson::Timestamp(stamp) => i64::from(stamp.time) * 1000,
@@ -150,10 +150,10 @@ impl Stretches<'_> {
         };
         let begins = self.direction == Direction::Descending;
         let instant = match (reading, begins) {
-            (Reading::Truncated(plan), false) => plan.end(millis),
-            (Reading::Truncated(plan), true) => plan.begin(millis),
-            (Reading::Parts(bins), false) => bins.end(millis),
-            (Reading::Parts(bins), true) => bins.begin(millis),
+            (FieldReading::Truncated(plan), false) => plan.end(millis),
+            (FieldReading::Truncated(plan), true) => plan.begin(millis),
+            (FieldReading::Parts(bins), false) => bins.end(millis),
+            (FieldReading::Parts(bins), true) => bins.begin(millis),
             _ => None,
         }?;
         let first = first_at(value?, instant)?;
@@ -218,42 +218,44 @@ fn nested(path: &str, value: RawBsonRef<'_>) -> RawDocumentBuf {
 
 /// What the parts of a key were found to read.
 #[derive(Default)]
-struct Found {
+struct KeyFields {
     path: Option<String>,
-    readings: Vec<Reading>,
+    readings: Vec<FieldReading>,
 }
 
 /// What becomes of an expression's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ValueUse {
     /// It becomes a part of the key, where numbers that are equal are one whatever their type.
     Kept,
     /// An operator works with it.
     Operand,
 }
 
-impl Found {
+impl KeyFields {
     /// Notes how an expression reads the field; `None` where it cannot be told.
-    fn read(&mut self, node: &Node, place: Place) -> Option<()> {
+    fn read(&mut self, node: &Node, place: ValueUse) -> Option<()> {
         match node {
             Node::Constant(_) | Node::Now => Some(()),
-            Node::Field { path, .. } if place == Place::Kept => self.note(path, Reading::Itself),
+            Node::Field { path, .. } if place == ValueUse::Kept => {
+                self.note(path, FieldReading::Itself)
+            }
             Node::Object(fields) => fields
                 .iter()
                 .try_for_each(|(_, node)| self.read(node, place)),
             Node::IfNull(nodes) => nodes.iter().try_for_each(|node| self.read(node, place)),
             Node::And(nodes) | Node::Or(nodes) => nodes
                 .iter()
-                .try_for_each(|node| self.read(node, Place::Operand)),
+                .try_for_each(|node| self.read(node, ValueUse::Operand)),
             Node::Condition(parts) => {
                 let [condition, then, otherwise] = &**parts;
-                self.read(condition, Place::Operand)?;
+                self.read(condition, ValueUse::Operand)?;
                 self.read(then, place)?;
                 self.read(otherwise, place)
             }
             Node::Switch { branches, default } => {
                 for (case, then) in branches {
-                    self.read(case, Place::Operand)?;
+                    self.read(case, ValueUse::Operand)?;
                     self.read(then, place)?;
                 }
                 default
@@ -265,7 +267,7 @@ impl Found {
                 operands,
             } => self.read_comparison(*comparison, operands),
             Node::DateTruncate { date, plan } => match &**date {
-                Node::Field { path, .. } => self.note(path, Reading::Truncated(plan.clone())),
+                Node::Field { path, .. } => self.note(path, FieldReading::Truncated(plan.clone())),
                 _ => None,
             },
             Node::Call {
@@ -274,11 +276,11 @@ impl Found {
             } => match (arguments.first(), part_unit(operator.name)) {
                 (Some(Node::Field { path, .. }), Some(unit)) => {
                     let bins = LocalBins::single(unit, known_zone(arguments.get(1))?);
-                    self.note(path, Reading::Parts(bins))
+                    self.note(path, FieldReading::Parts(bins))
                 }
                 _ => arguments
                     .iter()
-                    .try_for_each(|node| self.read(node, Place::Operand)),
+                    .try_for_each(|node| self.read(node, ValueUse::Operand)),
             },
             Node::Named {
                 operator,
@@ -288,44 +290,50 @@ impl Found {
                     let is_known = on_null.as_ref().is_none_or(Node::is_known_part);
                     let unit = text_unit(format.as_ref()).filter(|_| is_known)?;
                     let bins = LocalBins::single(unit, known_zone(timezone.as_ref())?);
-                    self.note(path, Reading::Parts(bins))
+                    self.note(path, FieldReading::Parts(bins))
                 }
                 _ => arguments
                     .iter()
                     .flatten()
-                    .try_for_each(|node| self.read(node, Place::Operand)),
+                    .try_for_each(|node| self.read(node, ValueUse::Operand)),
             },
             // Fields that an operator takes as they are, whole documents, chance, variables.
             _ => None,
         }
     }
 
-    fn read_comparison(&mut self, comparison: Comparison, operands: &[Node; 2]) -> Option<()> {
+    fn read_comparison(
+        &mut self,
+        comparison: ComparisonOperator,
+        operands: &[Node; 2],
+    ) -> Option<()> {
         let (path, constant, reversed) = match operands {
             [Node::Field { path, .. }, other] => (path, other.constant()?, false),
             [other, Node::Field { path, .. }] => (path, other.constant()?, true),
             [a, b] => {
-                self.read(a, Place::Operand)?;
-                return self.read(b, Place::Operand);
+                self.read(a, ValueUse::Operand)?;
+                return self.read(b, ValueUse::Operand);
             }
         };
         let constant = cutting(&constant)?;
         // Whether the constant itself is on the side of what is above it, below it, or neither.
         let (below, above) = match comparison {
-            Comparison::Less | Comparison::GreaterOrEqual => (!reversed, reversed),
-            Comparison::LessOrEqual | Comparison::Greater => (reversed, !reversed),
-            Comparison::Equal | Comparison::NotEqual | Comparison::Order => (true, true),
+            ComparisonOperator::Less | ComparisonOperator::GreaterOrEqual => (!reversed, reversed),
+            ComparisonOperator::LessOrEqual | ComparisonOperator::Greater => (reversed, !reversed),
+            ComparisonOperator::Equal
+            | ComparisonOperator::NotEqual
+            | ComparisonOperator::Order => (true, true),
         };
         for (is_cut, below) in [(below, true), (above, false)] {
             if is_cut {
                 let constant = constant.clone();
-                self.note(path, Reading::Cut { constant, below })?;
+                self.note(path, FieldReading::Cut { constant, below })?;
             }
         }
         Some(())
     }
 
-    fn note(&mut self, path: &[Box<str>], reading: Reading) -> Option<()> {
+    fn note(&mut self, path: &[Box<str>], reading: FieldReading) -> Option<()> {
         let path = path.join(".");
         if self.path.get_or_insert_with(|| path.clone()) != &path {
             return None;

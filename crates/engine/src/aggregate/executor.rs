@@ -53,7 +53,7 @@ pub struct Executor {
     limits: Limits,
 }
 
-pub(super) type Documents = Box<dyn Iterator<Item = Result<Kept>> + Send>;
+pub(super) type KeptDocuments = Box<dyn Iterator<Item = Result<Kept>> + Send>;
 
 enum Step {
     Match(Filter),
@@ -72,7 +72,7 @@ enum Step {
         count: i64,
     },
     Group(Box<Groups>),
-    Sort(Sorting),
+    Sort(Box<Sorting>),
     Sample(Box<Reservoir>),
     BucketAuto(Box<Bucketed>),
     Facet {
@@ -80,7 +80,7 @@ enum Step {
         executors: Vec<Executor>,
     },
     /// A step that kept documents, after the end of its input.
-    Draining(Documents),
+    Draining(KeptDocuments),
     /// Nothing more to come.
     Done,
 }
@@ -371,7 +371,9 @@ impl Step {
                 count: 0,
             },
             Stage::Group(group) => Step::Group(Box::new(Groups::new(group.clone(), limits))),
-            Stage::Sort { order, limit } => Step::Sort(Sorting::new(order.clone(), *limit, limits)),
+            Stage::Sort { order, limit } => {
+                Step::Sort(Box::new(Sorting::new(order.clone(), *limit, limits)))
+            }
             Stage::Sample { size, seed } => {
                 Step::Sample(Box::new(Reservoir::new(*size, *seed, limits)))
             }
@@ -515,20 +517,20 @@ pub fn run<'a>(
     limits: &Limits,
 ) -> Result<Box<dyn Iterator<Item = Result<RawDocumentBuf>> + 'a>> {
     let executor = Executor::new(stages, variables, limits)?;
-    Ok(Box::new(Run {
+    Ok(Box::new(PipelineRun {
         executor,
         input,
         failed: false,
     }))
 }
 
-struct Run<I> {
+struct PipelineRun<I> {
     executor: Executor,
     input: I,
     failed: bool,
 }
 
-impl<I: Iterator<Item = Result<RawDocumentBuf>>> Run<I> {
+impl<I: Iterator<Item = Result<RawDocumentBuf>>> PipelineRun<I> {
     fn advance(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
             if let Some(document) = self.executor.pull()? {
@@ -548,7 +550,7 @@ impl<I: Iterator<Item = Result<RawDocumentBuf>>> Run<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<RawDocumentBuf>>> Iterator for Run<I> {
+impl<I: Iterator<Item = Result<RawDocumentBuf>>> Iterator for PipelineRun<I> {
     type Item = Result<RawDocumentBuf>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -229,7 +229,7 @@ impl AddDistance {
     }
 
     /// The document with its distance, and its metadata if that is kept.
-    pub(super) fn apply(&self, document: &RawDocument) -> Result<Measured> {
+    pub(super) fn apply(&self, document: &RawDocument) -> Result<MeasuredDocument> {
         let Nearest { path, near } = &self.nearest;
         let Some(measured) = near.measure(document, path.parts()) else {
             return Ok((document.to_owned(), None));
@@ -248,7 +248,7 @@ impl AddDistance {
 }
 
 /// A document and its metadata.
-type Measured = (RawDocumentBuf, Option<Arc<NearMetadata>>);
+type MeasuredDocument = (RawDocumentBuf, Option<Arc<NearMetadata>>);
 
 /// The document with a value at a path; what is no document on the way is replaced by one.
 fn with(

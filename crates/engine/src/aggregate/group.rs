@@ -4,7 +4,7 @@
 //! built in a buffer that is used again, so that a document of a known group allocates
 //! nothing.
 
-use super::accumulator::{Accumulator, State, key_document};
+use super::accumulator::{Accumulator, AccumulatorState, key_document};
 use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
@@ -12,7 +12,7 @@ use crate::expression::value::{
     Value, build_document, corrupt, field_name, raw_size_bytes, within_levels,
 };
 use crate::expression::{
-    Context, Expression, Node, VariableScope, Variables, prefetch, several_count,
+    EvaluationContext, Expression, Node, VariableScope, Variables, prefetch, several_count,
 };
 use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A parsed `$group`.
 #[derive(Debug, Clone)]
 pub struct Group {
-    key: Key,
+    key: TableKey,
     /// The computed fields, in order.
     pub accumulators: Vec<Accumulator>,
     /// Top-level fields read in one pass.
@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 #[derive(Debug, Clone)]
-enum Key {
+enum TableKey {
     /// A document of expressions, encoded part by part without being built.
     Parts(Box<[(Box<str>, Node)]>),
     /// Any other expression.
@@ -78,16 +78,16 @@ impl Group {
     }
 
     fn new(
-        mut key: Key,
+        mut key: TableKey,
         mut accumulators: Vec<Accumulator>,
         specification: RawDocumentBuf,
     ) -> Self {
         let mut fields = Vec::new();
         match &mut key {
-            Key::Parts(parts) => parts
+            TableKey::Parts(parts) => parts
                 .iter_mut()
                 .for_each(|(_, node)| node.bind_fields(&mut fields)),
-            Key::Whole(node) => node.bind_fields(&mut fields),
+            TableKey::Whole(node) => node.bind_fields(&mut fields),
         }
         for accumulator in &mut accumulators {
             accumulator.argument.bind_fields(&mut fields);
@@ -115,8 +115,8 @@ impl Group {
     /// The expressions that the key is made of.
     pub(super) fn key_nodes(&self) -> Vec<&Node> {
         match &self.key {
-            Key::Parts(parts) => parts.iter().map(|(_, node)| node).collect(),
-            Key::Whole(node) => vec![node],
+            TableKey::Parts(parts) => parts.iter().map(|(_, node)| node).collect(),
+            TableKey::Whole(node) => vec![node],
         }
     }
 
@@ -130,21 +130,27 @@ impl Group {
         variables: &Variables,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let mut context = Context::new(document, variables);
+        let mut context = EvaluationContext::new(document, variables);
         prefetch(&self.fields, &mut context)?;
         self.encode_key_in(&mut context, out)
     }
 
-    fn encode_key_in<'c>(&'c self, context: &mut Context<'c>, out: &mut Vec<u8>) -> Result<()> {
+    fn encode_key_in<'c>(
+        &'c self,
+        context: &mut EvaluationContext<'c>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         match &self.key {
-            Key::Parts(parts) => {
+            TableKey::Parts(parts) => {
                 for (_, node) in parts {
                     let value = node.evaluate(context)?;
                     group_key::encode(&part_of_key(value, parts.len()), out)?;
                 }
                 Ok(())
             }
-            Key::Whole(node) => group_key::encode(&part_of_key(node.evaluate(context)?, 1), out),
+            TableKey::Whole(node) => {
+                group_key::encode(&part_of_key(node.evaluate(context)?, 1), out)
+            }
         }
     }
 
@@ -152,10 +158,10 @@ impl Group {
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();
         match &self.key {
-            Key::Parts(parts) => parts
+            TableKey::Parts(parts) => parts
                 .iter()
                 .for_each(|(_, node)| node.add_dependencies(&mut set)),
-            Key::Whole(node) => node.add_dependencies(&mut set),
+            TableKey::Whole(node) => node.add_dependencies(&mut set),
         }
         for accumulator in &self.accumulators {
             accumulator.argument.add_dependencies(&mut set);
@@ -167,7 +173,7 @@ impl Group {
     }
 }
 
-fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Key> {
+fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<TableKey> {
     if let RawBsonRef::Document(document) = raw {
         let dotted = document
             .iter()
@@ -181,8 +187,8 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Key> {
         }
     }
     Ok(match Expression::parse(raw, scope)?.node {
-        Node::Object(parts) => Key::Parts(parts),
-        node => Key::Whole(node),
+        Node::Object(parts) => TableKey::Parts(parts),
+        node => TableKey::Whole(node),
     })
 }
 
@@ -190,7 +196,7 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Key> {
 /// at the end what belongs to one group is merged, in the order in which it was met.
 pub struct Groups {
     group: Arc<Group>,
-    table: Table,
+    table: GroupTable,
     key: Vec<u8>,
     memory: Reservation,
     spilled: Option<SpillSort>,
@@ -200,11 +206,11 @@ pub struct Groups {
 }
 
 #[derive(Default)]
-struct Table {
+struct GroupTable {
     places: HashMap<Box<[u8]>, u32, RandomState>,
     ids: Vec<RawBson>,
     /// The states of all groups, one after the other.
-    states: Vec<State>,
+    states: Vec<AccumulatorState>,
     bytes: usize,
 }
 
@@ -213,7 +219,7 @@ impl Groups {
     pub fn new(group: Arc<Group>, limits: &Limits) -> Self {
         Self {
             group,
-            table: Table::default(),
+            table: GroupTable::default(),
             key: Vec::new(),
             memory: Reservation::none(),
             spilled: None,
@@ -275,7 +281,7 @@ impl Groups {
             };
             while rows.next_with(&mut push)?.is_some() {}
         }
-        let Table {
+        let GroupTable {
             places,
             ids,
             states,
@@ -320,7 +326,7 @@ impl Groups {
     #[cold]
     fn spill(&mut self, space: &SpillSpace) -> Result<()> {
         let spilled = self.spilled.get_or_insert_with(|| SpillSort::new(space));
-        let Table {
+        let GroupTable {
             places,
             ids,
             states,
@@ -355,12 +361,12 @@ impl Groups {
         &mut self,
         document: &RawDocument,
         variables: &Variables,
-        add: impl Fn(&mut State, &Accumulator, &Value<'_>) -> Result<usize>,
+        add: impl Fn(&mut AccumulatorState, &Accumulator, &Value<'_>) -> Result<usize>,
     ) -> Result<()> {
         let Self {
             group, table, key, ..
         } = self;
-        let mut context = Context::new(document, variables);
+        let mut context = EvaluationContext::new(document, variables);
         let place = table.place(group, key, &mut context)?;
         let width = group.accumulators.len();
         let states = &mut table.states[place * width..(place + 1) * width];
@@ -405,7 +411,7 @@ impl Groups {
 /// The document of a group, whose states come next.
 fn finished(
     id: RawBson,
-    states: impl Iterator<Item = State>,
+    states: impl Iterator<Item = AccumulatorState>,
     group: &Group,
 ) -> Result<RawDocumentBuf> {
     let mut document = RawDocumentBuf::new();
@@ -421,8 +427,8 @@ fn finished(
 
 /// Merges states with those of the same group that come later; returns by how many bytes they grew.
 fn merge_states(
-    own: &mut [State],
-    later: impl Iterator<Item = State>,
+    own: &mut [AccumulatorState],
+    later: impl Iterator<Item = AccumulatorState>,
     group: &Group,
 ) -> Result<usize> {
     let mut grown = 0;
@@ -443,7 +449,7 @@ struct MergedGroups {
 struct GroupPart {
     key: Box<[u8]>,
     id: RawBson,
-    states: Vec<State>,
+    states: Vec<AccumulatorState>,
 }
 
 impl MergedGroups {
@@ -451,7 +457,7 @@ impl MergedGroups {
         let Some(mut whole) = self.read()? else {
             return Ok(None);
         };
-        let mut bytes: usize = whole.states.iter().map(State::size_bytes).sum();
+        let mut bytes: usize = whole.states.iter().map(AccumulatorState::size_bytes).sum();
         while let Some(part) = self.read()? {
             if part.key != whole.key {
                 // It is not kept: a cursor may wait here for long.
@@ -477,7 +483,7 @@ impl MergedGroups {
             let id = field()?.into();
             let mut states = Vec::with_capacity(accumulators.len());
             for accumulator in accumulators {
-                states.push(State::decode(accumulator, field()?)?);
+                states.push(AccumulatorState::decode(accumulator, field()?)?);
             }
             let key = key.into();
             Ok(GroupPart { key, id, states })
@@ -500,13 +506,13 @@ fn too_large(_: usize) -> String {
         .into()
 }
 
-impl Table {
+impl GroupTable {
     /// The place of a document's group, which may be new.
     fn place<'c>(
         &mut self,
         group: &'c Group,
         key: &mut Vec<u8>,
-        context: &mut Context<'c>,
+        context: &mut EvaluationContext<'c>,
     ) -> Result<usize> {
         prefetch(&group.fields, context)?;
         key.clear();
@@ -522,10 +528,10 @@ impl Table {
         &mut self,
         group: &'c Group,
         key: &[u8],
-        context: &mut Context<'c>,
+        context: &mut EvaluationContext<'c>,
     ) -> Result<usize> {
         let id = match &group.key {
-            Key::Parts(parts) => {
+            TableKey::Parts(parts) => {
                 let mut fields = Vec::with_capacity(parts.len());
                 for (name, node) in parts {
                     let value = part_of_key(node.evaluate(context)?, parts.len());
@@ -533,14 +539,14 @@ impl Table {
                 }
                 RawBson::Document(build_document(&fields)?)
             }
-            Key::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
+            TableKey::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
         };
         for accumulator in &group.accumulators {
             let count = match &accumulator.count {
                 None => None,
                 Some(count) => {
                     let document = key_document(&id);
-                    let mut context = Context::new(&document, context.variables);
+                    let mut context = EvaluationContext::new(&document, context.variables);
                     Some(several_count(&count.evaluate(&mut context)?)?)
                 }
             };
@@ -553,7 +559,7 @@ impl Table {
     fn insert(&mut self, key: Box<[u8]>, id: RawBson, width: usize) -> Result<usize> {
         let place = self.ids.len();
         // Lists grow by half of what they hold, in the mean.
-        let own = 64 + size_of::<RawBson>() + width * size_of::<State>();
+        let own = 64 + size_of::<RawBson>() + width * size_of::<AccumulatorState>();
         self.bytes += key.len() + raw_size_bytes(id.as_raw_bson_ref()) + own + own / 2;
         self.ids.push(id);
         let number = u32::try_from(place).map_err(|_| {

@@ -5,7 +5,7 @@
 //! In: documents, one at a time. Out: all of them or the first so many in order, or some of them by
 //! chance, each with what was known of it beside its fields.
 
-use super::executor::Documents;
+use super::executor::KeptDocuments;
 use crate::error::Result;
 use crate::expression::NearMetadata;
 use crate::expression::Variables;
@@ -105,7 +105,7 @@ impl Sorting {
     ///
     /// # Errors
     /// Storage failures.
-    pub fn into_documents(self) -> Result<Documents> {
+    pub fn into_documents(self) -> Result<KeptDocuments> {
         Ok(Box::new(self.sorter.finish()?))
     }
 }
@@ -147,7 +147,7 @@ impl Reservoir {
     ///
     /// # Errors
     /// Storage failures.
-    pub fn into_documents(self) -> Result<Documents> {
+    pub fn into_documents(self) -> Result<KeptDocuments> {
         Ok(Box::new(self.drawn.finish()?))
     }
 }

@@ -29,7 +29,7 @@ mod transform;
 mod unwind;
 
 pub use crate::sorter::Limits;
-pub use accumulator::{Accumulator, Kind as AccumulatorKind};
+pub use accumulator::{Accumulator, AccumulatorKind};
 pub use bucket::BucketAuto;
 pub use counting::{CountingGroup, Stretches};
 pub use executor::{Executor, RUNNING, at_run_time, facet_document, run};

@@ -7,14 +7,14 @@
 use crate::error::{Code, Error, Result};
 use crate::expression::value::corrupt;
 use crate::expression::{Expression, FieldSet, UNAVAILABLE, VariableScope, Variables};
-use crate::query::projection::{Action, Rest, Tree, parse_stage};
+use crate::query::projection::{FieldAction, FieldTree, Rest, parse_stage};
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// A `$project`, `$set` (`$addFields`) or `$unset`.
 #[derive(Debug, Clone)]
 pub struct Transform {
-    tree: Tree,
+    tree: FieldTree,
     rest: Rest,
     specification: RawDocumentBuf,
 }
@@ -54,7 +54,7 @@ impl Transform {
                 ),
             ));
         };
-        let mut tree = Tree::default();
+        let mut tree = FieldTree::default();
         parse_set(document, scope, &mut tree).map_err(|error| invalid(name, error))?;
         Ok(Self {
             tree,
@@ -98,12 +98,12 @@ impl Transform {
                 ));
             }
         }
-        let mut tree = Tree::default();
+        let mut tree = FieldTree::default();
         let mut specification = RawDocumentBuf::new();
         for name in names {
             let path = crate::expression::parse_field_path(name)
                 .map_err(|error| invalid("$unset", error))?;
-            tree.insert(&path, Action::Drop)
+            tree.insert(&path, FieldAction::Drop)
                 .map_err(|error| invalid("$unset", error))?;
             specification.append(crate::expression::value::field_name(name)?, false);
         }
@@ -159,7 +159,7 @@ fn invalid(stage: &str, mut error: Error) -> Error {
     error
 }
 
-fn parse_set(document: &RawDocument, scope: &VariableScope, tree: &mut Tree) -> Result<()> {
+fn parse_set(document: &RawDocument, scope: &VariableScope, tree: &mut FieldTree) -> Result<()> {
     for entry in document.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
         let path = crate::expression::parse_field_path(key.as_str())?;
@@ -200,7 +200,7 @@ fn conflict(document: &RawDocument, path: &str) -> Error {
     )
 }
 
-fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Action> {
+fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<FieldAction> {
     let RawBsonRef::Document(document) = raw else {
         return computed(raw, scope);
     };
@@ -229,7 +229,7 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
     if first.as_str().starts_with('$') {
         return computed(raw, scope);
     }
-    let mut below = Tree::default();
+    let mut below = FieldTree::default();
     for entry in document.iter() {
         let (key, value) = entry.map_err(corrupt)?;
         let key = key.as_str();
@@ -245,10 +245,10 @@ fn set_action(path: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<
         let name = crate::expression::parse_field_path(key)?;
         below.insert(&name, set_action(&format!("{path}.{key}"), value, scope)?)?;
     }
-    Ok(Action::Below(below))
+    Ok(FieldAction::Below(below))
 }
 
-fn computed(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Action> {
+fn computed(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<FieldAction> {
     let expression = Expression::parse(raw, scope)?;
-    Ok(Action::Compute(Box::new(expression)))
+    Ok(FieldAction::Compute(Box::new(expression)))
 }

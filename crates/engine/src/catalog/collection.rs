@@ -244,6 +244,11 @@ impl CollectionState {
         self.bytes.load(Ordering::Acquire)
     }
 
+    /// Bytes of a document, about.
+    pub fn mean_document_bytes(&self) -> usize {
+        usize::try_from(self.bytes() / self.documents().max(1)).unwrap_or(0)
+    }
+
     /// Sets the totals after a commit; the caller holds the write lock.
     pub fn set_totals(&self, documents: i64, bytes: i64) {
         self.documents.store(documents, Ordering::Release);

@@ -47,12 +47,12 @@ use std::sync::Arc;
 /// The collections of one data directory.
 pub struct Catalog {
     store: Store,
-    state: RwLock<State>,
+    state: RwLock<CatalogState>,
     range_cache: Arc<RangeCache>,
     ranks_at_start: RanksAtStart,
 }
 
-struct State {
+struct CatalogState {
     collections: BTreeMap<Namespace, Arc<Collection>>,
     next_tree: u32,
 }
@@ -69,7 +69,7 @@ impl Catalog {
             let ranks = collections.values().map(|one| one.state.ranks().clone());
             load_saved(&store, &ranks.collect::<Vec<_>>())?
         };
-        let state = RwLock::new(State {
+        let state = RwLock::new(CatalogState {
             collections,
             next_tree,
         });

@@ -64,7 +64,7 @@ impl CollectionOptions {
     /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views, capped and
     /// time-series collections, by name.
     pub fn parse(document: &RawDocument) -> Result<Self> {
-        let mut parts = Parts::default();
+        let mut parts = OptionParts::default();
         let mut original = RawDocumentBuf::new();
         for element in document {
             let (key, value) =
@@ -97,7 +97,7 @@ impl CollectionOptions {
 }
 
 #[derive(Default)]
-struct Parts {
+struct OptionParts {
     validator: Option<RawDocumentBuf>,
     level: Option<ValidationLevel>,
     action: Option<ValidationAction>,
@@ -107,7 +107,7 @@ struct Parts {
     index_compression: Option<Compression>,
 }
 
-impl Parts {
+impl OptionParts {
     /// Takes one option; false when it is not to be listed.
     fn take(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
         match key {

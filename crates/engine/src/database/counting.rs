@@ -34,7 +34,7 @@ pub(super) struct Figures {
 }
 
 /// What rank indexes know of an answer.
-enum Taken {
+enum RankAnswer {
     Total(Total),
     Groups(GroupEntries),
 }
@@ -76,7 +76,7 @@ pub(super) fn count(
     limits: &Limits,
     context: &Context,
 ) -> Result<Vec<Counted>> {
-    let take = |answer: &&Answer| Taken::of(answer, opened);
+    let take = |answer: &&Answer| RankAnswer::of(answer, opened);
     let taken = answers.iter().map(take).collect::<Result<Vec<_>>>()?;
     opened.view.end_counts();
     let pairs = answers.iter().zip(&taken);
@@ -88,7 +88,7 @@ pub(super) fn count(
         .collect()
 }
 
-impl Taken {
+impl RankAnswer {
     fn of(answer: &Answer, Opened { collection, view }: &Opened) -> Result<Self> {
         match &answer.plan.method {
             Method::CountGroups(_, field) => {

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::catalog::{Accesses, Collection, CollectionOptions, UnbuiltIndex, same_name};
 use crate::error::{Code, Error, Result};
-use crate::index::{Existing, IndexSpec};
+use crate::index::{ExistingIndex, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
 use crate::text::document_text;
 use crate::write::BuildProgress;
@@ -399,7 +399,7 @@ fn is_new(
         return Err(same_name(spec.listing(), &other.original));
     }
     let others = collection.indexes.iter().map(|index| &index.spec);
-    Ok(!spec.is_id_index() && spec.compare_with(others.chain(new))? == Existing::New)
+    Ok(!spec.is_id_index() && spec.compare_with(others.chain(new))? == ExistingIndex::New)
 }
 
 /// Whether an index that will not be built is listed already.

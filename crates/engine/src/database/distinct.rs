@@ -2,7 +2,7 @@
 //! else every row is looked at.
 
 use super::Engine;
-use super::read::{Prepared, query_spec};
+use super::read::{PreparedPlan, query_spec};
 use super::requests::{DistinctRequest, FindRequest};
 use crate::error::{Code, Error, Result};
 use crate::expression::{FieldSet, check_path_length};
@@ -33,7 +33,7 @@ impl Engine {
             distinct_spec(request)?,
             Goal::Distinct(request.key.to_owned()),
         );
-        let mut values = Values::default();
+        let mut values = DistinctValues::default();
         if let Some(prepared) = self.start(namespace, spec, &goal)? {
             match &prepared.plan.method {
                 Method::SkipScan(field) => {
@@ -52,7 +52,7 @@ impl Engine {
 }
 
 /// Looks at every row.
-fn distinct_by_rows(prepared: &Prepared, key: &str, values: &mut Values) -> Result<()> {
+fn distinct_by_rows(prepared: &PreparedPlan, key: &str, values: &mut DistinctValues) -> Result<()> {
     let mut rows = prepared.rows()?;
     let path = Path::parse(key);
     let within = |error: Error| error.within("Executor error during distinct command");
@@ -71,12 +71,12 @@ fn distinct_by_rows(prepared: &Prepared, key: &str, values: &mut Values) -> Resu
 
 /// The values found, each once, in order.
 #[derive(Default)]
-struct Values {
+struct DistinctValues {
     found: BTreeMap<Vec<u8>, bson::RawBson>,
     bytes: usize,
 }
 
-impl Values {
+impl DistinctValues {
     /// Adds a value unless one that equals it is there.
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = Vec::new();

@@ -4,8 +4,10 @@ use super::Engine;
 use super::aggregate::parse;
 use super::counting::{Counted, Figures, count};
 use super::distinct::distinct_spec;
-use super::read::{Opened, Prepared, count_spec, query_spec};
-use super::requests::{Action, AggregateRequest, ExplainRequest, FindRequest, Verbosity};
+use super::read::{Opened, PreparedPlan, count_spec, query_spec};
+use super::requests::{
+    AggregateRequest, ExplainRequest, FindAndModifyAction, FindRequest, Verbosity,
+};
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
@@ -71,7 +73,7 @@ impl Engine {
                     ..FindRequest::new(modify.filter)
                 };
                 let stage = match modify.action {
-                    Action::Remove => "DELETE",
+                    FindAndModifyAction::Remove => "DELETE",
                     _ => "UPDATE",
                 };
                 (query_spec(&find)?, Goal::Rows, Some(stage))
@@ -83,7 +85,7 @@ impl Engine {
             verbosity,
         };
         match self.prepare(namespace, query, &goal)? {
-            None => explained.append(Run::nothing(), &Context::default(), &mut answer),
+            None => explained.append(ExplainedRun::nothing(), &Context::default(), &mut answer),
             Some(prepared) => {
                 let mut run = run(&prepared, verbosity)?;
                 if let Some(stage) = write {
@@ -118,7 +120,7 @@ impl Engine {
         let mut cursor = RawDocumentBuf::new();
         let behind = match self.open_view(namespace) {
             None => {
-                explained.append(Run::nothing(), &Context::default(), &mut cursor);
+                explained.append(ExplainedRun::nothing(), &Context::default(), &mut cursor);
                 Vec::from(stages)
             }
             Some(opened) => {
@@ -197,7 +199,7 @@ struct Explained<'a> {
 
 impl Explained<'_> {
     /// Appends what was planned, and what came of it if it was run.
-    fn append(&self, run: Run, context: &Context, answer: &mut RawDocumentBuf) {
+    fn append(&self, run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
         let mut planner =
             rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": false };
         planner.append(cstr!("parsedQuery"), self.source.clone());
@@ -223,11 +225,11 @@ struct CountedRun {
 }
 
 impl CountedRun {
-    fn into_run(self, stage: RawDocumentBuf) -> Run {
-        Run {
+    fn into_run(self, stage: RawDocumentBuf) -> ExplainedRun {
+        ExplainedRun {
             returned: self.returned,
             elapsed: self.elapsed,
-            ..Run::of(stage)
+            ..ExplainedRun::of(stage)
         }
     }
 }
@@ -269,7 +271,7 @@ fn run_facets(
     limits: &Limits,
     context: &Context,
     verbosity: Verbosity,
-) -> Result<Run> {
+) -> Result<ExplainedRun> {
     let answers: Vec<&Answer> = facets.iter().map(|facet| &facet.answer).collect();
     let mut run = run_counted(opened, &answers, limits, context, verbosity)?;
     let mut parts = RawDocumentBuf::new();
@@ -307,7 +309,7 @@ fn answer_document(
 }
 
 /// A plan that was explained, and what came of running it.
-struct Run {
+struct ExplainedRun {
     /// The root of its stages.
     stage: RawDocumentBuf,
     returned: u64,
@@ -318,7 +320,7 @@ struct Run {
     rejected_plans: RawArrayBuf,
 }
 
-impl Run {
+impl ExplainedRun {
     fn nothing() -> Self {
         Self::of(rawdoc! { "stage": "EOF" })
     }
@@ -336,7 +338,7 @@ impl Run {
 }
 
 /// Explains a plan, and runs it unless only the plan is asked for.
-fn run(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
+fn run(prepared: &PreparedPlan, verbosity: Verbosity) -> Result<ExplainedRun> {
     // What the rank indexes know is asked for before a plan runs, which ends the view's counts.
     let rejected_plans = rejected_plans(prepared);
     let started = Instant::now();
@@ -347,33 +349,33 @@ fn run(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
         Method::SampleByRank(size, countable) => run_sample(prepared, *size, countable, verbosity)?,
         Method::CountGroups(..) => return Err(Error::internal("groups are explained elsewhere")),
     };
-    Ok(Run {
+    Ok(ExplainedRun {
         elapsed: started.elapsed(),
         rejected_plans,
         ..run
     })
 }
 
-fn run_rows(prepared: &Prepared, verbosity: Verbosity) -> Result<Run> {
-    let run = Run::of(plan_document(&prepared.plan, &amounts(prepared)));
+fn run_rows(prepared: &PreparedPlan, verbosity: Verbosity) -> Result<ExplainedRun> {
+    let run = ExplainedRun::of(plan_document(&prepared.plan, &amounts(prepared)));
     let returned = match verbosity.runs() {
         true => drain(prepared.rows()?)?,
         false => 0,
     };
-    Ok(Run { returned, ..run })
+    Ok(ExplainedRun { returned, ..run })
 }
 
-fn run_count(prepared: &Prepared, by: &CountBy, verbosity: Verbosity) -> Result<Run> {
+fn run_count(prepared: &PreparedPlan, by: &CountBy, verbosity: Verbosity) -> Result<ExplainedRun> {
     let counted_by = match by {
         CountBy::Metadata => {
             let input = rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" };
-            return Ok(Run::of(above(rawdoc! { "stage": "COUNT" }, input)));
+            return Ok(ExplainedRun::of(above(rawdoc! { "stage": "COUNT" }, input)));
         }
         CountBy::RankIndex(_) => "rankIndex",
         CountBy::Entries | CountBy::Rows => "scan",
     };
     let stage = rawdoc! { "stage": "COUNT", "countedBy": counted_by };
-    let run = Run::of(count_document(&prepared.plan, stage, &amounts(prepared)));
+    let run = ExplainedRun::of(count_document(&prepared.plan, stage, &amounts(prepared)));
     if verbosity.runs() {
         prepared.count(by)?;
     }
@@ -381,7 +383,11 @@ fn run_count(prepared: &Prepared, by: &CountBy, verbosity: Verbosity) -> Result<
 }
 
 /// From value to value of an index.
-fn run_skip_scan(prepared: &Prepared, field: &FieldRanges, verbosity: Verbosity) -> Result<Run> {
+fn run_skip_scan(
+    prepared: &PreparedPlan,
+    field: &FieldRanges,
+    verbosity: Verbosity,
+) -> Result<ExplainedRun> {
     let access = &prepared.plan.access;
     let scan = counted_document("DISTINCT_SCAN", access, &amounts(prepared));
     let mut returned = 0;
@@ -394,9 +400,9 @@ fn run_skip_scan(prepared: &Prepared, field: &FieldRanges, verbosity: Verbosity)
     let path = match access.index() {
         Some(index) => index.spec.key[field.position].0.as_str(),
         None => {
-            return Ok(Run {
+            return Ok(ExplainedRun {
                 returned,
-                ..Run::of(scan)
+                ..ExplainedRun::of(scan)
             });
         }
     };
@@ -407,18 +413,18 @@ fn run_skip_scan(prepared: &Prepared, field: &FieldRanges, verbosity: Verbosity)
     shape.append(cstr!("_id"), 0);
     let mut stage = rawdoc! { "stage": "PROJECTION_COVERED" };
     stage.append(cstr!("transformBy"), shape);
-    Ok(Run {
+    Ok(ExplainedRun {
         returned,
-        ..Run::of(above(stage, scan))
+        ..ExplainedRun::of(above(stage, scan))
     })
 }
 
 fn run_sample(
-    prepared: &Prepared,
+    prepared: &PreparedPlan,
     wanted: SampleSize,
     countable: &Countable,
     verbosity: Verbosity,
-) -> Result<Run> {
+) -> Result<ExplainedRun> {
     let input = access_document(&prepared.plan.access, None, &amounts(prepared));
     let size = if verbosity.runs() { wanted.size } else { 0 };
     let sample = prepared.sample(SampleSize { size, ..wanted }, countable)?;
@@ -434,10 +440,10 @@ fn run_sample(
         let examined = prepared.context.counters.documents_examined();
         rejected = Some(examined.saturating_sub(returned));
     }
-    Ok(Run {
+    Ok(ExplainedRun {
         returned,
         rejected,
-        ..Run::of(above(stage, input))
+        ..ExplainedRun::of(above(stage, input))
     })
 }
 
@@ -454,7 +460,7 @@ fn signed(number: u64) -> i64 {
 }
 
 /// What the rank indexes know of the access paths of a plan.
-fn amounts(prepared: &Prepared) -> impl Fn(&Access) -> Amount {
+fn amounts(prepared: &PreparedPlan) -> impl Fn(&Access) -> Amount {
     |access| amount(access, &prepared.collection, &prepared.view)
 }
 
@@ -470,7 +476,7 @@ fn amount(access: &Access, collection: &Collection, view: &ReadView) -> Amount {
 }
 
 /// The plans that were not chosen, and what is known of their amounts. Asked for first: all their trees.
-fn rejected_plans(prepared: &Prepared) -> RawArrayBuf {
+fn rejected_plans(prepared: &PreparedPlan) -> RawArrayBuf {
     prepared.view.unpin_with_all();
     let mut rejected = RawArrayBuf::new();
     for access in &prepared.plan.rejected {
@@ -479,7 +485,7 @@ fn rejected_plans(prepared: &Prepared) -> RawArrayBuf {
     rejected
 }
 
-fn execution_stats(run: Run, context: &Context, verbosity: Verbosity) -> RawDocumentBuf {
+fn execution_stats(run: ExplainedRun, context: &Context, verbosity: Verbosity) -> RawDocumentBuf {
     let millis = i32::try_from(run.elapsed.as_millis()).unwrap_or(i32::MAX);
     let number = |count: u64| i32::try_from(count).unwrap_or(i32::MAX);
     let mut stats = rawdoc! {

@@ -87,7 +87,7 @@ pub struct Engine {
     catalog: Arc<Catalog>,
     writer: Writer,
     cursors: CursorRegistry,
-    ttl: ttl::Counters,
+    ttl: ttl::TtlCounters,
     work: work::Work,
     ttl_sweep_seconds: AtomicU64,
     /// Once so many bytes were written, the rank indexes are saved.
@@ -139,7 +139,7 @@ impl Engine {
             catalog,
             writer,
             cursors: CursorRegistry::default(),
-            ttl: ttl::Counters::default(),
+            ttl: ttl::TtlCounters::default(),
             work: work::Work::default(),
             save_at_bytes: AtomicU64::new(SAVE_RANKS_BYTES),
             stopped: AtomicBool::new(false),

@@ -3,8 +3,8 @@
 use super::read::query_spec;
 use super::requests::parse_context;
 use super::{
-    Action, DeleteStatement, Engine, FindAndModifyOutcome, FindAndModifyRequest, FindRequest,
-    UpdateOutcome, UpdateStatement,
+    DeleteStatement, Engine, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest,
+    FindRequest, UpdateOutcome, UpdateStatement,
 };
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
@@ -17,7 +17,7 @@ use crate::query::{Filter, Projection, Sort};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
 };
-use crate::write::{Applied, Change, InsertOptions, Target};
+use crate::write::{AppliedChange, Change, InsertOptions, Target};
 use bson::Bson;
 use bson::cstr;
 use bson::oid::ObjectId;
@@ -147,8 +147,8 @@ impl Engine {
         refuse_position_after(&request.action, projection.as_ref())?;
         request.sort.map(Sort::parse).transpose()?;
         let outcome = match &request.action {
-            Action::Remove => self.find_and_remove(namespace, &find, &filter),
-            Action::Update {
+            FindAndModifyAction::Remove => self.find_and_remove(namespace, &find, &filter),
+            FindAndModifyAction::Update {
                 update,
                 array_filters,
                 upsert,
@@ -258,7 +258,7 @@ impl Engine {
         find: &FindRequest<'_>,
         bypass_validation: bool,
         decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
-    ) -> Result<Option<Applied>> {
+    ) -> Result<Option<AppliedChange>> {
         for _ in 0..ATTEMPTS_MAX {
             operation::check()?;
             // Given back before the write: its snapshot would only keep old versions.
@@ -293,7 +293,7 @@ impl Engine {
         find: &FindRequest<'_>,
         bypass_validation: bool,
         decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
-        report: &mut dyn FnMut(&Applied),
+        report: &mut dyn FnMut(&AppliedChange),
     ) -> Result<()> {
         let mut rows = self.rows_for_write(namespace, find)?;
         loop {
@@ -451,10 +451,13 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
 }
 
 /// Refuses `a.$` of the new document: the filter matched an element of the old one.
-fn refuse_position_after(action: &Action<'_>, projection: Option<&Projection>) -> Result<()> {
+fn refuse_position_after(
+    action: &FindAndModifyAction<'_>,
+    projection: Option<&Projection>,
+) -> Result<()> {
     let returns_new = matches!(
         action,
-        Action::Update {
+        FindAndModifyAction::Update {
             return_new: true,
             ..
         }

@@ -29,7 +29,7 @@ pub(crate) struct Opened {
 }
 
 /// A plan together with what it runs on.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedPlan {
     pub collection: Arc<Collection>,
     pub view: ReadView,
     pub plan: Plan,
@@ -54,7 +54,7 @@ impl Opened {
     }
 }
 
-impl Prepared {
+impl PreparedPlan {
     pub(crate) fn rows(&self) -> Result<Box<dyn Rows>> {
         exec::rows(&self.plan, &self.collection, &self.view, &self.context)
     }
@@ -181,7 +181,7 @@ impl Engine {
         namespace: &Namespace,
         spec: QuerySpec,
         goal: &Goal,
-    ) -> Result<Option<Prepared>> {
+    ) -> Result<Option<PreparedPlan>> {
         let Some(opened) = self.open_view(namespace) else {
             return Ok(None);
         };
@@ -190,13 +190,13 @@ impl Engine {
     }
 
     /// Makes a plan ready to run on the view on which it was made.
-    pub(crate) fn prepare_plan(&self, opened: Opened, plan: Plan) -> Prepared {
+    pub(crate) fn prepare_plan(&self, opened: Opened, plan: Plan) -> PreparedPlan {
         let Opened { collection, view } = opened;
         let context = Context {
             limits: self.limits(plan.query.allow_disk_use),
             ..Context::default()
         };
-        Prepared {
+        PreparedPlan {
             collection,
             view,
             plan,

@@ -190,7 +190,7 @@ pub struct FindAndModifyRequest<'a> {
     /// Which one, when several match: the first in this order.
     pub sort: Option<&'a RawDocument>,
     /// What becomes of it.
-    pub action: Action<'a>,
+    pub action: FindAndModifyAction<'a>,
     /// The shape of the document in the answer.
     pub fields: Option<&'a RawDocument>,
     /// The index to use, by name or key.
@@ -203,7 +203,7 @@ pub struct FindAndModifyRequest<'a> {
 
 /// What `findAndModify` does with the document it finds.
 #[derive(Debug, Clone)]
-pub enum Action<'a> {
+pub enum FindAndModifyAction<'a> {
     /// Deletes it.
     Remove,
     /// Changes it.

@@ -4,7 +4,7 @@
 //! neither are the sweeps of TTL indexes.
 
 use super::Engine;
-use super::read::{Opened, Prepared};
+use super::read::{Opened, PreparedPlan};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::exec::{Context, Counters, Examined};
@@ -148,7 +148,7 @@ impl Engine {
         namespace: &Namespace,
         spec: QuerySpec,
         goal: &Goal,
-    ) -> Result<Option<Prepared>> {
+    ) -> Result<Option<PreparedPlan>> {
         let Some(opened) = self.open_view(namespace) else {
             return Ok(None);
         };
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// Makes the plan of a statement ready to run, and counts it.
-    pub(super) fn start_plan(&self, opened: Opened, plan: Plan) -> Prepared {
+    pub(super) fn start_plan(&self, opened: Opened, plan: Plan) -> PreparedPlan {
         let mut prepared = self.prepare_plan(opened, plan);
         prepared.context.counters = Arc::new(self.work.counters());
         self.work.add_plan(&prepared.plan, &prepared.collection);

@@ -47,7 +47,7 @@ impl Border {
         let index = access.index.tree;
         let ranks = view.ranks(index)?;
         view.unpin();
-        let taken = Taken::of(access, &ranks)?;
+        let taken = SplitArea::of(access, &ranks)?;
         let border = Self {
             access: access.clone(),
             tree: CachedTree::of(Family::Indexes, index, view, &collection.state)?,
@@ -83,7 +83,7 @@ impl Border {
 }
 
 /// An area, taken apart.
-struct Taken<'a> {
+struct SplitArea<'a> {
     access: &'a GeoAccess,
     ranks: &'a RankIndex,
     /// Points that are known to be in the area.
@@ -92,7 +92,7 @@ struct Taken<'a> {
     unread: Vec<UnreadBucket>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> SplitArea<'a> {
     /// Takes an area apart; `None` when the rank index cannot tell.
     fn of(access: &'a GeoAccess, ranks: &'a RankIndex) -> Option<Self> {
         let mut taken = Self {
@@ -252,7 +252,7 @@ mod tests {
         };
         let view = ReadView::open(&ranks, &store);
         let stamp = view.stamp(access.index.tree).unwrap();
-        let unread = Taken::of(&access, &view.ranks(access.index.tree).unwrap())
+        let unread = SplitArea::of(&access, &view.ranks(access.index.tree).unwrap())
             .unwrap()
             .unread;
         drop(view);
@@ -261,7 +261,7 @@ mod tests {
         ranks.cache(access.index.tree, stamp, read.collect());
         let counted = ReadView::open(&ranks, &store);
         let counted = counted.ranks(access.index.tree).unwrap();
-        let taken = Taken::of(&access, &counted).unwrap();
+        let taken = SplitArea::of(&access, &counted).unwrap();
         assert!(taken.unread.len() < unread.len(), "some are cached");
         let count =
             |bucket: &UnreadBucket| count_in(&access, &of_bucket(&bucket.bounds), &bucket.parts);

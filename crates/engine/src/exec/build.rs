@@ -388,14 +388,9 @@ impl Builder<'_> {
             self.collection.documents,
             recheck,
             wanted,
-            self.mean_document_bytes(),
+            self.collection.state.mean_document_bytes(),
             self.context.clone(),
         ))
-    }
-
-    fn mean_document_bytes(&self) -> usize {
-        let state = &self.collection.state;
-        usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0)
     }
 
     fn geo(&self, access: &GeoAccess) -> GeoEntries {

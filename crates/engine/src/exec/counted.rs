@@ -138,11 +138,11 @@ pub(super) struct PartialBuckets<M = ()> {
     tree: TreeKey,
     /// `tree ++ start` and `tree ++ end` of all partial buckets, one behind the other.
     keys: Vec<u8>,
-    pieces: Vec<Bounds<M>>,
+    pieces: Vec<CountedRange<M>>,
     entries_max: u64,
 }
 
-struct Bounds<M> {
+struct CountedRange<M> {
     start_at: usize,
     end_at: usize,
     stamp: M,
@@ -178,7 +178,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
             }
             None => self.keys.extend_from_slice(&self.tree.range().1),
         }
-        self.pieces.push(Bounds {
+        self.pieces.push(CountedRange {
             start_at,
             end_at,
             stamp,

@@ -5,7 +5,7 @@
 //! of the statement's read view, and commits go on meanwhile.
 
 use super::Context;
-use super::key_runs::{FieldEntries, Known, Walk};
+use super::key_runs::{EntryWalk, FieldEntries, Known};
 use crate::aggregate::{CountingGroup, Groups, Limits};
 use crate::error::Result;
 use crate::expression::Variables;
@@ -65,7 +65,7 @@ impl GroupEntries {
         let key_runs = group.key_runs(self.entries.direction());
         let variables = Variables::default();
         let mut groups = Groups::new(group.group.clone(), limits);
-        let mut walk = Walk::new(&self.entries, snapshot, context);
+        let mut walk = EntryWalk::new(&self.entries, snapshot, context);
         let (mut entries, mut not_scanned, mut count) = (0, 0, 0);
         let mut limit = Vec::new();
         while walk.find_entry()? {

@@ -1,7 +1,7 @@
 //! The distinct values of a field from the entries of an index: from each value straight to the next.
 
 use super::Context;
-use super::key_runs::{FieldEntries, Walk};
+use super::key_runs::{EntryWalk, FieldEntries};
 use crate::error::Result;
 use crate::plan::FieldRanges;
 use crate::rank::ReadView;
@@ -20,7 +20,7 @@ pub fn distinct_values(
 ) -> Result<()> {
     let entries = FieldEntries::new(field);
     view.end_counts();
-    let mut walk = Walk::new(&entries, view.snapshot(), context);
+    let mut walk = EntryWalk::new(&entries, view.snapshot(), context);
     while walk.find_entry()? {
         let (key, value) = walk.entry();
         let field = entries.field(key, value)?;

@@ -63,7 +63,7 @@ pub struct FetchRows {
     documents: BufferedBatch,
     requests: Vec<Request>,
     /// Where the documents of the requests are.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<BatchPosition>>,
     /// Behind the current one.
     position: usize,
     /// Keys that were taken from the entries and whose documents were given up, and whether they are certain.
@@ -80,13 +80,13 @@ struct Request {
 
 /// Where a document is: in which part, and there in the buffer of its number.
 #[derive(Clone, Copy)]
-struct Place {
+struct BatchPosition {
     start: usize,
     length: NonZeroU32,
     part: u32,
 }
 
-impl Place {
+impl BatchPosition {
     fn new(part: usize, range: &Range<usize>) -> Self {
         let length = u32::try_from(range.len()).ok().and_then(NonZeroU32::new);
         Self {
@@ -103,7 +103,7 @@ impl Place {
 
 /// A document to be read, and which of the batch it is.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'k> {
+pub(super) struct FetchRequest<'k> {
     pub key: &'k [u8],
     pub number: usize,
 }
@@ -215,11 +215,11 @@ impl FetchRows {
     /// Reads the documents of the requests.
     fn read(&mut self) -> Result<()> {
         let order = key_order(&self.keys, &self.requests);
-        let wanted = |number: &usize| Wanted {
+        let wanted = |number: &usize| FetchRequest {
             key: &self.keys[self.requests[*number].key.clone()],
             number: *number,
         };
-        let sorted: Vec<Wanted<'_>> = order.iter().map(wanted).collect();
+        let sorted: Vec<FetchRequest<'_>> = order.iter().map(wanted).collect();
         self.places.clear();
         self.places.resize(self.requests.len(), None);
         let layout = BufferLayout::of(self.requests.len(), self.mean_bytes);
@@ -227,7 +227,7 @@ impl FetchRows {
         for (read, positions) in self.read_sorted(&sorted, layout)? {
             let part = self.documents.parts();
             for (range, number) in read.ranges.into_iter().zip(&order[positions]) {
-                self.places[*number] = range.map(|range| Place::new(part, &range));
+                self.places[*number] = range.map(|range| BatchPosition::new(part, &range));
             }
             self.documents.add(read.documents);
         }
@@ -242,9 +242,9 @@ impl FetchRows {
 
     fn read_sorted(
         &self,
-        wanted: &[Wanted<'_>],
+        wanted: &[FetchRequest<'_>],
         layout: BufferLayout,
-    ) -> Result<Vec<(Part, Range<usize>)>> {
+    ) -> Result<Vec<(BatchPart, Range<usize>)>> {
         let tree = self.cached.as_ref();
         let tree = tree.filter(|_| wanted.len() >= WALK_BATCH);
         let cached =
@@ -275,7 +275,7 @@ impl FetchRows {
     }
 
     /// The current document, which is there.
-    fn document(&self, place: Place) -> &RawDocument {
+    fn document(&self, place: BatchPosition) -> &RawDocument {
         let (part, number) = (place.part as usize, self.position - 1);
         let bytes = self.documents.get(part, number, place.range());
         RawDocument::from_bytes(bytes).expect("documents are checked when they are read")
@@ -334,13 +334,13 @@ fn telling_bytes<'k>(count: usize, key: impl Fn(usize) -> &'k [u8]) -> Vec<usize
 
 /// Some documents of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct BatchPart {
     documents: BufferedRows,
     /// Where each is in its buffer, in the order of their keys.
     ranges: Vec<Option<Range<usize>>>,
 }
 
-impl Part {
+impl BatchPart {
     /// For so many documents.
     fn new(documents: usize, layout: BufferLayout) -> Self {
         Self {
@@ -377,9 +377,9 @@ impl Part {
 /// Reads documents in the order of their keys, a large batch in parts; each comes with its positions.
 fn read_parts(
     snapshot: &Snapshot,
-    wanted: &[Wanted<'_>],
+    wanted: &[FetchRequest<'_>],
     layout: BufferLayout,
-) -> Result<Vec<(Part, Range<usize>)>> {
+) -> Result<Vec<(BatchPart, Range<usize>)>> {
     if wanted.len() < PARALLEL_BATCH {
         let part = read_part(snapshot, wanted, layout)?;
         return Ok(vec![(part, 0..wanted.len())]);
@@ -387,14 +387,18 @@ fn read_parts(
     parallel::in_parts(wanted, |wanted| read_part(snapshot, wanted, layout))
 }
 
-fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], layout: BufferLayout) -> Result<Part> {
+fn read_part(
+    snapshot: &Snapshot,
+    wanted: &[FetchRequest<'_>],
+    layout: BufferLayout,
+) -> Result<BatchPart> {
     if wanted.len() >= WALK_BATCH
         && let Some(part) = walk_neighbours(snapshot, wanted, layout)?
     {
         return Ok(part);
     }
-    let mut part = Part::new(wanted.len(), layout);
-    if let [Wanted { key, number }] = wanted {
+    let mut part = BatchPart::new(wanted.len(), layout);
+    if let [FetchRequest { key, number }] = wanted {
         // The usual case by far, and cheaper than a batch of one.
         let read = |value: &[u8]| part.push(*number, Some(value));
         match snapshot.get(Family::Documents, key, read)? {
@@ -412,7 +416,7 @@ fn read_part(snapshot: &Snapshot, wanted: &[Wanted<'_>], layout: BufferLayout) -
 /// Reads documents in one call; each is handed out with its position.
 pub(super) fn read_together<'w, 'k: 'w>(
     snapshot: &Snapshot,
-    wanted: impl Iterator<Item = &'w Wanted<'k>>,
+    wanted: impl Iterator<Item = &'w FetchRequest<'k>>,
     mut read: impl FnMut(usize, Option<&[u8]>) -> Result<()>,
 ) -> Result<()> {
     let keys: Vec<&[u8]> = wanted.map(|wanted| wanted.key).collect();
@@ -428,18 +432,18 @@ pub(super) fn read_together<'w, 'k: 'w>(
 /// The documents of sorted keys by one walk over them; `None` when too many of them lie apart.
 fn walk_neighbours(
     snapshot: &Snapshot,
-    wanted: &[Wanted<'_>],
+    wanted: &[FetchRequest<'_>],
     layout: BufferLayout,
-) -> Result<Option<Part>> {
+) -> Result<Option<BatchPart>> {
     let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
         return Ok(None);
     };
     let end = [last.key, &[0][..]].concat();
     let mut scan = snapshot.scan(Family::Documents, first.key, &end, Order::Forward);
     let mut is_on_entry = scan.advance()?;
-    let mut part = Part::new(wanted.len(), layout);
+    let mut part = BatchPart::new(wanted.len(), layout);
     let mut seeks = 0;
-    for (position, Wanted { key, number }) in wanted.iter().enumerate() {
+    for (position, FetchRequest { key, number }) in wanted.iter().enumerate() {
         let mut steps = 0;
         let is_found = loop {
             if !is_on_entry {
@@ -533,9 +537,10 @@ mod tests {
         number.to_be_bytes().to_vec()
     }
 
-    fn wanted(keys: &[Vec<u8>]) -> Vec<Wanted<'_>> {
+    fn wanted(keys: &[Vec<u8>]) -> Vec<FetchRequest<'_>> {
         let keys = keys.iter().enumerate();
-        keys.map(|(number, key)| Wanted { key, number }).collect()
+        keys.map(|(number, key)| FetchRequest { key, number })
+            .collect()
     }
 
     /// These in three buffers.
@@ -565,8 +570,8 @@ mod tests {
             let wanted = wanted(&keys);
             let layout = layout(&keys);
             let walked = walk_neighbours(&snapshot, &wanted, layout);
-            let mut single = Part::new(keys.len(), layout);
-            for Wanted { key, number } in wanted {
+            let mut single = BatchPart::new(keys.len(), layout);
+            for FetchRequest { key, number } in wanted {
                 let value = snapshot.get(Family::Documents, key, <[u8]>::to_vec);
                 single.push(number, value.unwrap().as_deref()).unwrap();
             }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Cells from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct CellSpan {
     first: u64,
     last: u64,
     inside: bool,
@@ -29,7 +29,7 @@ pub struct GeoEntries {
     snapshot: Snapshot,
     index: Arc<Index>,
     region: Arc<Region>,
-    spans: Arc<[Span]>,
+    spans: Arc<[CellSpan]>,
     /// `tree ++ equality fields` of the key's leading fields, still to walk; the last is next.
     prefixes: Vec<Vec<u8>>,
     prefix: Vec<u8>,
@@ -188,16 +188,16 @@ impl Entries for GeoEntries {
 
 /// The covering's ranges with, between them, the coarser cells that lines and polygons may lie under, if
 /// there are any: points lie in leaf cells.
-fn spans(access: &GeoAccess) -> Arc<[Span]> {
+fn spans(access: &GeoAccess) -> Arc<[CellSpan]> {
     let ranges = access.cover(CoverLimits::default());
     let coarser = if access.index.multikey().holds_shapes() && !access.is_plane() {
         ancestors(&ranges)
     } else {
         Vec::new()
     };
-    let mut spans: Vec<Span> = ranges
+    let mut spans: Vec<CellSpan> = ranges
         .iter()
-        .map(|range| Span {
+        .map(|range| CellSpan {
             first: range.first,
             last: range.last,
             inside: range.relation == CellRelation::Inside,
@@ -211,7 +211,7 @@ fn spans(access: &GeoAccess) -> Arc<[Span]> {
         coarser
             .into_iter()
             .filter(|cell| !covered(*cell))
-            .map(|cell| Span {
+            .map(|cell| CellSpan {
                 first: cell,
                 last: cell,
                 inside: false,

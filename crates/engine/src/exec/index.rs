@@ -7,7 +7,7 @@ use super::seen::SeenIds;
 use super::{Context, Entries, Entry, YieldCheck, corrupt_entry, parallel};
 use crate::catalog::Index;
 use crate::error::Result;
-use crate::index::bounds::{BoundsChecker, Check};
+use crate::index::bounds::{BoundsChecker, KeyCheck};
 use crate::plan::{IndexAccess, walked_ranges};
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use meridian_value::key::Direction;
@@ -104,10 +104,10 @@ impl IndexEntries {
             Order::Backward => checker.check_backward(key),
         };
         match verdict {
-            Check::Match => Ok(Verdict::Inside),
-            Check::Done => Ok(Verdict::RangeDone),
-            Check::Corrupt => Err(corrupt_entry()),
-            Check::Seek => {
+            KeyCheck::Match => Ok(Verdict::Inside),
+            KeyCheck::Done => Ok(Verdict::RangeDone),
+            KeyCheck::Corrupt => Err(corrupt_entry()),
+            KeyCheck::Seek => {
                 scan.seek(&self.index.tree.key(checker.target()));
                 Ok(Verdict::Outside)
             }

@@ -2,7 +2,7 @@
 //!
 //! In: an access path whose entries are the documents that match, each once, and lie in the order of the
 //! field (alone, or behind fields that are fixed). Out: entry after entry, its field's bytes and value. The
-//! caller says where the key run of an entry ends, and a [`Walk`] goes there: entry by entry over a short one, by one
+//! caller says where the key run of an entry ends, and a [`EntryWalk`] goes there: entry by entry over a short one, by one
 //! search over a long one, whose entries the rank index counts without scanning them.
 
 use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, corrupt_entry};
@@ -102,7 +102,7 @@ fn id_field(key: &[u8], value: &[u8]) -> Result<EntryField> {
 }
 
 /// A walk over the entries of all ranges.
-pub(super) struct Walk<'w> {
+pub(super) struct EntryWalk<'w> {
     entries: &'w FieldEntries,
     scan: Scan,
     is_on_entry: bool,
@@ -114,7 +114,7 @@ pub(super) struct Walk<'w> {
     yield_check: YieldCheck,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> EntryWalk<'w> {
     pub fn new(entries: &'w FieldEntries, snapshot: &Snapshot, context: &Context) -> Self {
         let (start, end) = entries.tree.range();
         Self {

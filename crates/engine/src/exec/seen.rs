@@ -20,7 +20,7 @@ const ELEMENT_BYTES: usize = 10;
 /// The encoded `_id`s of documents that were met.
 pub(super) struct SeenIds {
     hasher: RandomState,
-    places: HashTable<Place>,
+    places: HashTable<IdPosition>,
     chunks: Vec<Vec<u8>>,
     /// Room of all chunks.
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct SeenIds {
 
 /// Where an `_id` begins, behind its length (u32 LE).
 #[derive(Clone, Copy)]
-struct Place {
+struct IdPosition {
     chunk: u16,
     at: u16,
 }
@@ -62,7 +62,7 @@ impl SeenIds {
         }
         let place = self.hold(id)?;
         let (chunks, hasher) = (&self.chunks, &self.hasher);
-        let hash_of = |place: &Place| hasher.hash_one(id_at(chunks, *place));
+        let hash_of = |place: &IdPosition| hasher.hash_one(id_at(chunks, *place));
         let hash = hasher.hash_one(id);
         self.places.insert_unique(hash, place, hash_of);
         Ok(true)
@@ -77,7 +77,7 @@ impl SeenIds {
         self.chunks.iter_mut().for_each(Vec::clear);
     }
 
-    fn hold(&mut self, id: &[u8]) -> Result<Place> {
+    fn hold(&mut self, id: &[u8]) -> Result<IdPosition> {
         let needed = size_of::<u32>() + id.len();
         let has_room =
             |chunk: &Vec<u8>| needed <= chunk.capacity() - chunk.len() && chunk.len() < CHUNK_BYTES;
@@ -93,7 +93,7 @@ impl SeenIds {
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
         let too_many = |_| crate::operation::memory::exceeded(usize::MAX);
-        let place = Place {
+        let place = IdPosition {
             chunk: u16::try_from(number).map_err(too_many)?,
             at: u16::try_from(chunk.len()).map_err(too_many)?,
         };
@@ -113,7 +113,7 @@ impl SeenIds {
     }
 }
 
-fn id_at(chunks: &[Vec<u8>], place: Place) -> &[u8] {
+fn id_at(chunks: &[Vec<u8>], place: IdPosition) -> &[u8] {
     let rest = &chunks[usize::from(place.chunk)][usize::from(place.at)..];
     let (length, rest) = rest
         .split_first_chunk()

@@ -3,7 +3,7 @@
 use super::control::number;
 use super::convert::{display, general};
 use super::node::Node;
-use super::parse::Parser;
+use super::parse::ExpressionParser;
 use super::string::search_bound;
 use super::{Value, object};
 use crate::error::{Code, Error, Result};
@@ -384,7 +384,11 @@ type SortBy = Vec<(Box<[Box<str>]>, bool)>;
 
 /// `$sortArray`: its order is part of the expression, so it becomes a `$reduce`-like
 /// node of its own through a constant second argument.
-pub fn parse_sort_array(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn parse_sort_array(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             2_942_500,

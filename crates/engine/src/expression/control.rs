@@ -2,7 +2,7 @@
 
 use super::Value;
 use super::convert::display;
-use super::node::{Context, Node};
+use super::node::{EvaluationContext, Node};
 use crate::error::{Error, Result};
 use crate::expression::value::items_bytes;
 use crate::operation::memory;
@@ -18,7 +18,7 @@ pub fn or_null(value: Value<'_>) -> Value<'_> {
 }
 
 /// `$ifNull`: the first part that is neither null nor missing, or the last part.
-pub fn if_null<'a>(parts: &'a [Node], context: &mut Context<'a>) -> Result<Value<'a>> {
+pub fn if_null<'a>(parts: &'a [Node], context: &mut EvaluationContext<'a>) -> Result<Value<'a>> {
     let (last, first) = parts.split_last().expect("the parser asks for two parts");
     for part in first {
         let value = part.evaluate(context)?;
@@ -33,7 +33,7 @@ pub fn if_null<'a>(parts: &'a [Node], context: &mut Context<'a>) -> Result<Value
 pub fn switch<'a>(
     branches: &'a [(Node, Node)],
     default: Option<&'a Node>,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     for (case, then) in branches {
         if case.evaluate(context)?.truthy() {
@@ -54,7 +54,7 @@ pub fn map<'a>(
     input: &'a Node,
     slot: usize,
     body: &'a Node,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let input = input.evaluate(context)?;
     if input.is_nullish() {
@@ -83,7 +83,7 @@ pub fn filter<'a>(
     slot: usize,
     condition: &'a Node,
     limit: Option<&'a Node>,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let input = input.evaluate(context)?;
     if input.is_nullish() {
@@ -143,7 +143,7 @@ fn filter_limit(limit: &Value<'_>) -> Result<usize> {
 pub fn reduce<'a>(
     parts: &'a [Node; 3],
     value_slot: usize,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let [input, initial, body] = parts;
     let input = input.evaluate(context)?;
@@ -176,7 +176,7 @@ pub fn zip<'a>(
     inputs: &'a [Node],
     defaults: &'a [Node],
     longest: bool,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let mut arrays = Vec::with_capacity(inputs.len());
     for input in inputs {

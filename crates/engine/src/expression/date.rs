@@ -4,7 +4,7 @@ use super::Value;
 use super::control::number;
 use super::convert::display;
 use super::node::Node;
-use super::parse::Parser;
+use super::parse::ExpressionParser;
 use super::table::{Arity, Complaint, Named, Operator, Parameter};
 use crate::error::{Code, Error, Result};
 use crate::expression::time::{self, Civil, DAY_MS, Zone, days_from_iso_week};
@@ -99,7 +99,11 @@ static PARTS: [Operator; 13] = {
 };
 
 /// `$year` and its like: a date, or `{date, timezone}`.
-pub fn parse_part(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn parse_part(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let operator = PARTS
         .iter()
         .find(|operator| operator.name == name)
@@ -392,7 +396,11 @@ static FROM_PARTS: Named = Named {
 };
 
 /// `$dateFromParts`.
-pub fn parse_from_parts(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn parse_from_parts(
+    parser: &mut ExpressionParser<'_>,
+    _: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let RawBsonRef::Document(document) = raw else {
         return Err(FROM_PARTS.not_object.error(FROM_PARTS.name, "", ""));
     };

@@ -6,7 +6,7 @@ use super::convert::display;
 use super::date::{date_millis, zone};
 use crate::error::{Error, Result};
 use crate::expression::time::bins::LocalBins;
-use crate::expression::time::{self, Clock, Unit, Zone, parse_day_of_week};
+use crate::expression::time::{self, Unit, Zone, ZoneClock, parse_day_of_week};
 use meridian_value::number::Number;
 
 /// `$dateTrunc` with its unit, bin, zone and start of week known.
@@ -14,7 +14,7 @@ use meridian_value::number::Number;
 pub struct TruncatePlan {
     bins: LocalBins,
     /// The clock of the zone where the bins are counted from.
-    clock: Clock,
+    clock: ZoneClock,
     /// Where every bin is as long as every other: where one begins, and its length.
     even: Option<(i64, i64)>,
 }

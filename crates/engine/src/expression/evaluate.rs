@@ -1,6 +1,6 @@
 //! Evaluation of the tree.
 
-use super::node::{Comparison, Context, Node};
+use super::node::{ComparisonOperator, EvaluationContext, Node};
 use super::table::{Named, Operator, looks_in_turn};
 use super::{Value, control, date_math, regex};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 
 impl Node {
     /// The value of this part of an expression.
-    pub fn evaluate<'a>(&'a self, context: &mut Context<'a>) -> Result<Value<'a>> {
+    pub fn evaluate<'a>(&'a self, context: &mut EvaluationContext<'a>) -> Result<Value<'a>> {
         match self {
             Node::Constant(constant) => constant.value(),
             Node::Field { path, prefetched } => field(path, *prefetched, context),
@@ -42,7 +42,7 @@ impl Node {
                 operator,
                 arguments,
             } => {
-                let mut values = Values::with_capacity(arguments.len());
+                let mut values = ArgumentValues::with_capacity(arguments.len());
                 for argument in arguments {
                     match argument.evaluate(context) {
                         Ok(value) => values.push(value),
@@ -97,7 +97,7 @@ impl Node {
             }
             Node::Let { variables, body } => {
                 // All before any is set: each may use the same slots for variables of its own.
-                let mut values = Values::with_capacity(variables.len());
+                let mut values = ArgumentValues::with_capacity(variables.len());
                 for (_, node) in variables {
                     values.push(node.evaluate(context)?);
                 }
@@ -136,7 +136,7 @@ impl Node {
     }
 }
 
-type Values<'a> = SmallVec<[Value<'a>; 3]>;
+type ArgumentValues<'a> = SmallVec<[Value<'a>; 3]>;
 
 /// What an operator answers without a look at some of its arguments; none where it looks at them. Other values are put in
 /// their place by `answer`: a missing one, one that is of no use to any operator, and an array.
@@ -164,7 +164,7 @@ fn same(one: &Result<Value<'_>>, other: &Result<Value<'_>>) -> bool {
 fn before<'a>(
     fault: Error,
     operator: &Operator,
-    values: &Values<'a>,
+    values: &ArgumentValues<'a>,
     count: usize,
 ) -> Result<Value<'a>> {
     if !looks_in_turn(operator.name, values.len()) {
@@ -188,7 +188,7 @@ fn before<'a>(
 fn named<'a>(
     operator: &Named,
     arguments: &'a [Option<Node>],
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let mut values = SmallVec::<[Option<Value<'a>>; 5]>::with_capacity(arguments.len());
     let (mut fault, mut unknown) = (None, SmallVec::<[usize; 4]>::new());
@@ -231,15 +231,15 @@ fn named<'a>(
     answer.unwrap_or(Err(fault))
 }
 
-fn compared<'a>(comparison: Comparison, order: Ordering) -> Value<'a> {
+fn compared<'a>(comparison: ComparisonOperator, order: Ordering) -> Value<'a> {
     Value::boolean(match comparison {
-        Comparison::Equal => order.is_eq(),
-        Comparison::NotEqual => order.is_ne(),
-        Comparison::Less => order.is_lt(),
-        Comparison::LessOrEqual => order.is_le(),
-        Comparison::Greater => order.is_gt(),
-        Comparison::GreaterOrEqual => order.is_ge(),
-        Comparison::Order => return Value::int32(order as i32),
+        ComparisonOperator::Equal => order.is_eq(),
+        ComparisonOperator::NotEqual => order.is_ne(),
+        ComparisonOperator::Less => order.is_lt(),
+        ComparisonOperator::LessOrEqual => order.is_le(),
+        ComparisonOperator::Greater => order.is_gt(),
+        ComparisonOperator::GreaterOrEqual => order.is_ge(),
+        ComparisonOperator::Order => return Value::int32(order as i32),
     })
 }
 
@@ -247,7 +247,7 @@ fn compared<'a>(comparison: Comparison, order: Ordering) -> Value<'a> {
 fn field<'a>(
     path: &'a [Box<str>],
     prefetched: Option<usize>,
-    context: &mut Context<'a>,
+    context: &mut EvaluationContext<'a>,
 ) -> Result<Value<'a>> {
     let first = match prefetched.and_then(|place| context.prefetched.get(place)) {
         Some(value) => value.clone(),
@@ -283,7 +283,10 @@ pub fn descend<'a>(value: Value<'a>, path: &[Box<str>]) -> Result<Value<'a>> {
     Ok(Value::array(found))
 }
 
-fn object<'a>(fields: &'a [(Box<str>, Node)], context: &mut Context<'a>) -> Result<Value<'a>> {
+fn object<'a>(
+    fields: &'a [(Box<str>, Node)],
+    context: &mut EvaluationContext<'a>,
+) -> Result<Value<'a>> {
     let mut built = Vec::with_capacity(fields.len());
     for (name, node) in fields {
         let value = node.evaluate(context)?;
@@ -295,7 +298,7 @@ fn object<'a>(fields: &'a [(Box<str>, Node)], context: &mut Context<'a>) -> Resu
     Ok(Value::document(built))
 }
 
-fn array<'a>(items: &'a [Node], context: &mut Context<'a>) -> Result<Value<'a>> {
+fn array<'a>(items: &'a [Node], context: &mut EvaluationContext<'a>) -> Result<Value<'a>> {
     let mut built = Vec::with_capacity(items.len());
     for item in items {
         built.push(control::or_null(item.evaluate(context)?));

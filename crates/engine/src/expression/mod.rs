@@ -39,7 +39,7 @@ pub(crate) use date_math::TruncatePlan;
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata};
-pub(crate) use node::{Comparison, Context, Node, prefetch};
+pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
 pub use parse::{VariableScope, parse_field_path};
 
@@ -121,7 +121,7 @@ impl Expression {
     /// MongoDB's codes: unknown operators (168), wrong arity (16020), undefined variables
     /// (17276), and whatever computing a constant part answers.
     pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
-        let node = parse::Parser::new(scope).operand(raw)?;
+        let node = parse::ExpressionParser::new(scope).operand(raw)?;
         Ok(Self {
             node,
             source: wrap(raw),
@@ -166,7 +166,8 @@ impl Expression {
         document: &'a RawDocument,
         variables: &'a Variables,
     ) -> Result<Value<'a>> {
-        self.node.evaluate(&mut Context::new(document, variables))
+        self.node
+            .evaluate(&mut EvaluationContext::new(document, variables))
     }
 
     /// Whether the expression is true for a document (`$expr`).

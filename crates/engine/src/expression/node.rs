@@ -11,7 +11,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use smallvec::SmallVec;
 
 /// One document and everything an evaluation needs beside it.
-pub struct Context<'a> {
+pub struct EvaluationContext<'a> {
     /// The document.
     pub document: &'a RawDocument,
     /// What `$$NOW` is.
@@ -30,7 +30,7 @@ const PREFETCHED_MAX: usize = 64;
 /// After so many items or words that operators have gone through, the statement is asked whether it may go on.
 const WORK_MAX: usize = 1 << 14;
 
-impl<'a> Context<'a> {
+impl<'a> EvaluationContext<'a> {
     /// A context with no variable set.
     pub fn new(document: &'a RawDocument, variables: &'a Variables) -> Self {
         Self {
@@ -124,7 +124,7 @@ fn scalar(value: &Value<'_>) -> Option<Value<'static>> {
 
 /// The six comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum ComparisonOperator {
     /// `$eq`
     Equal,
     /// `$ne`
@@ -179,7 +179,7 @@ pub enum Node {
     },
     /// A comparison.
     Compare {
-        comparison: Comparison,
+        comparison: ComparisonOperator,
         operands: Box<[Node; 2]>,
     },
     /// `$and`.
@@ -231,7 +231,7 @@ pub enum Node {
     },
     /// `$regexMatch`, `$regexFind`, `$regexFindAll` with a known pattern.
     Regex {
-        kind: regex::Kind,
+        kind: regex::RegexOperator,
         input: Box<Node>,
         pattern: regex::Compiled,
     },
@@ -364,7 +364,7 @@ impl Node {
 }
 
 /// Reads the named top-level fields in one pass over the context's document.
-pub fn prefetch(names: &[Box<str>], context: &mut Context<'_>) -> Result<()> {
+pub fn prefetch(names: &[Box<str>], context: &mut EvaluationContext<'_>) -> Result<()> {
     context.prefetched.clear();
     context.prefetched.resize(names.len(), Value::Missing);
     let mut found = 0;

@@ -4,7 +4,7 @@ use super::Value;
 use super::convert::display;
 use super::evaluate::descend;
 use super::node::Node;
-use super::parse::Parser;
+use super::parse::ExpressionParser;
 use super::table::{Arity, Operator};
 use crate::error::{Error, Result};
 use crate::expression::value::{Fields, build_document, compare, corrupt};
@@ -257,7 +257,11 @@ static SET_FIELD: Operator = Operator {
 };
 
 /// `$getField`, in both forms.
-pub fn parse_get_field(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn parse_get_field(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let (field, input) = match raw {
         RawBsonRef::Document(document)
             if !document
@@ -304,7 +308,11 @@ pub fn parse_get_field(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>)
 }
 
 /// `$setField` and `$unsetField`.
-pub fn parse_set_field(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn parse_set_field(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             4_161_100,
@@ -352,7 +360,7 @@ pub fn parse_set_field(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>)
 
 /// The name of a field: a string, or a literal that is one. Codes: path, not constant, type.
 fn constant_field(
-    parser: &mut Parser<'_>,
+    parser: &mut ExpressionParser<'_>,
     name: &str,
     raw: RawBsonRef<'_>,
     codes: [i32; 3],

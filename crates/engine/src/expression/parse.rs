@@ -1,7 +1,7 @@
 //! From BSON to [`Node`]s.
 
-use super::node::{Constant, Context, Node};
-use super::table::{self, Arity, Arrangement, Entry, Named, Operator};
+use super::node::{Constant, EvaluationContext, Node};
+use super::table::{self, Arity, Arrangement, NameEntry, Named, Operator};
 use super::{Value, Variables, date_math, folding_error, regex, set};
 use crate::error::{Code, Error, Result};
 use crate::expression::metadata::MetadataScope;
@@ -88,7 +88,7 @@ impl VariableScope {
 }
 
 /// Turns one expression into nodes; holds the variables in scope on the way down.
-pub struct Parser<'s> {
+pub struct ExpressionParser<'s> {
     scope: &'s VariableScope,
     /// Names by slot.
     names: Vec<String>,
@@ -96,7 +96,7 @@ pub struct Parser<'s> {
     defers_faults: bool,
 }
 
-impl<'s> Parser<'s> {
+impl<'s> ExpressionParser<'s> {
     /// A parser with no variable of its own.
     pub fn new(scope: &'s VariableScope) -> Self {
         Self {
@@ -158,13 +158,15 @@ impl<'s> Parser<'s> {
 
     fn operator(&mut self, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
         match table::find(name) {
-            Some(Entry::Call(operator)) => self.call(operator, raw),
-            Some(Entry::Named(operator)) => self.named(operator, raw),
-            Some(Entry::Special(parse)) => {
+            Some(NameEntry::Call(operator)) => self.call(operator, raw),
+            Some(NameEntry::Named(operator)) => self.named(operator, raw),
+            Some(NameEntry::Special(parse)) => {
                 let node = parse(self, name, raw)?;
                 self.fold(node)
             }
-            Some(Entry::Absent) => Err(Error::not_implemented(format!("the expression {name}"))),
+            Some(NameEntry::Absent) => {
+                Err(Error::not_implemented(format!("the expression {name}")))
+            }
             None => Err(Error::new(
                 Code::InvalidPipelineOperator,
                 format!("Unrecognized expression '{name}'"),
@@ -326,7 +328,7 @@ impl<'s> Parser<'s> {
             plan(operator, &values)
         };
         // A pattern is compiled now; MongoDB matches it only at run time, even with a known input.
-        let is_regex = regex::Kind::of(operator.name).is_some();
+        let is_regex = regex::RegexOperator::of(operator.name).is_some();
         if rest_known
             && (is_regex || !known(&arguments[0]))
             && let Some(planned) = self.unless_deferred(planned(&arguments))?
@@ -481,7 +483,7 @@ fn folded(node: &Node) -> Result<Option<Node>> {
     let document = RawDocumentBuf::new();
     let variables = Variables::new(bson::DateTime::from_millis(0));
     let value = node
-        .evaluate(&mut Context::new(&document, &variables))
+        .evaluate(&mut EvaluationContext::new(&document, &variables))
         .map_err(folding_error)?;
     if is_large(&value) {
         return Ok(None);
@@ -525,7 +527,7 @@ fn is_left_for_documents(node: &Node) -> bool {
 /// What the arguments behind the first one are worth once they are known.
 enum Planned {
     Truncation(date_math::TruncatePlan),
-    Regex(regex::Kind, regex::Compiled),
+    Regex(regex::RegexOperator, regex::Compiled),
 }
 
 impl Planned {
@@ -545,7 +547,7 @@ fn plan(operator: &Named, values: &[Option<Value<'_>>]) -> Result<Option<Planned
     if operator.name == "$dateTrunc" {
         return Ok(date_math::plan_truncation(values).map(Planned::Truncation));
     }
-    let Some(kind) = regex::Kind::of(operator.name) else {
+    let Some(kind) = regex::RegexOperator::of(operator.name) else {
         return Ok(None);
     };
     let pattern = regex::compile(operator.name, values).map_err(folding_error)?;

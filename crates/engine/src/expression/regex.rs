@@ -7,7 +7,7 @@ use bson::RawBsonRef;
 
 /// Which of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RegexOperator {
     /// Whether there is a match.
     Match,
     /// The first match.
@@ -16,30 +16,30 @@ pub enum Kind {
     FindAll,
 }
 
-impl Kind {
+impl RegexOperator {
     /// The operator of a name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
-            "$regexMatch" => Kind::Match,
-            "$regexFind" => Kind::Find,
-            "$regexFindAll" => Kind::FindAll,
+            "$regexMatch" => RegexOperator::Match,
+            "$regexFind" => RegexOperator::Find,
+            "$regexFindAll" => RegexOperator::FindAll,
             _ => return None,
         })
     }
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Match => "$regexMatch",
-            Kind::Find => "$regexFind",
-            Kind::FindAll => "$regexFindAll",
+            RegexOperator::Match => "$regexMatch",
+            RegexOperator::Find => "$regexFind",
+            RegexOperator::FindAll => "$regexFindAll",
         }
     }
 
     fn nothing<'a>(self) -> Value<'a> {
         match self {
-            Kind::Match => Value::boolean(false),
-            Kind::Find => Value::NULL,
-            Kind::FindAll => Value::array(Vec::new()),
+            RegexOperator::Match => Value::boolean(false),
+            RegexOperator::Find => Value::NULL,
+            RegexOperator::FindAll => Value::array(Vec::new()),
         }
     }
 }
@@ -116,7 +116,7 @@ fn rephrase(name: &str, error: Error) -> Error {
 
 /// The operator with a pattern only known now.
 pub fn evaluate<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
-    let kind = Kind::of(name).expect("one of the three names");
+    let kind = RegexOperator::of(name).expect("one of the three names");
     let pattern = arguments[1].take().expect("a required argument");
     let input = arguments[0].take().expect("a required argument");
     check_input(name, &input)?;
@@ -135,20 +135,20 @@ fn check_input(name: &str, input: &Value<'_>) -> Result<()> {
 }
 
 /// The operator over one input.
-pub fn run<'a>(kind: Kind, input: &Value<'a>, pattern: &Compiled) -> Result<Value<'a>> {
+pub fn run<'a>(kind: RegexOperator, input: &Value<'a>, pattern: &Compiled) -> Result<Value<'a>> {
     check_input(kind.name(), input)?;
     let (Some(text), Some(pattern)) = (input.as_str(), pattern) else {
         return Ok(kind.nothing());
     };
     match kind {
-        Kind::Match => Ok(Value::boolean(pattern.is_match(text))),
-        Kind::Find => {
+        RegexOperator::Match => Ok(Value::boolean(pattern.is_match(text))),
+        RegexOperator::Find => {
             let found = pattern.regex().captures(text);
             Ok(found.map_or(Value::NULL, |captures| {
                 found_value(&captures, points(text, &captures))
             }))
         }
-        Kind::FindAll => {
+        RegexOperator::FindAll => {
             let regex = pattern.regex();
             let mut found = Vec::new();
             for captures in regex.captures_iter(text) {

@@ -7,32 +7,32 @@ use crate::expression::value::{Items, compare};
 use std::cmp::Ordering;
 
 /// A value in a set.
-struct Member<'a>(Value<'a>);
+struct SetMember<'a>(Value<'a>);
 
-impl PartialEq for Member<'_> {
+impl PartialEq for SetMember<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Member<'_> {}
+impl Eq for SetMember<'_> {}
 
-impl PartialOrd for Member<'_> {
+impl PartialOrd for SetMember<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Member<'_> {
+impl Ord for SetMember<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         compare(&self.0, &other.0)
     }
 }
 
-type Set<'a> = std::collections::BTreeSet<Member<'a>>;
+type Set<'a> = std::collections::BTreeSet<SetMember<'a>>;
 
 fn set<'a>(items: &[Value<'a>]) -> Set<'a> {
-    items.iter().cloned().map(Member).collect()
+    items.iter().cloned().map(SetMember).collect()
 }
 
 fn from_set(set: Set<'_>) -> Value<'_> {
@@ -79,7 +79,12 @@ pub fn union<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
-        members.extend(operand(name, 17043, argument)?.iter().cloned().map(Member));
+        members.extend(
+            operand(name, 17043, argument)?
+                .iter()
+                .cloned()
+                .map(SetMember),
+        );
     }
     Ok(from_set(members))
 }
@@ -112,7 +117,7 @@ pub fn difference<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result
     let mut seen = set(&right);
     let kept = left
         .iter()
-        .filter(|item| seen.insert(Member((*item).clone())));
+        .filter(|item| seen.insert(SetMember((*item).clone())));
     Ok(Value::array(kept.cloned().collect()))
 }
 

@@ -1,8 +1,8 @@
 //! Parsers of the operators that are nodes of their own: those that do not evaluate all of
 //! their arguments, or bind variables.
 
-use super::node::{Comparison, Node};
-use super::parse::{Parser, check_user_name};
+use super::node::{ComparisonOperator, Node};
+use super::parse::{ExpressionParser, check_user_name};
 use super::table::Arity;
 use super::{Value, folding_error};
 use crate::error::{Code, Error, Result};
@@ -11,17 +11,17 @@ use crate::types::type_name;
 use bson::RawBsonRef;
 
 /// `$literal` and `$const`.
-pub fn literal(_: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn literal(_: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     Node::known(&Value::Raw(raw))
 }
 
 /// `$meta`.
-pub fn metadata(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn metadata(parser: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     parser.metadata().part(raw).map(Node::Metadata)
 }
 
 /// `$rand`.
-pub fn random(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn random(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let empty = match raw {
         RawBsonRef::Document(document) => document.is_empty(),
         RawBsonRef::Array(array) => array.is_empty(),
@@ -43,15 +43,19 @@ pub fn random(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Resul
 }
 
 /// The comparisons.
-pub fn comparison(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn comparison(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let comparison = match name {
-        "$eq" => Comparison::Equal,
-        "$ne" => Comparison::NotEqual,
-        "$lt" => Comparison::Less,
-        "$lte" => Comparison::LessOrEqual,
-        "$gt" => Comparison::Greater,
-        "$gte" => Comparison::GreaterOrEqual,
-        _ => Comparison::Order,
+        "$eq" => ComparisonOperator::Equal,
+        "$ne" => ComparisonOperator::NotEqual,
+        "$lt" => ComparisonOperator::Less,
+        "$lte" => ComparisonOperator::LessOrEqual,
+        "$gt" => ComparisonOperator::Greater,
+        "$gte" => ComparisonOperator::GreaterOrEqual,
+        _ => ComparisonOperator::Order,
     };
     let operands = parser.arguments(raw)?;
     Arity::Exactly(2).check(name, operands.len())?;
@@ -66,18 +70,18 @@ pub fn comparison(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> R
 }
 
 /// `$and`.
-pub fn and(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn and(parser: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     connective(parser, raw, false, Node::And)
 }
 
 /// `$or`.
-pub fn or(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn or(parser: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     connective(parser, raw, true, Node::Or)
 }
 
 /// The parts of `$and` or `$or`. One that is known to decide is the answer, wherever it stands, as MongoDB's optimizer has it.
 fn connective(
-    parser: &mut Parser<'_>,
+    parser: &mut ExpressionParser<'_>,
     raw: RawBsonRef<'_>,
     deciding: bool,
     node: fn(Box<[Node]>) -> Node,
@@ -94,7 +98,11 @@ fn connective(
 }
 
 /// `$cond`, in both forms.
-pub fn condition(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn condition(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
     let parts = match raw {
         RawBsonRef::Document(document) => {
             let mut parts = [None, None, None];
@@ -137,7 +145,7 @@ pub fn condition(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Re
 }
 
 /// `$ifNull`.
-pub fn if_null(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn if_null(parser: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let parts = parser.arguments(raw)?;
     if parts.len() < 2 {
         return Err(Error::location(
@@ -149,7 +157,7 @@ pub fn if_null(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<
 }
 
 /// `$switch`.
-pub fn switch(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn switch(parser: &mut ExpressionParser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
             40060,
@@ -197,7 +205,10 @@ pub fn switch(parser: &mut Parser<'_>, _: &str, raw: RawBsonRef<'_>) -> Result<N
     })
 }
 
-fn switch_branches(parser: &mut Parser<'_>, raw: RawBsonRef<'_>) -> Result<Vec<(Node, Node)>> {
+fn switch_branches(
+    parser: &mut ExpressionParser<'_>,
+    raw: RawBsonRef<'_>,
+) -> Result<Vec<(Node, Node)>> {
     let RawBsonRef::Array(array) = raw else {
         return Err(Error::location(
             40061,
@@ -310,7 +321,7 @@ fn required<'r>(part: Option<RawBsonRef<'r>>, code: i32, text: &str) -> Result<R
 }
 
 /// `$let`.
-pub fn bind(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn bind(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let [vars, body] = parts(
         name,
         raw,
@@ -354,7 +365,7 @@ fn variable_name<'r>(raw: Option<RawBsonRef<'r>>) -> Result<&'r str> {
 }
 
 /// `$map`.
-pub fn map(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn map(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let [input, variable, body] = parts(
         name,
         raw,
@@ -375,7 +386,7 @@ pub fn map(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<N
 }
 
 /// `$filter`.
-pub fn filter(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn filter(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let [input, variable, condition, limit] = parts(
         name,
         raw,
@@ -401,7 +412,7 @@ pub fn filter(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Resul
 }
 
 /// `$reduce`.
-pub fn reduce(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn reduce(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let [input, initial, body] = parts(
         name,
         raw,
@@ -429,7 +440,7 @@ pub fn reduce(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Resul
 }
 
 /// `$zip`.
-pub fn zip(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+pub fn zip(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
     let [inputs, defaults, longest] = parts(
         name,
         raw,
@@ -440,17 +451,18 @@ pub fn zip(parser: &mut Parser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<N
         ),
         (34464, "$zip found an unknown argument: {arg}"),
     )?;
-    let array = |parser: &mut Parser<'_>, part: Option<RawBsonRef<'_>>, code, what| match part {
-        None => Ok(Vec::new()),
-        Some(RawBsonRef::Array(_)) => parser.arguments(part.expect("just matched")),
-        Some(other) => Err(Error::location(
-            code,
-            format!(
-                "{what} must be an array of expressions, found {}",
-                type_name(other.element_type())
-            ),
-        )),
-    };
+    let array =
+        |parser: &mut ExpressionParser<'_>, part: Option<RawBsonRef<'_>>, code, what| match part {
+            None => Ok(Vec::new()),
+            Some(RawBsonRef::Array(_)) => parser.arguments(part.expect("just matched")),
+            Some(other) => Err(Error::location(
+                code,
+                format!(
+                    "{what} must be an array of expressions, found {}",
+                    type_name(other.element_type())
+                ),
+            )),
+        };
     let inputs = array(parser, inputs, 34461, "inputs")?;
     let defaults = array(parser, defaults, 34462, "defaults")?;
     let longest = match longest {

@@ -1,7 +1,7 @@
 //! Every operator by name: how many arguments it takes and what computes it.
 
 use super::node::Node;
-use super::parse::Parser;
+use super::parse::ExpressionParser;
 use super::{
     Value, arithmetic, array, convert, date, date_math, object, regex, set, special, string,
     trigonometry,
@@ -17,7 +17,7 @@ pub type Function = for<'a> fn(&'static str, &mut [Value<'a>]) -> Result<Value<'
 /// parameters; none where an argument was not given.
 pub type NamedFunction = for<'a> fn(&'static str, &mut [Option<Value<'a>>]) -> Result<Value<'a>>;
 /// Parses an operator that is a node of its own.
-pub type SpecialParser = fn(&mut Parser<'_>, &str, RawBsonRef<'_>) -> Result<Node>;
+pub type SpecialParser = fn(&mut ExpressionParser<'_>, &str, RawBsonRef<'_>) -> Result<Node>;
 
 /// How many arguments an operator takes.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ impl Complaint {
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
-pub enum Entry {
+pub enum NameEntry {
     /// Arguments in a row.
     Call(&'static Operator),
     /// Arguments by name.
@@ -104,19 +104,19 @@ pub enum Entry {
 }
 
 /// What an operator's name stands for.
-pub fn find(name: &str) -> Option<Entry> {
-    static ENTRIES: OnceLock<HashMap<&'static str, Entry>> = OnceLock::new();
+pub fn find(name: &str) -> Option<NameEntry> {
+    static ENTRIES: OnceLock<HashMap<&'static str, NameEntry>> = OnceLock::new();
     let entries = ENTRIES.get_or_init(|| {
         let calls = CALLS
             .iter()
-            .map(|operator| (operator.name, Entry::Call(operator)));
+            .map(|operator| (operator.name, NameEntry::Call(operator)));
         let named = NAMED
             .iter()
-            .map(|operator| (operator.name, Entry::Named(operator)));
+            .map(|operator| (operator.name, NameEntry::Named(operator)));
         let special = SPECIAL
             .iter()
-            .map(|(name, parse)| (*name, Entry::Special(*parse)));
-        let absent = ABSENT.iter().map(|name| (*name, Entry::Absent));
+            .map(|(name, parse)| (*name, NameEntry::Special(*parse)));
+        let absent = ABSENT.iter().map(|name| (*name, NameEntry::Absent));
         calls.chain(named).chain(special).chain(absent).collect()
     });
     entries.get(name).copied()

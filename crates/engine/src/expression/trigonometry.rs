@@ -12,33 +12,33 @@ pub fn of_angle<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<V
         return Ok(Value::NULL);
     };
     let (function, bounds): (fn(f64) -> f64, _) = match name {
-        "$sin" => (f64::sin, Bounds::Finite),
-        "$cos" => (f64::cos, Bounds::Finite),
-        "$tan" => (f64::tan, Bounds::Finite),
-        "$asin" => (f64::asin, Bounds::Unit),
-        "$acos" => (f64::acos, Bounds::Unit),
-        "$atanh" => (atanh, Bounds::Unit),
-        "$acosh" => (acosh, Bounds::FromOne),
-        "$atan" => (f64::atan, Bounds::None),
-        "$sinh" => (f64::sinh, Bounds::None),
-        "$cosh" => (f64::cosh, Bounds::None),
-        "$tanh" => (f64::tanh, Bounds::None),
-        "$asinh" => (asinh, Bounds::None),
+        "$sin" => (f64::sin, Domain::Finite),
+        "$cos" => (f64::cos, Domain::Finite),
+        "$tan" => (f64::tan, Domain::Finite),
+        "$asin" => (f64::asin, Domain::Unit),
+        "$acos" => (f64::acos, Domain::Unit),
+        "$atanh" => (atanh, Domain::Unit),
+        "$acosh" => (acosh, Domain::FromOne),
+        "$atan" => (f64::atan, Domain::None),
+        "$sinh" => (f64::sinh, Domain::None),
+        "$cosh" => (f64::cosh, Domain::None),
+        "$tanh" => (f64::tanh, Domain::None),
+        "$asinh" => (asinh, Domain::None),
         "$degreesToRadians" => (
             |degrees| degrees * (std::f64::consts::PI / 180.0),
-            Bounds::None,
+            Domain::None,
         ),
         _ => (
             |radians| radians * (180.0 / std::f64::consts::PI),
-            Bounds::None,
+            Domain::None,
         ),
     };
     let angle = value.to_f64();
     let (inside, range) = match bounds {
-        Bounds::None => (true, ""),
-        Bounds::Finite => (angle.is_finite(), "(-inf,inf)"),
-        Bounds::Unit => ((-1.0..=1.0).contains(&angle), "[-1,1]"),
-        Bounds::FromOne => (angle >= 1.0, "[1,inf]"),
+        Domain::None => (true, ""),
+        Domain::Finite => (angle.is_finite(), "(-inf,inf)"),
+        Domain::Unit => ((-1.0..=1.0).contains(&angle), "[-1,1]"),
+        Domain::FromOne => (angle >= 1.0, "[1,inf]"),
     };
     if !inside && !angle.is_nan() {
         return Err(Error::location(
@@ -91,7 +91,7 @@ fn atanh(value: f64) -> f64 {
     result.copysign(value)
 }
 
-enum Bounds {
+enum Domain {
     None,
     Finite,
     Unit,

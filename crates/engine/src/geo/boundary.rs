@@ -27,7 +27,7 @@ const FEW_EDGES: usize = 12;
 
 /// What the edges enclose.
 #[derive(Debug, Clone)]
-enum Shape {
+enum EnclosedShape {
     Line,
     Polygon(Polygon),
     Big(BigPolygon),
@@ -37,7 +37,7 @@ enum Shape {
 #[derive(Debug)]
 pub(super) struct Boundary {
     edges: Vec<Edge>,
-    shape: Shape,
+    shape: EnclosedShape,
     origin_inside: bool,
     convex: bool,
     frame: Frame,
@@ -105,7 +105,7 @@ pub(super) enum EdgeList<'a> {
 impl Boundary {
     pub(super) fn line(line: &Line) -> Self {
         let edges: Vec<_> = line.edges().map(Edge::new).collect();
-        Self::new(edges, Shape::Line, false, line.bound())
+        Self::new(edges, EnclosedShape::Line, false, line.bound())
     }
 
     pub(super) fn polygon(polygon: &Polygon) -> Self {
@@ -121,7 +121,7 @@ impl Boundary {
             .fold(false, |inside, ring| inside ^ ring.origin_inside());
         Self::new(
             edges,
-            Shape::Polygon(polygon.clone()),
+            EnclosedShape::Polygon(polygon.clone()),
             origin_inside,
             polygon.bound(),
         )
@@ -131,14 +131,14 @@ impl Boundary {
         let edges: Vec<_> = big.ring.edges().map(Edge::new).collect();
         Self::new(
             edges,
-            Shape::Big(big.clone()),
+            EnclosedShape::Big(big.clone()),
             big.ring.origin_inside(),
             big.ring.bound(),
         )
     }
 
-    fn new(edges: Vec<Edge>, shape: Shape, origin_inside: bool, bound: Rect) -> Self {
-        let convex = matches!(&shape, Shape::Polygon(polygon) if is_convex(polygon));
+    fn new(edges: Vec<Edge>, shape: EnclosedShape, origin_inside: bool, bound: Rect) -> Self {
+        let convex = matches!(&shape, EnclosedShape::Polygon(polygon) if is_convex(polygon));
         let (flat, index) = (OnceLock::new(), OnceLock::new());
         Self {
             edges,
@@ -156,7 +156,7 @@ impl Boundary {
     }
 
     pub(super) fn has_interior(&self) -> bool {
-        !matches!(self.shape, Shape::Line)
+        !matches!(self.shape, EnclosedShape::Line)
     }
 
     /// The edges as straight segments on each face of the cube.
@@ -305,9 +305,11 @@ impl Boundary {
     fn meets_cell(&self, corners: [Point; 4]) -> bool {
         let cell = Ring::new(corners.to_vec());
         match &self.shape {
-            Shape::Line => false,
-            Shape::Polygon(polygon) => polygon_intersects(polygon, &Polygon { rings: vec![cell] }),
-            Shape::Big(big) => ring_intersects(&cell, &big.ring),
+            EnclosedShape::Line => false,
+            EnclosedShape::Polygon(polygon) => {
+                polygon_intersects(polygon, &Polygon { rings: vec![cell] })
+            }
+            EnclosedShape::Big(big) => ring_intersects(&cell, &big.ring),
         }
     }
 

@@ -3,7 +3,7 @@
 //! In: a centre and a radius in radians. Out: whether the leaf cell of a point meets the
 //! cap (that is mongod's rule), and how any cell lies to it.
 
-use super::geometry::{Part, Position};
+use super::geometry::{GeometryPart, Position};
 use super::planar::{DegreeRect, Relation};
 use super::predicates::cell_contains;
 use super::reach::on_sphere;
@@ -97,7 +97,7 @@ impl SphericalCap {
 
     /// Whether a part of a geometry lies within: its points by their leaf cells, others when
     /// they keep their distance from the centre of the rest of the sphere.
-    pub(super) fn contains(&self, part: Part<'_>) -> bool {
+    pub(super) fn contains(&self, part: GeometryPart<'_>) -> bool {
         let rest_height = if self.height >= 2.0 {
             -1.0
         } else {
@@ -110,10 +110,12 @@ impl SphericalCap {
         };
         let rest_axis = Point(-self.axis.0);
         match part {
-            Part::Point(position) => self.matches(position),
-            Part::Line(line) => distance_to_line(rest_axis, line) >= rest_radians,
-            Part::Polygon(polygon) => distance_to_polygon(rest_axis, polygon) >= rest_radians,
-            Part::Big(_) => false,
+            GeometryPart::Point(position) => self.matches(position),
+            GeometryPart::Line(line) => distance_to_line(rest_axis, line) >= rest_radians,
+            GeometryPart::Polygon(polygon) => {
+                distance_to_polygon(rest_axis, polygon) >= rest_radians
+            }
+            GeometryPart::Big(_) => false,
         }
     }
 

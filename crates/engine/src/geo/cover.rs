@@ -6,8 +6,8 @@
 //! says that a cell holds too few entries to be worth it.
 
 use super::cut::Cut;
-use super::geometry::{Geometry, Part};
-use super::grid::{Frontier, Target};
+use super::geometry::{Geometry, GeometryPart};
+use super::grid::{Frontier, GridTarget};
 use super::plane_cover::Squares;
 use super::plane_grid::PlaneGrid;
 use super::region::Region;
@@ -118,7 +118,7 @@ impl BorderCells for Frontier {
 type Left = (CellId, Option<Cut>);
 
 /// The S2 cells wholly inside some target, and the boundary cells that were left.
-fn descend_sphere(targets: &[Target<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<Left>) {
+fn descend_sphere(targets: &[GridTarget<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<Left>) {
     let mut inside = Vec::new();
     let roots = Frontier::roots(targets, &mut inside);
     let border = descend(roots, &mut inside, &SphereDescent { targets }, limits);
@@ -136,7 +136,7 @@ trait Descent<B> {
 }
 
 struct SphereDescent<'a> {
-    targets: &'a [Target<'a>],
+    targets: &'a [GridTarget<'a>],
 }
 
 impl Descent<Frontier> for SphereDescent<'_> {
@@ -150,7 +150,7 @@ impl Descent<Frontier> for SphereDescent<'_> {
 }
 
 struct PlaneDescent<'a> {
-    target: Target<'a>,
+    target: GridTarget<'a>,
     grid: PlaneGrid,
 }
 
@@ -286,14 +286,16 @@ fn covering(geometry: &Geometry) -> SmallVec<[CellId; 1]> {
     let mut boundaries = Vec::new();
     for part in geometry.parts() {
         match part {
-            Part::Point(position) => cells.push(position.leaf()),
-            Part::Line(line) => boundaries.push(super::boundary::Boundary::line(line)),
-            Part::Polygon(polygon) => boundaries.push(super::boundary::Boundary::polygon(polygon)),
-            Part::Big(big) => boundaries.push(super::boundary::Boundary::big(big)),
+            GeometryPart::Point(position) => cells.push(position.leaf()),
+            GeometryPart::Line(line) => boundaries.push(super::boundary::Boundary::line(line)),
+            GeometryPart::Polygon(polygon) => {
+                boundaries.push(super::boundary::Boundary::polygon(polygon))
+            }
+            GeometryPart::Big(big) => boundaries.push(super::boundary::Boundary::big(big)),
         }
     }
     if !boundaries.is_empty() {
-        let targets: Vec<_> = boundaries.iter().map(Target::Boundary).collect();
+        let targets: Vec<_> = boundaries.iter().map(GridTarget::Boundary).collect();
         let limits = CoverLimits {
             cells_max: INDEX_CELLS_MAX,
             level_max: INDEX_LEVEL_MAX,

@@ -68,7 +68,7 @@ pub enum Geometry {
 
 /// One simple shape of a geometry.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part<'a> {
+pub(super) enum GeometryPart<'a> {
     Point(Position),
     Line(&'a Line),
     Polygon(&'a Polygon),
@@ -77,15 +77,19 @@ pub(super) enum Part<'a> {
 
 impl Geometry {
     /// Every simple shape in order.
-    pub(super) fn parts(&self) -> Vec<Part<'_>> {
+    pub(super) fn parts(&self) -> Vec<GeometryPart<'_>> {
         match self {
-            Geometry::Point(position) => vec![Part::Point(*position)],
-            Geometry::LineString(line) => vec![Part::Line(line)],
-            Geometry::Polygon(polygon) => vec![Part::Polygon(polygon)],
-            Geometry::BigPolygon(polygon) => vec![Part::Big(polygon)],
-            Geometry::MultiPoint(points) => points.iter().copied().map(Part::Point).collect(),
-            Geometry::MultiLineString(lines) => lines.iter().map(Part::Line).collect(),
-            Geometry::MultiPolygon(polygons) => polygons.iter().map(Part::Polygon).collect(),
+            Geometry::Point(position) => vec![GeometryPart::Point(*position)],
+            Geometry::LineString(line) => vec![GeometryPart::Line(line)],
+            Geometry::Polygon(polygon) => vec![GeometryPart::Polygon(polygon)],
+            Geometry::BigPolygon(polygon) => vec![GeometryPart::Big(polygon)],
+            Geometry::MultiPoint(points) => {
+                points.iter().copied().map(GeometryPart::Point).collect()
+            }
+            Geometry::MultiLineString(lines) => lines.iter().map(GeometryPart::Line).collect(),
+            Geometry::MultiPolygon(polygons) => {
+                polygons.iter().map(GeometryPart::Polygon).collect()
+            }
             Geometry::Collection(members) => members.iter().flat_map(Geometry::parts).collect(),
         }
     }

@@ -144,7 +144,7 @@ impl FlatEdge {
 
 /// A shape that cells are compared with.
 #[derive(Clone, Copy)]
-pub(super) enum Target<'a> {
+pub(super) enum GridTarget<'a> {
     Boundary(&'a Boundary),
     Cap(&'a SphericalCap),
     Planar(&'a Planar),
@@ -152,7 +152,7 @@ pub(super) enum Target<'a> {
 
 /// One shape that a boundary cell touches, with its edges there.
 #[derive(Clone, Copy)]
-pub(super) struct Item {
+pub(super) struct CellItem {
     target: u32,
     first_edge: u32,
     pub(super) edge_count: u32,
@@ -162,7 +162,7 @@ pub(super) struct Item {
 
 /// A boundary cell.
 #[derive(Clone, Copy)]
-pub(super) struct Node {
+pub(super) struct CellNode {
     pub(super) cell: Cell,
     first_item: u32,
     item_count: u32,
@@ -171,8 +171,8 @@ pub(super) struct Node {
 /// The boundary cells of one level, with their shapes and edges in shared arenas.
 #[derive(Default)]
 pub(super) struct Frontier {
-    pub(super) nodes: Vec<Node>,
-    items: Vec<Item>,
+    pub(super) nodes: Vec<CellNode>,
+    items: Vec<CellItem>,
     edges: Vec<u32>,
 }
 
@@ -182,20 +182,20 @@ pub(super) fn size(length: usize) -> u32 {
 
 impl Frontier {
     /// The faces of the cube; those wholly inside go to `inside`.
-    pub(super) fn roots(targets: &[Target<'_>], inside: &mut Vec<CellId>) -> Self {
+    pub(super) fn roots(targets: &[GridTarget<'_>], inside: &mut Vec<CellId>) -> Self {
         let mut frontier = Self::default();
         for face in Face::iter() {
             let cell = Cell::from_face(face);
             let mut open = frontier.open(cell);
             for (index, target) in targets.iter().enumerate() {
                 let relation = match target {
-                    Target::Boundary(boundary) => {
+                    GridTarget::Boundary(boundary) => {
                         let all = 0..size(boundary.flat()[face.as_u8() as usize].len());
                         let contained = boundary.contains_exactly(middle_point(cell));
                         open.boundary(index, boundary, all, contained)
                     }
-                    Target::Cap(cap) => open.bare(index, cap.relation(cell)),
-                    Target::Planar(planar) => {
+                    GridTarget::Cap(cap) => open.bare(index, cap.relation(cell)),
+                    GridTarget::Planar(planar) => {
                         open.planar(index, planar, 0..size(planar.edge_count()))
                     }
                 };
@@ -209,8 +209,8 @@ impl Frontier {
     /// Adds the children of `node`, a boundary cell of `self`, to `next`; those wholly inside go to `inside`.
     pub(super) fn split(
         &self,
-        node: &Node,
-        targets: &[Target<'_>],
+        node: &CellNode,
+        targets: &[GridTarget<'_>],
         next: &mut Self,
         inside: &mut Vec<CellId>,
     ) {
@@ -224,7 +224,7 @@ impl Frontier {
             for item in self.items_of(node) {
                 let edges = self.edges_of(item).iter().copied();
                 let relation = match targets[item.target as usize] {
-                    Target::Boundary(boundary) => {
+                    GridTarget::Boundary(boundary) => {
                         let flat = &boundary.flat()[child.face().as_u8() as usize];
                         let path = Path {
                             start,
@@ -238,8 +238,8 @@ impl Frontier {
                             boundary.has_interior() && edges.clone().fold(item.inside, side);
                         open.boundary(item.target as usize, boundary, edges, contained)
                     }
-                    Target::Cap(cap) => open.bare(item.target as usize, cap.relation(child)),
-                    Target::Planar(planar) => open.planar(item.target as usize, planar, edges),
+                    GridTarget::Cap(cap) => open.bare(item.target as usize, cap.relation(child)),
+                    GridTarget::Planar(planar) => open.planar(item.target as usize, planar, edges),
                 };
                 open.note(relation);
             }
@@ -248,11 +248,11 @@ impl Frontier {
     }
 
     /// The line that cuts a boundary cell in two, if a single edge of a single polygon does.
-    pub(super) fn cut(&self, node: &Node, targets: &[Target<'_>]) -> Option<Cut> {
+    pub(super) fn cut(&self, node: &CellNode, targets: &[GridTarget<'_>]) -> Option<Cut> {
         let [item] = self.items_of(node) else {
             return None;
         };
-        let (Target::Boundary(boundary), [edge]) =
+        let (GridTarget::Boundary(boundary), [edge]) =
             (targets[item.target as usize], self.edges_of(item))
         else {
             return None;
@@ -274,11 +274,11 @@ impl Frontier {
         }
     }
 
-    pub(super) fn items_of(&self, node: &Node) -> &[Item] {
+    pub(super) fn items_of(&self, node: &CellNode) -> &[CellItem] {
         &self.items[node.first_item as usize..][..node.item_count as usize]
     }
 
-    pub(super) fn edges_of(&self, item: &Item) -> &[u32] {
+    pub(super) fn edges_of(&self, item: &CellItem) -> &[u32] {
         &self.edges[item.first_edge as usize..][..item.edge_count as usize]
     }
 }
@@ -365,7 +365,7 @@ impl Open<'_> {
         let count = self.frontier.edges.len() - first;
         if count > 0 {
             let (first_edge, edge_count) = (size(first), size(count));
-            self.frontier.items.push(Item {
+            self.frontier.items.push(CellItem {
                 target: size(target),
                 first_edge,
                 edge_count,
@@ -378,7 +378,7 @@ impl Open<'_> {
     /// Keeps a shape without edges where it is on the boundary.
     fn bare(&mut self, target: usize, relation: Relation) -> Relation {
         if relation == Relation::Border {
-            self.frontier.items.push(Item {
+            self.frontier.items.push(CellItem {
                 target: size(target),
                 first_edge: 0,
                 edge_count: 0,
@@ -403,7 +403,7 @@ impl Open<'_> {
             frontier.edges.truncate(edges);
         } else if frontier.items.len() > items {
             let item_count = size(frontier.items.len() - items);
-            frontier.nodes.push(Node {
+            frontier.nodes.push(CellNode {
                 cell,
                 first_item: size(items),
                 item_count,

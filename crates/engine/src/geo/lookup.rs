@@ -5,7 +5,7 @@
 //! pass near each.
 
 use super::boundary::{Boundary, EdgeList, Locality};
-use super::grid::{Frontier, Target, middle_point, size};
+use super::grid::{Frontier, GridTarget, middle_point, size};
 use s2rst::s2::{Cell, CellId, Point};
 
 /// Cells with the few edges of a boundary that pass near them, for looking up points.
@@ -35,7 +35,7 @@ impl PointIndex {
     const LEVEL_MAX: u8 = 20;
 
     pub(super) fn new(boundary: &Boundary) -> Self {
-        let targets = [Target::Boundary(boundary)];
+        let targets = [GridTarget::Boundary(boundary)];
         let mut whole = Vec::new();
         let mut index = Self {
             firsts: Vec::new(),

@@ -6,7 +6,7 @@
 //! document with several geometries is as far as its nearest.
 
 use super::along::values_along;
-use super::geometry::{Geometry, Part, Position};
+use super::geometry::{Geometry, GeometryPart, Position};
 use super::parse::elements;
 use super::predicates::angle;
 use super::relate::{distance_to_line, distance_to_polygon};
@@ -192,13 +192,15 @@ impl Near {
             return None;
         }
         let distances = geometry.parts().into_iter().filter_map(|part| match part {
-            Part::Point(position) => self.distance_to_position(position),
-            Part::Line(line) => Some(distance_to_line(self.point, line) * EARTH_RADIUS_METERS),
-            Part::Polygon(polygon) => {
+            GeometryPart::Point(position) => self.distance_to_position(position),
+            GeometryPart::Line(line) => {
+                Some(distance_to_line(self.point, line) * EARTH_RADIUS_METERS)
+            }
+            GeometryPart::Polygon(polygon) => {
                 Some(distance_to_polygon(self.point, polygon) * EARTH_RADIUS_METERS)
             }
             // Neither stored under an index nor measured.
-            Part::Big(_) => None,
+            GeometryPart::Big(_) => None,
         });
         distances.min_by(f64::total_cmp)
     }

@@ -20,7 +20,7 @@ struct QueryPoint {
 }
 
 /// What was read of the operators.
-struct Parsed {
+struct NearOperators {
     point: QueryPoint,
     on_sphere: bool,
     distance_min: f64,
@@ -73,7 +73,7 @@ fn is_near(name: &str) -> bool {
 }
 
 /// The old form; `None` when it is none.
-fn parse_old(operators: &RawDocument) -> Result<Option<Parsed>> {
+fn parse_old(operators: &RawDocument) -> Result<Option<NearOperators>> {
     let mut point = None;
     let mut on_sphere = false;
     let (mut distance_min, mut distance_max) = (0.0, f64::MAX);
@@ -110,7 +110,7 @@ fn parse_old(operators: &RawDocument) -> Result<Option<Parsed>> {
             }
         }
     }
-    Ok(point.map(|point| Parsed {
+    Ok(point.map(|point| NearOperators {
         point,
         on_sphere,
         distance_min,
@@ -167,7 +167,7 @@ fn distance(name: &str, value: RawBsonRef<'_>, codes: [i32; 2]) -> Result<f64> {
     Ok(distance)
 }
 
-fn parse_new(operators: &RawDocument) -> Result<Parsed> {
+fn parse_new(operators: &RawDocument) -> Result<NearOperators> {
     let mut entries = operators.iter().flatten();
     let (name, argument) = entries
         .next()
@@ -196,7 +196,7 @@ fn parse_new(operators: &RawDocument) -> Result<Parsed> {
         }
     }
     let point = point.ok_or_else(|| bad("$geometry is required for geo near query"))?;
-    Ok(Parsed {
+    Ok(NearOperators {
         point,
         on_sphere: name.as_str() == "$nearSphere",
         distance_min,

@@ -5,7 +5,7 @@
 
 use super::cover::BorderCells;
 use super::geometry::Position;
-use super::grid::{Target, size};
+use super::grid::{GridTarget, size};
 use super::planar::{DegreeRect, Planar, Relation};
 use super::plane_grid::PlaneGrid;
 use s2rst::s2::{CellId, Face};
@@ -36,10 +36,10 @@ impl BorderCells for Squares {
 
 impl Squares {
     /// The whole plane, if the shape's boundary crosses it.
-    pub(super) fn all(target: Target<'_>, grid: PlaneGrid, inside: &mut Vec<CellId>) -> Self {
+    pub(super) fn all(target: GridTarget<'_>, grid: PlaneGrid, inside: &mut Vec<CellId>) -> Self {
         let mut squares = Self::default();
         let edges = match target {
-            Target::Planar(planar) => planar.edge_count(),
+            GridTarget::Planar(planar) => planar.edge_count(),
             _ => 0,
         };
         let root = CellId::from_face(Face::ALL[0]);
@@ -51,7 +51,7 @@ impl Squares {
     pub(super) fn split(
         &self,
         at: usize,
-        target: Target<'_>,
+        target: GridTarget<'_>,
         grid: PlaneGrid,
         next: &mut Self,
         inside: &mut Vec<CellId>,
@@ -66,7 +66,7 @@ impl Squares {
     fn add(
         &mut self,
         cell: CellId,
-        target: Target<'_>,
+        target: GridTarget<'_>,
         grid: PlaneGrid,
         edges: impl Iterator<Item = u32>,
         inside: &mut Vec<CellId>,
@@ -74,10 +74,10 @@ impl Squares {
         let rect = rectangle(grid, cell);
         let first_edge = self.edges.len();
         let relation = match target {
-            Target::Planar(planar) => self.relation(planar, rect, edges),
-            Target::Cap(cap) => cap.relation_to_degrees(rect),
+            GridTarget::Planar(planar) => self.relation(planar, rect, edges),
+            GridTarget::Cap(cap) => cap.relation_to_degrees(rect),
             // No 2d index answers for a shape with geodesic edges.
-            Target::Boundary(_) => Relation::Border,
+            GridTarget::Boundary(_) => Relation::Border,
         };
         match relation {
             Relation::Disjoint => {}

@@ -8,8 +8,8 @@
 
 use super::boundary::{Boundary, PointRule};
 use super::cap::SphericalCap;
-use super::geometry::{BigPolygon, Geometry, Line, Part, Polygon, Position};
-use super::grid::Target;
+use super::geometry::{BigPolygon, Geometry, GeometryPart, Line, Polygon, Position};
+use super::grid::GridTarget;
 use super::parse::{Extra, bad, elements, flat_point, number, on_sphere, parse_geojson};
 use super::planar::Planar;
 use super::relate;
@@ -38,45 +38,45 @@ pub struct Region {
 #[derive(Debug)]
 enum Shape {
     /// GeoJSON, or a legacy point.
-    Parts(Vec<Prepared>),
+    Parts(Vec<PreparedShape>),
     Cap(SphericalCap),
     Planar(Planar),
 }
 
 /// A simple shape of the region with what its tests need.
 #[derive(Debug)]
-enum Prepared {
+enum PreparedShape {
     Point(CellId),
     Line(Line, Boundary),
     Polygon(Polygon, Boundary),
     Big(BigPolygon, Boundary),
 }
 
-impl Prepared {
-    fn new(part: Part<'_>) -> Self {
+impl PreparedShape {
+    fn new(part: GeometryPart<'_>) -> Self {
         match part {
-            Part::Point(position) => Prepared::Point(position.leaf()),
-            Part::Line(line) => Prepared::Line(line.clone(), Boundary::line(line)),
-            Part::Polygon(polygon) => {
-                Prepared::Polygon(polygon.clone(), Boundary::polygon(polygon))
+            GeometryPart::Point(position) => PreparedShape::Point(position.leaf()),
+            GeometryPart::Line(line) => PreparedShape::Line(line.clone(), Boundary::line(line)),
+            GeometryPart::Polygon(polygon) => {
+                PreparedShape::Polygon(polygon.clone(), Boundary::polygon(polygon))
             }
-            Part::Big(big) => Prepared::Big(big.clone(), Boundary::big(big)),
+            GeometryPart::Big(big) => PreparedShape::Big(big.clone(), Boundary::big(big)),
         }
     }
 
     fn intersects_point(&self, position: Position) -> bool {
         match self {
-            Prepared::Point(leaf) => position.leaf() == *leaf,
-            Prepared::Line(_, boundary)
-            | Prepared::Polygon(_, boundary)
-            | Prepared::Big(_, boundary) => boundary.matches(position, PointRule::Leaf),
+            PreparedShape::Point(leaf) => position.leaf() == *leaf,
+            PreparedShape::Line(_, boundary)
+            | PreparedShape::Polygon(_, boundary)
+            | PreparedShape::Big(_, boundary) => boundary.matches(position, PointRule::Leaf),
         }
     }
 
     fn contains_point(&self, position: Position, rule: PointRule) -> bool {
         match self {
-            Prepared::Point(_) | Prepared::Line(..) => false,
-            Prepared::Polygon(_, boundary) | Prepared::Big(_, boundary) => {
+            PreparedShape::Point(_) | PreparedShape::Line(..) => false,
+            PreparedShape::Polygon(_, boundary) | PreparedShape::Big(_, boundary) => {
                 boundary.matches(position, rule)
             }
         }
@@ -85,54 +85,66 @@ impl Prepared {
     /// Whether points in a leaf cell match; `None` where the shape's boundary is near.
     fn matches_leaf(&self, operator: GeoOperator, leaf: CellId) -> Option<bool> {
         match (self, operator) {
-            (Prepared::Point(_) | Prepared::Line(..), GeoOperator::Within) => Some(false),
-            (Prepared::Point(own), GeoOperator::Intersects) => Some(leaf == *own),
+            (PreparedShape::Point(_) | PreparedShape::Line(..), GeoOperator::Within) => Some(false),
+            (PreparedShape::Point(own), GeoOperator::Intersects) => Some(leaf == *own),
             (
-                Prepared::Line(_, boundary)
-                | Prepared::Polygon(_, boundary)
-                | Prepared::Big(_, boundary),
+                PreparedShape::Line(_, boundary)
+                | PreparedShape::Polygon(_, boundary)
+                | PreparedShape::Big(_, boundary),
                 _,
             ) => boundary.matches_leaf(leaf),
         }
     }
 
-    fn contains(&self, part: Part<'_>) -> bool {
+    fn contains(&self, part: GeometryPart<'_>) -> bool {
         match (self, part) {
-            (_, Part::Point(position)) => self.contains_point(position, PointRule::PointOrLeaf),
-            (Prepared::Polygon(own, _), Part::Line(line)) => {
+            (_, GeometryPart::Point(position)) => {
+                self.contains_point(position, PointRule::PointOrLeaf)
+            }
+            (PreparedShape::Polygon(own, _), GeometryPart::Line(line)) => {
                 relate::polygon_contains_line(own, line)
             }
-            (Prepared::Polygon(own, _), Part::Polygon(polygon)) => {
+            (PreparedShape::Polygon(own, _), GeometryPart::Polygon(polygon)) => {
                 relate::polygon_contains(own, polygon)
             }
-            (Prepared::Big(own, _), Part::Line(line)) => relate::big_contains_line(own, line),
-            (Prepared::Big(own, _), Part::Polygon(polygon)) => relate::big_contains(own, polygon),
+            (PreparedShape::Big(own, _), GeometryPart::Line(line)) => {
+                relate::big_contains_line(own, line)
+            }
+            (PreparedShape::Big(own, _), GeometryPart::Polygon(polygon)) => {
+                relate::big_contains(own, polygon)
+            }
             _ => false,
         }
     }
 
-    fn intersects(&self, part: Part<'_>) -> bool {
+    fn intersects(&self, part: GeometryPart<'_>) -> bool {
         match (self, part) {
-            (_, Part::Point(position)) => self.intersects_point(position),
-            (_, Part::Big(_)) => false,
-            (Prepared::Point(leaf), Part::Line(line)) => {
+            (_, GeometryPart::Point(position)) => self.intersects_point(position),
+            (_, GeometryPart::Big(_)) => false,
+            (PreparedShape::Point(leaf), GeometryPart::Line(line)) => {
                 relate::line_meets_cell(line, Cell::from_cell_id(*leaf))
             }
-            (Prepared::Point(leaf), Part::Polygon(polygon)) => {
+            (PreparedShape::Point(leaf), GeometryPart::Polygon(polygon)) => {
                 relate::polygon_meets_cell(polygon, Cell::from_cell_id(*leaf))
             }
-            (Prepared::Line(own, _), Part::Line(line)) => relate::line_intersects(own, line),
-            (Prepared::Line(own, _), Part::Polygon(polygon)) => {
+            (PreparedShape::Line(own, _), GeometryPart::Line(line)) => {
+                relate::line_intersects(own, line)
+            }
+            (PreparedShape::Line(own, _), GeometryPart::Polygon(polygon)) => {
                 relate::polygon_intersects_line(polygon, own)
             }
-            (Prepared::Polygon(own, _), Part::Line(line)) => {
+            (PreparedShape::Polygon(own, _), GeometryPart::Line(line)) => {
                 relate::polygon_intersects_line(own, line)
             }
-            (Prepared::Polygon(own, _), Part::Polygon(polygon)) => {
+            (PreparedShape::Polygon(own, _), GeometryPart::Polygon(polygon)) => {
                 relate::polygon_intersects(own, polygon)
             }
-            (Prepared::Big(own, _), Part::Line(line)) => relate::big_intersects_line(own, line),
-            (Prepared::Big(own, _), Part::Polygon(polygon)) => relate::big_intersects(own, polygon),
+            (PreparedShape::Big(own, _), GeometryPart::Line(line)) => {
+                relate::big_intersects_line(own, line)
+            }
+            (PreparedShape::Big(own, _), GeometryPart::Polygon(polygon)) => {
+                relate::big_intersects(own, polygon)
+            }
         }
     }
 }
@@ -145,11 +157,11 @@ impl Region {
     pub fn parse_within(argument: RawBsonRef<'_>) -> Result<Region> {
         let geometry = parse_argument(argument)?;
         let has_polygon = match &geometry {
-            Parsed::GeoJson(geometry) => geometry
+            ParsedShape::GeoJson(geometry) => geometry
                 .parts()
                 .iter()
-                .any(|part| matches!(part, Part::Polygon(_) | Part::Big(_))),
-            Parsed::Cap(_) | Parsed::Planar(_) => true,
+                .any(|part| matches!(part, GeometryPart::Polygon(_) | GeometryPart::Big(_))),
+            ParsedShape::Cap(_) | ParsedShape::Planar(_) => true,
         };
         if !has_polygon {
             return Err(bad(format!(
@@ -167,9 +179,9 @@ impl Region {
     pub fn parse_intersects(argument: RawBsonRef<'_>) -> Result<Region> {
         let geometry = parse_argument(argument)?;
         let on_sphere = match &geometry {
-            Parsed::GeoJson(Geometry::Point(position)) => position.is_on_sphere(),
-            Parsed::GeoJson(_) | Parsed::Cap(_) => true,
-            Parsed::Planar(_) => false,
+            ParsedShape::GeoJson(Geometry::Point(position)) => position.is_on_sphere(),
+            ParsedShape::GeoJson(_) | ParsedShape::Cap(_) => true,
+            ParsedShape::Planar(_) => false,
         };
         if !on_sphere {
             return Err(bad(format!(
@@ -180,13 +192,17 @@ impl Region {
         Ok(Self::prepare(GeoOperator::Intersects, geometry, argument))
     }
 
-    fn prepare(operator: GeoOperator, parsed: Parsed, argument: RawBsonRef<'_>) -> Self {
+    fn prepare(operator: GeoOperator, parsed: ParsedShape, argument: RawBsonRef<'_>) -> Self {
         let shape = match parsed {
-            Parsed::GeoJson(geometry) => {
-                Shape::Parts(geometry.parts().into_iter().map(Prepared::new).collect())
-            }
-            Parsed::Cap(cap) => Shape::Cap(cap),
-            Parsed::Planar(planar) => Shape::Planar(planar),
+            ParsedShape::GeoJson(geometry) => Shape::Parts(
+                geometry
+                    .parts()
+                    .into_iter()
+                    .map(PreparedShape::new)
+                    .collect(),
+            ),
+            ParsedShape::Cap(cap) => Shape::Cap(cap),
+            ParsedShape::Planar(planar) => Shape::Planar(planar),
         };
         Self {
             operator,
@@ -328,23 +344,23 @@ impl Region {
     }
 
     /// What a covering for the region's own operator descends into, and its single leaf cells.
-    pub(super) fn cover_targets(&self) -> (Vec<Target<'_>>, Vec<CellId>) {
+    pub(super) fn cover_targets(&self) -> (Vec<GridTarget<'_>>, Vec<CellId>) {
         let within = self.operator == GeoOperator::Within;
         match &self.shape {
-            Shape::Planar(planar) if within => (vec![Target::Planar(planar)], Vec::new()),
-            Shape::Cap(cap) if within => (vec![Target::Cap(cap)], Vec::new()),
+            Shape::Planar(planar) if within => (vec![GridTarget::Planar(planar)], Vec::new()),
+            Shape::Cap(cap) if within => (vec![GridTarget::Cap(cap)], Vec::new()),
             Shape::Planar(_) | Shape::Cap(_) => (Vec::new(), Vec::new()),
             Shape::Parts(parts) => {
                 let mut points = Vec::new();
                 let mut targets = Vec::new();
                 for part in parts {
                     match part {
-                        Prepared::Point(leaf) if !within => points.push(*leaf),
-                        Prepared::Line(_, boundary) if !within => {
-                            targets.push(Target::Boundary(boundary))
+                        PreparedShape::Point(leaf) if !within => points.push(*leaf),
+                        PreparedShape::Line(_, boundary) if !within => {
+                            targets.push(GridTarget::Boundary(boundary))
                         }
-                        Prepared::Polygon(_, boundary) | Prepared::Big(_, boundary) => {
-                            targets.push(Target::Boundary(boundary));
+                        PreparedShape::Polygon(_, boundary) | PreparedShape::Big(_, boundary) => {
+                            targets.push(GridTarget::Boundary(boundary));
                         }
                         _ => {}
                     }
@@ -355,13 +371,13 @@ impl Region {
     }
 }
 
-enum Parsed {
+enum ParsedShape {
     GeoJson(Geometry),
     Cap(SphericalCap),
     Planar(Planar),
 }
 
-fn parse_argument(argument: RawBsonRef<'_>) -> Result<Parsed> {
+fn parse_argument(argument: RawBsonRef<'_>) -> Result<ParsedShape> {
     let RawBsonRef::Document(argument) = argument else {
         return Err(bad("geometry must be an object"));
     };
@@ -375,18 +391,21 @@ fn parse_argument(argument: RawBsonRef<'_>) -> Result<Parsed> {
     last.ok_or_else(|| bad("geo query doesn't have any geometry"))
 }
 
-fn parse_specifier(name: &str, value: RawBsonRef<'_>) -> Result<Parsed> {
+fn parse_specifier(name: &str, value: RawBsonRef<'_>) -> Result<ParsedShape> {
     let Some(members) = elements(value) else {
         return Err(unknown_specifier(name, value));
     };
     match name {
         "$box" => {
             let corner = |index: usize| flat_point(members.get(index).copied(), Extra::Refused);
-            Ok(Parsed::Planar(Planar::rectangle(corner(0)?, corner(1)?)))
+            Ok(ParsedShape::Planar(Planar::rectangle(
+                corner(0)?,
+                corner(1)?,
+            )))
         }
         "$center" => {
             let center = flat_point(members.first().copied(), Extra::Refused)?;
-            Ok(Parsed::Planar(Planar::Center {
+            Ok(ParsedShape::Planar(Planar::Center {
                 center,
                 radius: radius(&members)?,
             }))
@@ -399,18 +418,21 @@ fn parse_specifier(name: &str, value: RawBsonRef<'_>) -> Result<Parsed> {
             if vertices.len() < 3 {
                 return Err(bad("Polygon must have at least 3 points"));
             }
-            Ok(Parsed::Planar(Planar::polygon(vertices)))
+            Ok(ParsedShape::Planar(Planar::polygon(vertices)))
         }
         "$centerSphere" => {
             let center = on_sphere(flat_point(members.first().copied(), Extra::Refused)?)?;
-            Ok(Parsed::Cap(SphericalCap::new(center, radius(&members)?)))
+            Ok(ParsedShape::Cap(SphericalCap::new(
+                center,
+                radius(&members)?,
+            )))
         }
         "$geometry" => match value {
             RawBsonRef::Document(document) if !starts_with_number(&members) => {
-                parse_geojson(document).map(Parsed::GeoJson)
+                parse_geojson(document).map(ParsedShape::GeoJson)
             }
             _ => flat_point(Some(value), Extra::Refused)
-                .map(|position| Parsed::GeoJson(Geometry::Point(position))),
+                .map(|position| ParsedShape::GeoJson(Geometry::Point(position))),
         },
         _ => Err(unknown_specifier(name, value)),
     }

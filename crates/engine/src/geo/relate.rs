@@ -201,7 +201,7 @@ fn line_boxes(line: &Line) -> Vec<EdgeBox> {
 
 /// Which side of the polygon a line is clipped to.
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum ClipSide {
     Interior,
     Exterior,
 }
@@ -211,7 +211,7 @@ enum Side {
 /// As in mongod, a line that turns back on itself may be denied, since the clipped line has
 /// to follow it from end to end.
 pub(super) fn polygon_contains_line(polygon: &Polygon, line: &Line) -> bool {
-    let mut pieces = clip(polygon, line, Side::Interior);
+    let mut pieces = clip(polygon, line, ClipSide::Interior);
     let (Some(piece), true) = (pieces.pop(), pieces.is_empty()) else {
         return false;
     };
@@ -221,13 +221,13 @@ pub(super) fn polygon_contains_line(polygon: &Polygon, line: &Line) -> bool {
 
 /// Whether any stretch of the line lies in the polygon.
 pub(super) fn polygon_intersects_line(polygon: &Polygon, line: &Line) -> bool {
-    !clip(polygon, line, Side::Interior).is_empty()
+    !clip(polygon, line, ClipSide::Interior).is_empty()
 }
 
 /// The pieces of a line on one side of a polygon's boundary, in order.
-fn clip(polygon: &Polygon, line: &Line, side: Side) -> Vec<Vec<Point>> {
+fn clip(polygon: &Polygon, line: &Line, side: ClipSide) -> Vec<Vec<Point>> {
     let mut meetings = meetings(polygon, line).into_iter().peekable();
-    let mut inside = polygon.contains_point(line.vertices[0]) ^ (side == Side::Exterior);
+    let mut inside = polygon.contains_point(line.vertices[0]) ^ (side == ClipSide::Exterior);
     let mut pieces = Vec::new();
     for (index, (a0, a1)) in line.edges().enumerate() {
         let mut stops: Vec<(f64, Point)> = Vec::new();
@@ -341,9 +341,9 @@ fn intersection(a0: Point, a1: Point, b0: Point, b1: Point) -> Point {
 /// Whether a strict-winding polygon contains a line.
 pub(super) fn big_contains_line(big: &BigPolygon, line: &Line) -> bool {
     let outside = if big.is_normalized {
-        Side::Exterior
+        ClipSide::Exterior
     } else {
-        Side::Interior
+        ClipSide::Interior
     };
     clip(&big.border, line, outside).is_empty()
 }

@@ -3,7 +3,7 @@
 //! Expected answers and messages were given by mongod 6.0.5. The plain twin asks S2's own
 //! loops and tests every edge exactly; the fast path must agree with it everywhere.
 
-use super::geometry::{Part, Position};
+use super::geometry::{GeometryPart, Position};
 use super::predicates::{angle, nearest_on_edge};
 use super::relate::polygon_meets_cell;
 use super::*;
@@ -723,6 +723,9 @@ fn a_geometry_has_its_parts() {
     let geometry = stored(&value).expect("altitude is ignored");
     assert!(matches!(
         geometry.parts()[..],
-        [Part::Point(_), Part::Point(Position { lon: 3.0, lat: 4.0 })]
+        [
+            GeometryPart::Point(_),
+            GeometryPart::Point(Position { lon: 3.0, lat: 4.0 })
+        ]
     ));
 }

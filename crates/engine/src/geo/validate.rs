@@ -77,7 +77,7 @@ fn degrees(point: Point) -> String {
 }
 
 /// Why valid rings do not make a polygon.
-pub(super) enum Fault {
+pub(super) enum PolygonFault {
     /// S2's own rules: shared edges, crossing rings.
     Invalid(String),
     /// A hole touches its parent in more than one vertex.
@@ -86,18 +86,18 @@ pub(super) enum Fault {
     Nested,
 }
 
-impl Fault {
+impl PolygonFault {
     pub(super) fn message(&self, polygon: &str) -> String {
         match self {
-            Fault::Invalid(reason) => format!("Polygon isn't valid: {reason} {polygon}"),
-            Fault::Shares(reason) => format!("{reason}: {polygon}"),
-            Fault::Nested => format!("Polygon interior loops cannot be nested: {polygon}"),
+            PolygonFault::Invalid(reason) => format!("Polygon isn't valid: {reason} {polygon}"),
+            PolygonFault::Shares(reason) => format!("{reason}: {polygon}"),
+            PolygonFault::Nested => format!("Polygon interior loops cannot be nested: {polygon}"),
         }
     }
 }
 
 /// Rings, each contained by the first, must not share edges, cross, or nest.
-pub(super) fn rings(rings: &[Ring]) -> Result<(), Fault> {
+pub(super) fn rings(rings: &[Ring]) -> Result<(), PolygonFault> {
     if rings.len() == 1 {
         return Ok(());
     }
@@ -106,7 +106,7 @@ pub(super) fn rings(rings: &[Ring]) -> Result<(), Fault> {
         for (offset, other) in rings[first + 1..].iter().enumerate() {
             if contains_or_crosses(ring, other) < 0 {
                 let second = first + 1 + offset;
-                return Err(Fault::Invalid(format!(
+                return Err(PolygonFault::Invalid(format!(
                     "Loop {first} crosses loop {second}"
                 )));
             }
@@ -117,11 +117,11 @@ pub(super) fn rings(rings: &[Ring]) -> Result<(), Fault> {
         if shared_vertices(&rings[*parent], &rings[index]) > 1 {
             let reason =
                 format!("Loop {index} shares more than one vertex with its parent loop {parent}");
-            return Err(Fault::Shares(reason));
+            return Err(PolygonFault::Shares(reason));
         }
     }
     if parents.iter().skip(1).any(|parent| *parent != 0) {
-        Err(Fault::Nested)
+        Err(PolygonFault::Nested)
     } else {
         Ok(())
     }
@@ -158,13 +158,13 @@ fn shared_vertices(first: &Ring, second: &Ring) -> usize {
         .count()
 }
 
-fn no_shared_edges(rings: &[Ring]) -> Result<(), Fault> {
+fn no_shared_edges(rings: &[Ring]) -> Result<(), PolygonFault> {
     let mut seen = AHashMap::new();
     for (ring_index, ring) in rings.iter().enumerate() {
         for (edge_index, (a, b)) in ring.edges().enumerate() {
             for key in [(bits(a), bits(b)), (bits(b), bits(a))] {
                 if let Some((other_ring, other_edge)) = seen.insert(key, (ring_index, edge_index)) {
-                    return Err(Fault::Invalid(format!(
+                    return Err(PolygonFault::Invalid(format!(
                         "Duplicate edge: loop {ring_index}, edge {edge_index} and loop {other_ring}, edge {other_edge}"
                     )));
                 }

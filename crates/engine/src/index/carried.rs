@@ -15,14 +15,14 @@ const DOCUMENT_KIND: u8 = 0x03;
 #[derive(Debug)]
 pub(super) enum Carried {
     Nothing,
-    Fields(Shape),
+    Fields(CarriedFields),
     Document,
 }
 
 /// Fields by name; those without a shape of their own are kept whole.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
-    fields: Vec<(Box<[u8]>, Option<Shape>)>,
+pub(super) struct CarriedFields {
+    fields: Vec<(Box<[u8]>, Option<CarriedFields>)>,
 }
 
 impl Carried {
@@ -31,7 +31,7 @@ impl Carried {
             (true, _) => Carried::Document,
             (false, []) => Carried::Nothing,
             (false, paths) => {
-                let mut shape = Shape::default();
+                let mut shape = CarriedFields::default();
                 for path in paths {
                     shape.insert(&path.split('.').collect::<Vec<_>>());
                 }
@@ -64,7 +64,7 @@ impl Carried {
     }
 }
 
-impl Shape {
+impl CarriedFields {
     /// Adds a path; no path is the beginning of another.
     fn insert(&mut self, parts: &[&str]) {
         let Some((first, rest)) = parts.split_first() else {
@@ -75,7 +75,7 @@ impl Shape {
             .iter()
             .position(|(name, _)| **name == *first.as_bytes());
         let place = known.unwrap_or_else(|| {
-            let below = (!rest.is_empty()).then(Shape::default);
+            let below = (!rest.is_empty()).then(CarriedFields::default);
             self.fields.push((first.as_bytes().into(), below));
             self.fields.len() - 1
         });
@@ -101,7 +101,7 @@ impl Shape {
     }
 }
 
-fn write_field(field: &Field<'_>, below: Option<&Shape>, out: &mut Vec<u8>) {
+fn write_field(field: &Field<'_>, below: Option<&CarriedFields>, out: &mut Vec<u8>) {
     out.push(field.kind());
     out.extend_from_slice(field.name());
     out.push(0);

@@ -55,7 +55,7 @@ struct CompiledIndex {
     slots: SmallVec<[u16; 4]>,
 }
 
-type Located<'a> = SmallVec<[Option<Field<'a>>; INLINE_FIELDS]>;
+type FoundIndex<'a> = SmallVec<[Option<Field<'a>>; INLINE_FIELDS]>;
 
 impl CollectionKeys {
     /// Compiles a collection's indexes; their order gives the positions in the sink.
@@ -159,8 +159,8 @@ impl CollectionKeys {
         Ok(())
     }
 
-    fn locate<'a>(&self, document: &'a RawDocument) -> Located<'a> {
-        let mut located: Located<'a> = SmallVec::from_elem(None, self.names.len());
+    fn locate<'a>(&self, document: &'a RawDocument) -> FoundIndex<'a> {
+        let mut located: FoundIndex<'a> = SmallVec::from_elem(None, self.names.len());
         let mut wanted = self.names.len();
         for field in fields(document) {
             if self.lengths >> (field.name().len() % 64) & 1 == 0 {

@@ -26,11 +26,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Coverage {
     layout: Arc<EntryLayout>,
-    rows: Rows,
+    rows: CoveredShape,
 }
 
 #[derive(Debug, Clone)]
-enum Rows {
+enum CoveredShape {
     /// The entry carries the document.
     Carried,
     Rebuilt(Recipe),
@@ -38,7 +38,7 @@ enum Rows {
 
 #[derive(Debug, Clone, Default)]
 struct Recipe {
-    fields: Vec<Member>,
+    fields: Vec<RebuiltField>,
     /// Bit `n` is set when field `n` of the key is needed.
     from_key: u64,
     needs_id: bool,
@@ -47,7 +47,7 @@ struct Recipe {
 
 /// A field of a rebuilt document.
 #[derive(Debug, Clone)]
-struct Member {
+struct RebuiltField {
     name: Box<str>,
     from: From,
 }
@@ -64,7 +64,7 @@ enum From {
     Point(usize),
     Id,
     Carried,
-    Below(Vec<Member>),
+    Below(Vec<RebuiltField>),
 }
 
 /// The fields that the entries of one index hold, as far as rows can be made of them.
@@ -73,11 +73,11 @@ pub struct HeldFields<'s> {
     layout: &'s Arc<EntryLayout>,
     multikey: Multikey,
     /// Listed when they are asked for.
-    fields: OnceCell<Vec<Held<'s>>>,
+    fields: OnceCell<Vec<HeldField<'s>>>,
 }
 
 /// A field that entries hold.
-struct Held<'s> {
+struct HeldField<'s> {
     path: &'s str,
     from: From,
 }
@@ -113,7 +113,7 @@ impl RowBuffer {
 }
 
 /// What was read of one entry.
-struct Parts<'e> {
+struct EntryParts<'e> {
     /// The values' bytes.
     values: &'e [u8],
     key: SmallVec<[Option<FieldValue>; 4]>,
@@ -134,7 +134,7 @@ impl<'s> HeldFields<'s> {
         }
     }
 
-    fn fields(&self) -> &[Held<'s>] {
+    fn fields(&self) -> &[HeldField<'s>] {
         self.fields.get_or_init(|| held(self.spec, self.multikey))
     }
 
@@ -150,11 +150,11 @@ impl<'s> HeldFields<'s> {
     /// How entries give rows with the `needed` fields; `None` when they do not.
     pub fn coverage(&self, needed: &FieldSet) -> Option<Coverage> {
         let rows = if self.spec.clustering {
-            Rows::Carried
+            CoveredShape::Carried
         } else {
             // Asked first: where all fields are needed, what is held does not matter.
             needed.paths()?;
-            Rows::Rebuilt(Recipe::new(self.fields(), needed)?)
+            CoveredShape::Rebuilt(Recipe::new(self.fields(), needed)?)
         };
         Some(Coverage {
             layout: self.layout.clone(),
@@ -166,16 +166,16 @@ impl<'s> HeldFields<'s> {
 impl Coverage {
     /// Whether rows are whole documents.
     pub fn is_whole(&self) -> bool {
-        matches!(self.rows, Rows::Carried)
+        matches!(self.rows, CoveredShape::Carried)
     }
 
     /// Whether rows have `_id` and then several fields in the order of the key, where the document may
     /// have them in another. mongod reads the document there, since its entries do not hold `_id`.
     pub fn reorders(&self) -> bool {
-        let from_key = |member: &&Member| !matches!(member.from, From::Id | From::Carried);
+        let from_key = |member: &&RebuiltField| !matches!(member.from, From::Id | From::Carried);
         match &self.rows {
-            Rows::Carried => false,
-            Rows::Rebuilt(recipe) => {
+            CoveredShape::Carried => false,
+            CoveredShape::Rebuilt(recipe) => {
                 recipe.needs_id && recipe.fields.iter().filter(from_key).count() > 1
             }
         }
@@ -184,8 +184,8 @@ impl Coverage {
     /// The paths that rebuilt rows hold at most; none for whole documents.
     pub fn paths(&self) -> &[String] {
         match &self.rows {
-            Rows::Carried => &[],
-            Rows::Rebuilt(recipe) => &recipe.paths,
+            CoveredShape::Carried => &[],
+            CoveredShape::Rebuilt(recipe) => &recipe.paths,
         }
     }
 
@@ -208,8 +208,8 @@ impl Coverage {
         buffer: &'a mut RowBuffer,
     ) -> Result<Option<&'a RawDocument>> {
         let recipe = match &self.rows {
-            Rows::Carried => return self.carried(value).map(Some),
-            Rows::Rebuilt(recipe) => recipe,
+            CoveredShape::Carried => return self.carried(value).map(Some),
+            CoveredShape::Rebuilt(recipe) => recipe,
         };
         buffer.values.clear();
         let parts = recipe.read(&self.layout, key, value, &mut buffer.values)?;
@@ -230,8 +230,8 @@ impl Coverage {
 }
 
 /// The fields that entries hold, in the order of rebuilt documents.
-fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<Held<'_>> {
-    let mut found = vec![Held {
+fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<HeldField<'_>> {
+    let mut found = vec![HeldField {
         path: "_id",
         from: From::Id,
     }];
@@ -254,9 +254,9 @@ fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<Held<'_>> {
         if path == "_id" {
             found.remove(0);
         }
-        found.push(Held { path, from });
+        found.push(HeldField { path, from });
     }
-    found.extend(spec.include.iter().map(|path| Held {
+    found.extend(spec.include.iter().map(|path| HeldField {
         path,
         from: From::Carried,
     }));
@@ -276,20 +276,20 @@ fn lies_within(path: &str, other: &str) -> bool {
 
 /// The number of the field that `path` leads to or into: the shortest, so that no field is used beside one
 /// within it.
-fn holder(held: &[Held<'_>], path: &str) -> Option<usize> {
+fn holder(held: &[HeldField<'_>], path: &str) -> Option<usize> {
     (0..held.len())
         .filter(|number| lies_within(path, held[*number].path))
         .min_by_key(|number| held[*number].path.len())
 }
 
 impl Recipe {
-    fn new(held: &[Held<'_>], needed: &FieldSet) -> Option<Self> {
+    fn new(held: &[HeldField<'_>], needed: &FieldSet) -> Option<Self> {
         let mut used = vec![false; held.len()];
         for path in needed.paths()? {
             used[holder(held, path)?] = true;
         }
         let mut recipe = Recipe::default();
-        for (Held { path, from }, _) in held.iter().zip(used).filter(|(_, used)| *used) {
+        for (HeldField { path, from }, _) in held.iter().zip(used).filter(|(_, used)| *used) {
             match from {
                 From::Key { position, .. } => recipe.from_key |= 1 << position,
                 From::Id => recipe.needs_id = true,
@@ -312,7 +312,7 @@ impl Recipe {
         key: &[u8],
         value: &'e [u8],
         values: &'e mut Vec<u8>,
-    ) -> Result<Parts<'e>> {
+    ) -> Result<EntryParts<'e>> {
         let mut value = layout.split(value)?;
         let mut fields = SmallVec::new();
         let mut at = 0;
@@ -333,7 +333,7 @@ impl Recipe {
             true => Some(layout.transcode_id(&key[at..], &mut value.types, values)?),
             false => None,
         };
-        Ok(Parts {
+        Ok(EntryParts {
             values,
             key: fields,
             id_at: at,
@@ -345,11 +345,11 @@ impl Recipe {
 }
 
 /// Puts a field at its path; `None` for a path that is in the way of another.
-fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
+fn insert(fields: &mut Vec<RebuiltField>, path: &[&str], from: &From) -> Option<()> {
     let (first, rest) = path.split_first()?;
     let known = fields.iter().position(|member| *member.name == **first);
     if rest.is_empty() {
-        fields.push(Member {
+        fields.push(RebuiltField {
             name: (*first).into(),
             from: from.clone(),
         });
@@ -358,7 +358,7 @@ fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
     let place = match known {
         Some(place) => place,
         None => {
-            fields.push(Member {
+            fields.push(RebuiltField {
                 name: (*first).into(),
                 from: From::Below(Vec::new()),
             });
@@ -373,8 +373,8 @@ fn insert(fields: &mut Vec<Member>, path: &[&str], from: &From) -> Option<()> {
 
 /// Appends the members that the document has; false when the entry cannot tell.
 fn append_all(
-    members: &[Member],
-    parts: &Parts<'_>,
+    members: &[RebuiltField],
+    parts: &EntryParts<'_>,
     carried: Option<&RawDocument>,
     out: &mut DocumentBuilder,
 ) -> bool {
@@ -384,8 +384,8 @@ fn append_all(
 }
 
 fn append(
-    member: &Member,
-    parts: &Parts<'_>,
+    member: &RebuiltField,
+    parts: &EntryParts<'_>,
     carried: Option<&RawDocument>,
     out: &mut DocumentBuilder,
 ) -> bool {
@@ -430,8 +430,8 @@ fn find<'e>(carried: Option<&'e RawDocument>, name: &[u8]) -> Option<Field<'e>> 
 /// is to know; else the key's fields prove that the document has it.
 fn append_below(
     name: &[u8],
-    inner: &[Member],
-    parts: &Parts<'_>,
+    inner: &[RebuiltField],
+    parts: &EntryParts<'_>,
     carried: Option<Field<'_>>,
     out: &mut DocumentBuilder,
 ) -> bool {
@@ -448,7 +448,7 @@ fn append_below(
     told
 }
 
-fn only_carried(members: &[Member]) -> bool {
+fn only_carried(members: &[RebuiltField]) -> bool {
     members.iter().all(|member| match &member.from {
         From::Carried => true,
         From::Below(inner) => only_carried(inner),

@@ -34,12 +34,12 @@ pub(super) fn combinations<'a>(
         multikey: Multikey::NONE,
         emit,
     };
-    let state = State {
+    let state = PathState {
         rest: paths.iter().map(|path| path.parts()).collect(),
         values: SmallVec::from_elem(None, paths.len()),
         missing: 0,
     };
-    let positions: Positions = SmallVec::from_elem(Position::default(), paths.len());
+    let positions: Positions = SmallVec::from_elem(ArrayPosition::default(), paths.len());
     expansion.expand(Some(document), state, &positions)?;
     Ok(expansion.multikey)
 }
@@ -52,18 +52,18 @@ struct Expansion<'e, 'a> {
 
 /// How far each path has been followed.
 #[derive(Clone)]
-struct State<'a, 'p> {
+struct PathState<'a, 'p> {
     /// The parts still to follow; empty when the value is known.
     rest: SmallVec<[&'p [Box<str>]; 4]>,
     values: Combination<'a>,
     missing: usize,
 }
 
-type Positions<'a, 'p> = SmallVec<[Position<'a, 'p>; 4]>;
+type Positions<'a, 'p> = SmallVec<[ArrayPosition<'a, 'p>; 4]>;
 
 /// What a path that names an array position (`a.0.b`) finds there.
 #[derive(Clone, Copy, Default)]
-struct Position<'a, 'p> {
+struct ArrayPosition<'a, 'p> {
     /// The array and its element, if the path names one.
     named: Option<(&'a RawDocument, Field<'a>)>,
     /// Where the path leads from the element.
@@ -83,8 +83,8 @@ impl<'a> Expansion<'_, 'a> {
     fn expand<'p>(
         &mut self,
         document: Option<&'a RawDocument>,
-        mut state: State<'a, 'p>,
-        positions: &[Position<'a, 'p>],
+        mut state: PathState<'a, 'p>,
+        positions: &[ArrayPosition<'a, 'p>],
     ) -> Result<()> {
         let mut array: Option<Array<'a>> = None;
         let mut expands_leaves = true;
@@ -119,7 +119,7 @@ impl<'a> Expansion<'_, 'a> {
     fn expand_array<'p>(
         &mut self,
         array: &Array<'a>,
-        state: &State<'a, 'p>,
+        state: &PathState<'a, 'p>,
         expands_leaves: bool,
     ) -> Result<()> {
         let positions = positions_in(array.document, &state.rest);
@@ -145,8 +145,8 @@ impl<'a> Expansion<'_, 'a> {
         &mut self,
         array: &Array<'a>,
         element: RawBsonRef<'a>,
-        state: &State<'a, 'p>,
-        positions: &[Position<'a, 'p>],
+        state: &PathState<'a, 'p>,
+        positions: &[ArrayPosition<'a, 'p>],
         expands_leaves: bool,
     ) -> Result<()> {
         let mut state = state.clone();
@@ -166,7 +166,7 @@ impl<'a> Expansion<'_, 'a> {
 /// Follows one path from a document, or from the array position that it names.
 fn next_value<'a, 'p>(
     document: Option<&'a RawDocument>,
-    position: &Position<'a, 'p>,
+    position: &ArrayPosition<'a, 'p>,
     rest: &mut &'p [Box<str>],
 ) -> Result<(Option<Field<'a>>, bool)> {
     let has_field = document.is_some_and(|document| find(document, rest[0].as_bytes()).is_some());
@@ -230,11 +230,11 @@ fn positions_in<'a, 'p>(array: &'a RawDocument, rests: &[&'p [Box<str>]]) -> Pos
     let position = |rest: &&'p [Box<str>]| {
         let named = rest.first().and_then(|part| find(array, part.as_bytes()));
         let Some(element) = named else {
-            return Position::default();
+            return ArrayPosition::default();
         };
         let mut behind = *rest;
         let found = follow(array, &mut behind);
-        Position {
+        ArrayPosition {
             named: Some((array, element)),
             found,
             rest: behind,

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub struct KeyGenerator {
     pub(super) fields: Vec<GeneratorField>,
-    kind: Kind,
+    kind: GeneratorKind,
     sparse: bool,
     filter: Option<Filter>,
     carried: Carried,
@@ -36,14 +36,14 @@ pub(super) struct GeneratorField {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum GeneratorKind {
     ByValue,
     Hashed,
     Sphere,
 }
 
 /// What a path leads to when no array is followed.
-enum Found<'a> {
+enum PathTarget<'a> {
     Missing,
     Value(RawBsonRef<'a>),
     Array,
@@ -60,11 +60,11 @@ impl KeyGenerator {
             kind: *kind,
         };
         let kind = if spec.has(IndexField::Sphere2d) || spec.has(IndexField::Plane2d) {
-            Kind::Sphere
+            GeneratorKind::Sphere
         } else if spec.has(IndexField::Hashed) {
-            Kind::Hashed
+            GeneratorKind::Hashed
         } else {
-            Kind::ByValue
+            GeneratorKind::ByValue
         };
         Ok(KeyGenerator {
             fields: spec.key.iter().map(field).collect(),
@@ -122,12 +122,12 @@ impl KeyGenerator {
         }
         self.carried.write(document, &mut sink.carried);
         let multikey = match self.kind {
-            Kind::ByValue => self.by_value(document, top, sink)?,
-            Kind::Hashed => {
+            GeneratorKind::ByValue => self.by_value(document, top, sink)?,
+            GeneratorKind::Hashed => {
                 self.hashed(top, sink)?;
                 Multikey::NONE
             }
-            Kind::Sphere => {
+            GeneratorKind::Sphere => {
                 let fields: SmallVec<[_; 3]> = self
                     .fields
                     .iter()
@@ -151,12 +151,12 @@ impl KeyGenerator {
         let mut missing = 0;
         for (index, field) in self.fields.iter().enumerate() {
             let value = match resolve(top(index), &field.path) {
-                Found::Value(value) => Some(value),
-                Found::Missing => {
+                PathTarget::Value(value) => Some(value),
+                PathTarget::Missing => {
                     missing += 1;
                     None
                 }
-                Found::Array => {
+                PathTarget::Array => {
                     sink.abandon(pending);
                     return self.expanded(document, sink);
                 }
@@ -199,12 +199,12 @@ impl KeyGenerator {
         let mut missing = 0;
         for (index, field) in self.fields.iter().enumerate() {
             let value = match resolve(top(index), &field.path) {
-                Found::Value(value) => Some(value),
-                Found::Missing => {
+                PathTarget::Value(value) => Some(value),
+                PathTarget::Missing => {
                     missing += 1;
                     None
                 }
-                Found::Array => {
+                PathTarget::Array => {
                     sink.abandon(pending);
                     return Err(hashed_array(top(index), &field.path));
                 }
@@ -228,24 +228,24 @@ impl KeyGenerator {
 }
 
 #[inline]
-fn resolve<'a>(top: Option<Field<'a>>, path: &Path) -> Found<'a> {
+fn resolve<'a>(top: Option<Field<'a>>, path: &Path) -> PathTarget<'a> {
     let Some(field) = top else {
-        return Found::Missing;
+        return PathTarget::Missing;
     };
     let Some(value) = field.value() else {
-        return Found::Missing;
+        return PathTarget::Missing;
     };
     let mut rest = &path.parts()[1..];
     let found = match value {
-        RawBsonRef::Array(_) => return Found::Array,
-        value if rest.is_empty() => return Found::Value(value),
+        RawBsonRef::Array(_) => return PathTarget::Array,
+        value if rest.is_empty() => return PathTarget::Value(value),
         RawBsonRef::Document(inner) => follow(inner, &mut rest).and_then(|field| field.value()),
         _ => None,
     };
     match found {
-        Some(RawBsonRef::Array(_)) => Found::Array,
-        Some(value) => Found::Value(value),
-        None => Found::Missing,
+        Some(RawBsonRef::Array(_)) => PathTarget::Array,
+        Some(value) => PathTarget::Value(value),
+        None => PathTarget::Missing,
     }
 }
 

@@ -26,4 +26,4 @@ pub use entry::EntryLayout;
 pub use generator::KeyGenerator;
 pub use hash::hash_value;
 pub use sink::{KeySink, Multikey};
-pub use spec::{Existing, IndexField, IndexSpec};
+pub use spec::{ExistingIndex, IndexField, IndexSpec};

@@ -83,7 +83,7 @@ pub struct KeySink {
     id_types: TypeBits,
     /// What every entry carries of the document.
     pub(super) carried: Vec<u8>,
-    entries: Vec<Span>,
+    entries: Vec<EntrySpan>,
     index: u32,
     is_full: bool,
 }
@@ -97,14 +97,14 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where one entry lies in the buffer.
 #[derive(Debug, Clone, Copy)]
-struct Span {
+struct EntrySpan {
     index: u32,
     start: u32,
     fields_end: u32,
     end: u32,
 }
 
-impl Span {
+impl EntrySpan {
     fn fields<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         &bytes[self.start as usize..self.fields_end as usize]
     }
@@ -121,7 +121,8 @@ impl KeySink {
         self.bytes.clear();
         self.entries.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
-        self.entries.shrink_to(KEPT_BYTES_MAX / size_of::<Span>());
+        self.entries
+            .shrink_to(KEPT_BYTES_MAX / size_of::<EntrySpan>());
         self.index = 0;
         self.is_full = false;
     }
@@ -210,7 +211,7 @@ impl KeySink {
         self.bytes.extend_from_slice(points);
         self.bytes.extend_from_slice(&self.carried);
         self.bytes.extend_from_slice(self.types.as_bytes());
-        self.entries.push(Span {
+        self.entries.push(EntrySpan {
             index: self.index,
             start: offset(pending.start),
             fields_end: offset(fields_end),

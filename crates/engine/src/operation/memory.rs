@@ -240,18 +240,18 @@ impl Drop for RequestMemory {
 }
 
 /// The values that a thread's expressions hold.
-struct Values {
+struct ThreadValues {
     live: usize,
     reservation: Reservation,
 }
 
 thread_local! {
-    static VALUES: RefCell<Values> = const {
-        RefCell::new(Values { live: 0, reservation: Reservation::none() })
+    static VALUES: RefCell<ThreadValues> = const {
+        RefCell::new(ThreadValues { live: 0, reservation: Reservation::none() })
     };
 }
 
-impl Values {
+impl ThreadValues {
     fn is_covered(&self) -> bool {
         self.live <= self.reservation.bytes + FREE_VALUE_BYTES
     }
@@ -315,7 +315,7 @@ impl<T> Drop for Charged<T> {
 /// `ExceededMemoryLimit`.
 #[inline]
 pub fn check_values() -> Result<()> {
-    if VALUES.with_borrow(Values::is_covered) {
+    if VALUES.with_borrow(ThreadValues::is_covered) {
         Ok(())
     } else {
         expect_values(0)

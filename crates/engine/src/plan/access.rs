@@ -1,7 +1,7 @@
 //! Access paths: where documents can come from.
 
 use super::QuerySpec;
-use super::entry_use::{EntryUse, Reading};
+use super::entry_use::{EntryUse, RowSource};
 use crate::catalog::Index;
 use crate::geo::{CoverLimits, CoveredRange, Region, cover, cover_plane};
 use crate::index::IndexField;
@@ -242,7 +242,7 @@ impl Access {
     }
 
     /// Where rows come from, where an index is used.
-    pub fn reading(&self) -> Option<Reading> {
+    pub fn reading(&self) -> Option<RowSource> {
         self.entry_use().map(EntryUse::reading)
     }
 

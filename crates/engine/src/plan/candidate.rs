@@ -60,7 +60,7 @@ pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Cand
 pub(super) fn for_index(
     index: &Arc<Index>,
     query: &QuerySpec,
-    conditions: &[Condition<'_>],
+    conditions: &[IndexableCondition<'_>],
 ) -> Option<Candidate> {
     if index.spec.hidden || !covers_query(index, &query.filter) {
         return None;
@@ -83,14 +83,14 @@ pub(super) fn covers_query(index: &Index, filter: &Filter) -> bool {
 
 /// Conditions on a path that an index can use, with the number of the conjunct they come from.
 /// `within` tells that the condition stands inside an `$elemMatch`, which bounds alone do not prove.
-pub(super) struct Condition<'f> {
+pub(super) struct IndexableCondition<'f> {
     conjunct: usize,
     path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
 }
 
-pub(super) fn conditions(filter: &Filter) -> Vec<Condition<'_>> {
+pub(super) fn conditions(filter: &Filter) -> Vec<IndexableCondition<'_>> {
     let mut found = Vec::new();
     for (conjunct, part) in filter.conjuncts().iter().enumerate() {
         if let Filter::Field { path, predicate } = part {
@@ -106,9 +106,9 @@ fn collect<'f>(
     path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
-    found: &mut Vec<Condition<'f>>,
+    found: &mut Vec<IndexableCondition<'f>>,
 ) {
-    found.push(Condition {
+    found.push(IndexableCondition {
         conjunct,
         path: path.clone(),
         predicate,
@@ -129,7 +129,11 @@ fn collect<'f>(
 }
 
 /// Documents by `_id`.
-fn primary(query: &QuerySpec, filter: &Filter, conditions: &[Condition<'_>]) -> Option<Candidate> {
+fn primary(
+    query: &QuerySpec,
+    filter: &Filter,
+    conditions: &[IndexableCondition<'_>],
+) -> Option<Candidate> {
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];
     for condition in conditions
@@ -176,7 +180,7 @@ fn order_of(ascending: bool) -> Order {
 fn by_bounds(
     index: &Arc<Index>,
     query: &QuerySpec,
-    conditions: &[Condition<'_>],
+    conditions: &[IndexableCondition<'_>],
 ) -> Option<Candidate> {
     let filter = &query.filter;
     let mut proven = vec![false; filter.conjuncts().len()];
@@ -231,7 +235,7 @@ fn matches_missing(bounds: &[FieldBounds]) -> bool {
 /// The bounds of each field of the key. `proven` is set for conjuncts that they answer completely.
 pub(super) fn field_bounds(
     index: &Index,
-    conditions: &[Condition<'_>],
+    conditions: &[IndexableCondition<'_>],
     proven: &mut [bool],
 ) -> Vec<FieldBounds> {
     let multikey = index.multikey();
@@ -318,7 +322,11 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
 }
 
 /// A scan of the area that a geo condition asks for.
-fn geo(index: &Arc<Index>, query: &QuerySpec, conditions: &[Condition<'_>]) -> Option<Candidate> {
+fn geo(
+    index: &Arc<Index>,
+    query: &QuerySpec,
+    conditions: &[IndexableCondition<'_>],
+) -> Option<Candidate> {
     let filter = &query.filter;
     let position = index
         .spec

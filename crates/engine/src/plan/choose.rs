@@ -8,7 +8,7 @@
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
-use super::{Hint, Method, Plan, QuerySpec, Reading, near};
+use super::{Hint, Method, Plan, QuerySpec, RowSource, near};
 use crate::catalog::{Collection, UnbuiltIndex};
 use crate::error::{Error, Result};
 use crate::query::{Filter, Sort};
@@ -297,7 +297,7 @@ fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Re
     let (Some(limit), None) = (query.limit, &query.sort) else {
         return Ok(false);
     };
-    let fetches = best.access.reading() == Some(Reading::Documents);
+    let fetches = best.access.reading() == Some(RowSource::Documents);
     let wanted = limit.saturating_add(query.skip) as f64;
     if !fetches || wanted < SCAN_ROWS_MIN {
         return Ok(false);
@@ -314,7 +314,7 @@ fn scan_is_cheaper(best: &Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Re
 fn cheapest_order(found: &[Candidate]) -> usize {
     let rank = |at: &usize| match (&found[*at].access, found[*at].access.reading()) {
         (Access::Primary(_), _) => 0,
-        (_, Some(Reading::Covered | Reading::Clustering)) => 1,
+        (_, Some(RowSource::Covered | RowSource::Clustering)) => 1,
         _ => 2,
     };
     (0..found.len()).min_by_key(rank).unwrap_or(0)
@@ -351,8 +351,8 @@ fn fetch_cost(access: &Access) -> f64 {
             .iter()
             .map(|branch| fetch_cost(&branch.access))
             .fold(0.0, f64::max),
-        (Access::Primary(_) | Access::Collection(_), _) | (_, Some(Reading::Clustering)) => 1.0,
-        (_, Some(Reading::Covered)) => COVERED_COST,
+        (Access::Primary(_) | Access::Collection(_), _) | (_, Some(RowSource::Clustering)) => 1.0,
+        (_, Some(RowSource::Covered)) => COVERED_COST,
         _ => FETCH_COST,
     }
 }

@@ -31,7 +31,7 @@ pub struct EntryFilter {
 
 /// Whether rows come from documents or from entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum RowSource {
     /// Each row's document is looked up.
     Documents,
     /// Rows are rebuilt from the fields in the entries.
@@ -42,11 +42,11 @@ pub enum Reading {
 
 impl EntryUse {
     /// Whether rows come from documents or from entries.
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> RowSource {
         match &self.rows {
-            None => Reading::Documents,
-            Some(coverage) if coverage.is_whole() => Reading::Clustering,
-            Some(_) => Reading::Covered,
+            None => RowSource::Documents,
+            Some(coverage) if coverage.is_whole() => RowSource::Clustering,
+            Some(_) => RowSource::Covered,
         }
     }
 }

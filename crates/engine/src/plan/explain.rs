@@ -1,7 +1,7 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
-use super::{EntryUse, Plan, Reading};
+use super::{EntryUse, Plan, RowSource};
 use crate::catalog::Index;
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
@@ -172,7 +172,7 @@ pub fn access_document(
 }
 
 fn fetch(input: RawDocumentBuf, entries: &EntryUse, residual: Option<&Filter>) -> RawDocumentBuf {
-    if entries.reading() != Reading::Documents {
+    if entries.reading() != RowSource::Documents {
         return input;
     }
     let mut stage = rawdoc! { "stage": "FETCH" };

@@ -24,7 +24,7 @@ pub use access::{
     Used,
 };
 pub use choose::Sizes;
-pub use entry_use::{EntryFilter, EntryUse, Reading};
+pub use entry_use::{EntryFilter, EntryUse, RowSource};
 pub use explain::{
     Amount, Amounts, above, access_document, count_document, counted_document, plan_document,
 };

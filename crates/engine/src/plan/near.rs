@@ -6,7 +6,7 @@
 use super::access::{Access, Branch, IndexAccess, NearAccess, RankedAccess};
 use super::candidate::{Candidate, conditions, covers_query, field_bounds, prefixes, residual};
 use super::choose::{FETCH_COST, SORT_COST, Sizes};
-use super::entry_use::{EntryUse, Reading, entry_use};
+use super::entry_use::{EntryUse, RowSource, entry_use};
 use super::union::with_unions;
 use super::{Hint, QuerySpec};
 use crate::catalog::{Collection, Index};
@@ -213,7 +213,7 @@ fn merit(candidate: &Candidate) -> (bool, usize, usize, bool) {
         Access::Near(access) => {
             let on_entries = access.entries.filter.as_ref();
             let settled = on_entries.map_or(0, |tested| tested.filter.conjuncts().len());
-            let covered = access.entries.reading() != Reading::Documents;
+            let covered = access.entries.reading() != RowSource::Documents;
             (true, access.position, settled, covered)
         }
         _ => (false, 0, 0, false),
@@ -262,7 +262,7 @@ fn cheapest(found: &[Candidate], query: &QuerySpec, sizes: &dyn Sizes) -> Result
 
 fn fetch_cost(entries: &EntryUse) -> f64 {
     match entries.reading() {
-        Reading::Documents => FETCH_COST,
-        Reading::Covered | Reading::Clustering => 1.0,
+        RowSource::Documents => FETCH_COST,
+        RowSource::Covered | RowSource::Clustering => 1.0,
     }
 }

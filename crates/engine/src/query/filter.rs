@@ -33,7 +33,7 @@ pub enum Filter {
         predicate: Predicate,
     },
     /// `$expr`.
-    Expr(Box<Condition>),
+    Expr(Box<ExprCondition>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
     /// Matches every document.
@@ -44,7 +44,7 @@ pub enum Filter {
 
 /// An expression as a condition on the whole document.
 #[derive(Debug, Clone)]
-pub struct Condition {
+pub struct ExprCondition {
     expression: Expression,
     /// Fixed for the command; filters that outlive a command read the clock.
     variables: Option<Variables>,
@@ -119,7 +119,7 @@ pub struct Divisor {
     pub remainder: i64,
 }
 
-impl Condition {
+impl ExprCondition {
     /// The condition that the expression is true.
     pub fn new(expression: Expression, variables: Option<Variables>) -> Self {
         Self {

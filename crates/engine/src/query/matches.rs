@@ -14,7 +14,7 @@ use meridian_value::path::{LeafArrays, Path, visit};
 use std::ops::ControlFlow;
 
 /// The array element that made a filter match, if one did.
-type Position = Option<usize>;
+type MatchedPosition = Option<usize>;
 
 impl Filter {
     /// Whether the document satisfies the filter.
@@ -25,7 +25,11 @@ impl Filter {
         self.evaluate(document, &mut None)
     }
 
-    pub(super) fn evaluate(&self, document: &RawDocument, position: &mut Position) -> Result<bool> {
+    pub(super) fn evaluate(
+        &self,
+        document: &RawDocument,
+        position: &mut MatchedPosition,
+    ) -> Result<bool> {
         match self {
             Self::Always => Ok(true),
             Self::Never => Ok(false),
@@ -63,7 +67,12 @@ impl Filter {
 
 impl Predicate {
     /// Whether the predicate holds for what the path reaches in the document.
-    fn matches_path(&self, document: &RawDocument, path: &Path, position: &mut Position) -> bool {
+    fn matches_path(
+        &self,
+        document: &RawDocument,
+        path: &Path,
+        position: &mut MatchedPosition,
+    ) -> bool {
         match self {
             Self::Not(inner) => !inner.matches_path(document, path, &mut None),
             Self::Near(near) => near
@@ -80,7 +89,12 @@ impl Predicate {
         }
     }
 
-    fn matches_any(&self, document: &RawDocument, path: &Path, position: &mut Position) -> bool {
+    fn matches_any(
+        &self,
+        document: &RawDocument,
+        path: &Path,
+        position: &mut MatchedPosition,
+    ) -> bool {
         visit(document, path, self.leaf_arrays(), &mut |visited| {
             if !self.matches_value(visited.value, position) {
                 return ControlFlow::Continue(());
@@ -102,7 +116,11 @@ impl Predicate {
     }
 
     /// Whether the predicate holds for one value; `None` is a missing field.
-    pub fn matches_value(&self, value: Option<RawBsonRef<'_>>, position: &mut Position) -> bool {
+    pub fn matches_value(
+        &self,
+        value: Option<RawBsonRef<'_>>,
+        position: &mut MatchedPosition,
+    ) -> bool {
         match (self, value) {
             (Self::Compare(comparison, operand), value) => {
                 comparison.holds(value, operand.as_raw_bson_ref())
@@ -154,7 +172,7 @@ impl Predicate {
 
 fn any_element<'a>(
     value: RawBsonRef<'a>,
-    position: &mut Position,
+    position: &mut MatchedPosition,
     mut holds: impl FnMut(RawBsonRef<'a>) -> bool,
 ) -> bool {
     let RawBsonRef::Array(array) = value else {

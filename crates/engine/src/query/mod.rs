@@ -20,7 +20,7 @@ mod tests;
 mod validation;
 
 pub use bits::{BitMask, BitTest};
-pub use filter::{Comparison, Condition, Divisor, Filter, InList, Nearest, Predicate};
+pub use filter::{Comparison, Divisor, ExprCondition, Filter, InList, Nearest, Predicate};
 pub use parse::ParseContext;
 pub use projection::Projection;
 pub use schema::Schema;

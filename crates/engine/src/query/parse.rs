@@ -5,7 +5,7 @@
 //! the same one is reported.
 
 use super::bits::{BitMask, BitTest};
-use super::filter::{Comparison, Condition, Divisor, Filter, InList, Predicate};
+use super::filter::{Comparison, Divisor, ExprCondition, Filter, InList, Predicate};
 use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, VariableScope, Variables};
@@ -66,11 +66,11 @@ impl Filter {
     /// # Errors
     /// As [`Filter::parse`].
     pub fn parse_with(document: &RawDocument, context: &ParseContext) -> Result<Self> {
-        let parser = Parser { context };
+        let parser = FilterParser { context };
         Ok(parser
             .document(
                 document,
-                Place {
+                FilterPosition {
                     depth: 0,
                     in_element: false,
                 },
@@ -81,13 +81,13 @@ impl Filter {
 
 /// Where in the filter the parser is.
 #[derive(Clone, Copy)]
-struct Place {
+struct FilterPosition {
     depth: usize,
     /// Below `$elemMatch`: operators of the whole document are refused.
     in_element: bool,
 }
 
-impl Place {
+impl FilterPosition {
     fn below(self, document: &RawDocument) -> Result<Self> {
         if self.depth + 1 > TREE_DEPTH_MAX {
             return Err(Error::bad_value(format!(
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-struct Parser<'c> {
+struct FilterParser<'c> {
     context: &'c ParseContext,
 }
 
@@ -172,8 +172,8 @@ fn is_reference(document: &RawDocument, partial: bool) -> bool {
     }
 }
 
-impl Parser<'_> {
-    fn document(&self, document: &RawDocument, place: Place) -> Result<Filter> {
+impl FilterParser<'_> {
+    fn document(&self, document: &RawDocument, place: FilterPosition) -> Result<Filter> {
         let mut conjuncts = Vec::new();
         for (name, value) in elements(document)? {
             check_path_length(name)?;
@@ -208,7 +208,7 @@ impl Parser<'_> {
         &self,
         name: &str,
         value: RawBsonRef<'_>,
-        place: Place,
+        place: FilterPosition,
     ) -> Result<Option<Filter>> {
         Ok(Some(match name {
             "$and" => Filter::And(self.branches(name, value, place)?),
@@ -226,7 +226,7 @@ impl Parser<'_> {
             "$expr" => {
                 let expression =
                     Expression::parse(value, &self.context.scope).map_err(folding_error)?;
-                Filter::Expr(Box::new(Condition::new(
+                Filter::Expr(Box::new(ExprCondition::new(
                     expression,
                     self.context.variables.clone(),
                 )))
@@ -257,7 +257,12 @@ impl Parser<'_> {
         }))
     }
 
-    fn branches(&self, name: &str, value: RawBsonRef<'_>, place: Place) -> Result<Vec<Filter>> {
+    fn branches(
+        &self,
+        name: &str,
+        value: RawBsonRef<'_>,
+        place: FilterPosition,
+    ) -> Result<Vec<Filter>> {
         let RawBsonRef::Array(array) = value else {
             return Err(Error::bad_value(format!("{name} must be an array")));
         };
@@ -280,7 +285,7 @@ impl Parser<'_> {
         &self,
         field: &str,
         operators: &RawDocument,
-        place: Place,
+        place: FilterPosition,
     ) -> Result<Vec<Predicate>> {
         let entries = elements(operators)?;
         if let Some((first, operand)) = entries.first()
@@ -312,7 +317,7 @@ impl Parser<'_> {
         name: &str,
         value: RawBsonRef<'_>,
         siblings: &RawDocument,
-        place: Place,
+        place: FilterPosition,
     ) -> Result<Option<Predicate>> {
         Ok(Some(match name {
             "$eq" => comparison(Comparison::Eq, field, value)?,
@@ -366,7 +371,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn not(&self, field: &str, value: RawBsonRef<'_>, place: Place) -> Result<Predicate> {
+    fn not(&self, field: &str, value: RawBsonRef<'_>, place: FilterPosition) -> Result<Predicate> {
         match value {
             RawBsonRef::RegularExpression(regex) => {
                 Pattern::new(regex.pattern.as_str(), regex.options.as_str()).map(Predicate::Regex)
@@ -382,7 +387,7 @@ impl Parser<'_> {
         }
     }
 
-    fn all(&self, field: &str, value: RawBsonRef<'_>, place: Place) -> Result<Predicate> {
+    fn all(&self, field: &str, value: RawBsonRef<'_>, place: FilterPosition) -> Result<Predicate> {
         let RawBsonRef::Array(array) = value else {
             return Err(Error::bad_value("$all needs an array"));
         };
@@ -413,11 +418,11 @@ impl Parser<'_> {
             .map(conjunction)
     }
 
-    fn element_match(&self, value: RawBsonRef<'_>, place: Place) -> Result<Predicate> {
+    fn element_match(&self, value: RawBsonRef<'_>, place: FilterPosition) -> Result<Predicate> {
         let RawBsonRef::Document(document) = value else {
             return Err(Error::bad_value("$elemMatch needs an Object"));
         };
-        let place = Place {
+        let place = FilterPosition {
             in_element: true,
             ..place.below(document)?
         };
@@ -434,7 +439,7 @@ impl Parser<'_> {
     }
 }
 
-impl Parser<'_> {
+impl FilterParser<'_> {
     /// `$sampleRate`, as MongoDB rewrites it: each document passes with this probability.
     fn sample_rate(&self, value: RawBsonRef<'_>) -> Result<Filter> {
         let rate = Number::from_raw(value)
@@ -452,7 +457,7 @@ impl Parser<'_> {
         let passes = bson::rawdoc! { "$lt": [{ "$rand": {} }, { "$const": rate }] };
         let expression =
             Expression::parse(RawBsonRef::Document(&passes), &VariableScope::default())?;
-        let condition = Condition::new(expression, self.context.variables.clone());
+        let condition = ExprCondition::new(expression, self.context.variables.clone());
         Ok(Filter::Expr(Box::new(condition)))
     }
 }
@@ -704,13 +709,13 @@ pub(super) fn truncated(value: RawBsonRef<'_>) -> std::result::Result<i64, &'sta
 
 /// An operand that has to be an integer, as `MatchExpressionParser::parseIntegerElementToLong`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Integer(pub(super) i64);
+pub(super) struct IntegerOperand(pub(super) i64);
 
 /// Why it is not one: MongoDB's sentence.
 #[derive(Debug)]
 pub(super) struct IntegerError(pub(super) String);
 
-impl Integer {
+impl IntegerOperand {
     pub(super) fn non_negative(
         self,
         name: &str,
@@ -730,7 +735,7 @@ impl Integer {
 pub(super) fn integer(
     name: &str,
     operand: RawBsonRef<'_>,
-) -> std::result::Result<Integer, IntegerError> {
+) -> std::result::Result<IntegerOperand, IntegerError> {
     let fail = |text: &str| Err(IntegerError(format!("{text}: {}", element(name, operand))));
     let Some(number) = Number::from_raw(operand) else {
         return fail("Expected a number in");
@@ -739,7 +744,7 @@ pub(super) fn integer(
         return fail("Expected an integer, but found NaN in");
     }
     match (number.to_i64_exact(), number) {
-        (Some(whole), _) => Ok(Integer(whole)),
+        (Some(whole), _) => Ok(IntegerOperand(whole)),
         (None, Number::Double(_)) if number.to_i64_truncated().is_some() => {
             fail("Expected an integer")
         }

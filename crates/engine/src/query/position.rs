@@ -11,7 +11,7 @@ use bson::RawDocument;
 
 /// The order in which the conditions of a conjunction are evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ConditionOrder {
     /// By kind and path.
     Sorted,
     /// As the client wrote them.
@@ -26,7 +26,7 @@ impl Filter {
     /// As [`Filter::matches`].
     pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>> {
         let mut position = None;
-        let matched = self.locate(document, &mut position, Order::Sorted)?;
+        let matched = self.locate(document, &mut position, ConditionOrder::Sorted)?;
         Ok(position.filter(|_| matched))
     }
 
@@ -37,7 +37,7 @@ impl Filter {
     /// As [`Filter::matches`].
     pub fn array_position_as_written(&self, document: &RawDocument) -> Result<Option<usize>> {
         let mut position = None;
-        let matched = self.locate(document, &mut position, Order::AsWritten)?;
+        let matched = self.locate(document, &mut position, ConditionOrder::AsWritten)?;
         Ok(position.filter(|_| matched))
     }
 
@@ -45,12 +45,12 @@ impl Filter {
         &self,
         document: &RawDocument,
         position: &mut Option<usize>,
-        order: Order,
+        order: ConditionOrder,
     ) -> Result<bool> {
         match self {
             Self::And(children) => {
                 let mut children: Vec<&Filter> = children.iter().collect();
-                if order == Order::Sorted {
+                if order == ConditionOrder::Sorted {
                     children.sort_by_key(|child| child.evaluation_order());
                 }
                 for child in children {

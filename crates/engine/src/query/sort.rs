@@ -188,19 +188,19 @@ impl Sort {
     /// The least of the keys that the arrays on the way give rise to.
     fn array_key(&self, document: &RawDocument, distance: RawBsonRef<'_>) -> Result<Vec<u8>> {
         let slots = self.fields.iter().map(|field| match field.by_distance {
-            true => Slot::Value(distance),
-            false => Slot::Open(document, field.path.parts()),
+            true => PathSlot::Value(distance),
+            false => PathSlot::Open(document, field.path.parts()),
         });
         let mut best: Option<Vec<u8>> = None;
         self.expand(slots.collect(), &mut best)?;
         Ok(best.expect("an expansion ends in at least one key"))
     }
 
-    fn expand(&self, mut slots: Vec<Slot<'_>>, best: &mut Option<Vec<u8>>) -> Result<()> {
+    fn expand(&self, mut slots: Vec<PathSlot<'_>>, best: &mut Option<Vec<u8>>) -> Result<()> {
         for slot in &mut slots {
             slot.advance()?;
         }
-        let arrays: Vec<&RawArray> = slots.iter().filter_map(Slot::array).collect();
+        let arrays: Vec<&RawArray> = slots.iter().filter_map(PathSlot::array).collect();
         let Some(&shared) = arrays.first() else {
             self.offer(&slots, best);
             return Ok(());
@@ -232,7 +232,7 @@ impl Sort {
         Ok(())
     }
 
-    fn offer(&self, slots: &[Slot<'_>], best: &mut Option<Vec<u8>>) {
+    fn offer(&self, slots: &[PathSlot<'_>], best: &mut Option<Vec<u8>>) {
         let mut bytes = Vec::new();
         let mut types = TypeBits::new();
         for (slot, field) in slots.iter().zip(&self.fields) {
@@ -246,7 +246,7 @@ impl Sort {
 
 /// How far one path has been followed.
 #[derive(Clone, Copy)]
-enum Slot<'a> {
+enum PathSlot<'a> {
     /// These parts are still to be followed from this document.
     Open(&'a RawDocument, &'a [Box<str>]),
     /// The path met an array with these parts left.
@@ -255,9 +255,9 @@ enum Slot<'a> {
     Value(RawBsonRef<'a>),
 }
 
-impl<'a> Slot<'a> {
+impl<'a> PathSlot<'a> {
     fn advance(&mut self) -> Result<()> {
-        while let Slot::Open(document, parts) = *self {
+        while let PathSlot::Open(document, parts) = *self {
             let (part, rest) = parts.split_first().expect("an open slot has parts left");
             let found = field::find(document, part.as_bytes()).and_then(|entry| entry.value());
             *self = Self::at(found, rest)?;
@@ -269,17 +269,17 @@ impl<'a> Slot<'a> {
         Ok(match found {
             Some(RawBsonRef::Array(array)) => match positional(array, rest)? {
                 Some((item, rest)) => Self::at(Some(item), rest)?,
-                None => Slot::Array(array, rest),
+                None => PathSlot::Array(array, rest),
             },
-            Some(value) if rest.is_empty() => Slot::Value(value),
-            Some(RawBsonRef::Document(document)) => Slot::Open(document, rest),
-            _ => Slot::Value(RawBsonRef::Null),
+            Some(value) if rest.is_empty() => PathSlot::Value(value),
+            Some(RawBsonRef::Document(document)) => PathSlot::Open(document, rest),
+            _ => PathSlot::Value(RawBsonRef::Null),
         })
     }
 
     fn array(&self) -> Option<&'a RawArray> {
         match self {
-            Slot::Array(array, _) => Some(array),
+            PathSlot::Array(array, _) => Some(array),
             _ => None,
         }
     }
@@ -287,10 +287,10 @@ impl<'a> Slot<'a> {
     /// The slot with one element in place of the array; an array within the array stays whole.
     fn with_item(&self, item: RawBsonRef<'a>) -> Self {
         match *self {
-            Slot::Array(_, []) => Slot::Value(item),
-            Slot::Array(_, rest) => match item {
-                RawBsonRef::Document(document) => Slot::Open(document, rest),
-                _ => Slot::Value(RawBsonRef::Null),
+            PathSlot::Array(_, []) => PathSlot::Value(item),
+            PathSlot::Array(_, rest) => match item {
+                RawBsonRef::Document(document) => PathSlot::Open(document, rest),
+                _ => PathSlot::Value(RawBsonRef::Null),
             },
             other => other,
         }
@@ -298,7 +298,7 @@ impl<'a> Slot<'a> {
 
     fn value(&self) -> RawBsonRef<'a> {
         match self {
-            Slot::Value(value) => *value,
+            PathSlot::Value(value) => *value,
             _ => RawBsonRef::Null,
         }
     }

@@ -32,7 +32,8 @@ pub fn validation_failure(
     super::append(&mut report, "failingDocumentId", id);
     let details = match filter {
         Filter::Schema(schema) => Ok(schema.explain_failure(document)),
-        _ => clauses(validator).and_then(|clauses| joined(clauses).explain(document, Side::Failed)),
+        _ => clauses(validator)
+            .and_then(|clauses| joined(clauses).explain(document, ReportSide::Failed)),
     };
     let details = details.unwrap_or_else(|error| {
         super::append(
@@ -47,7 +48,7 @@ pub fn validation_failure(
 }
 
 fn error_document(error: &Error) -> RawDocumentBuf {
-    Details::default()
+    ReportDetails::default()
         .with("code", error.code.number())
         .with("codeName", &*error.code.name())
         .with("errmsg", error.message.as_str())
@@ -56,12 +57,12 @@ fn error_document(error: &Error) -> RawDocumentBuf {
 
 /// Whether the report is about a clause that failed, or (below `$not` and `$nor`) one that held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ReportSide {
     Failed,
     Held,
 }
 
-impl Side {
+impl ReportSide {
     fn other(self) -> Self {
         if self == Self::Failed {
             Self::Held
@@ -78,13 +79,13 @@ enum Clause<'a> {
     Not(Box<Clause<'a>>),
     Schema(Schema),
     Expression(RawBsonRef<'a>),
-    Leaf(Leaf<'a>),
+    Leaf(PathClause<'a>),
     /// `$alwaysTrue` and the like, which MongoDB cannot report on.
     Silent(String),
 }
 
 /// One operator over one path.
-struct Leaf<'a> {
+struct PathClause<'a> {
     operator: &'a str,
     path: &'a str,
     operand: RawBsonRef<'a>,
@@ -127,7 +128,7 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, value);
                 let filter = Filter::parse(&specified)?;
-                found.push(Clause::Leaf(Leaf {
+                found.push(Clause::Leaf(PathClause {
                     operator,
                     path,
                     operand: value,
@@ -185,7 +186,7 @@ fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Cla
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, regex);
                 let filter = Filter::parse(&specified)?;
-                let leaf = Leaf {
+                let leaf = PathClause {
                     operator: "$regex",
                     path,
                     operand: regex,
@@ -207,7 +208,7 @@ fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Cla
         let mut specified = RawDocumentBuf::new();
         super::append(&mut specified, path, inner);
         let filter = Filter::parse(&specified)?;
-        found.push(Clause::Leaf(Leaf {
+        found.push(Clause::Leaf(PathClause {
             operator,
             path,
             operand,
@@ -235,7 +236,7 @@ impl Clause<'_> {
     }
 
     /// What there is to say about a clause that is on this side.
-    fn explain(&self, document: &RawDocument, side: Side) -> Result<RawDocumentBuf> {
+    fn explain(&self, document: &RawDocument, side: ReportSide) -> Result<RawDocumentBuf> {
         match self {
             Self::Tree(operator, children) => {
                 // Below $nor the interesting children are those on the other side.
@@ -245,28 +246,30 @@ impl Clause<'_> {
                     side
                 };
                 let key = match child_side {
-                    Side::Failed => "clausesNotSatisfied",
-                    Side::Held => "clausesSatisfied",
+                    ReportSide::Failed => "clausesNotSatisfied",
+                    ReportSide::Held => "clausesSatisfied",
                 };
                 let mut entries = Vec::new();
                 for (index, child) in children.iter().enumerate() {
                     let is_silent = matches!(child, Self::Silent(_));
-                    if is_silent || child.holds(document) == (child_side == Side::Held) {
+                    if is_silent || child.holds(document) == (child_side == ReportSide::Held) {
                         let details = child.explain(document, child_side)?;
-                        let entry = Details::default()
+                        let entry = ReportDetails::default()
                             .with("index", index as i32)
                             .with("details", details);
                         entries.push(RawBson::Document(entry.0));
                     }
                 }
                 let entries = RawBson::Array(entries.into_iter().collect());
-                Ok(Details::of(operator).with(key, entries).0)
+                Ok(ReportDetails::of(operator).with(key, entries).0)
             }
-            Self::Not(child) => Ok(Details::of("$not")
+            Self::Not(child) => Ok(ReportDetails::of("$not")
                 .with("details", child.explain(document, side.other())?)
                 .0),
-            Self::Schema(schema) if side == Side::Failed => Ok(schema.explain_failure(document)),
-            Self::Schema(_) => Ok(Details::of("$jsonSchema")
+            Self::Schema(schema) if side == ReportSide::Failed => {
+                Ok(schema.explain_failure(document))
+            }
+            Self::Schema(_) => Ok(ReportDetails::of("$jsonSchema")
                 .with("reason", "schema matched")
                 .0),
             Self::Expression(expression) => Ok(explain_expression(*expression, document, side)),
@@ -294,31 +297,31 @@ fn is_true(value: &RawBson) -> bool {
 fn explain_expression(
     expression: RawBsonRef<'_>,
     document: &RawDocument,
-    side: Side,
+    side: ReportSide,
 ) -> RawDocumentBuf {
     let mut specified = RawDocumentBuf::new();
     super::append(&mut specified, "$expr", expression);
-    let details = Details::of("$expr").with("specifiedAs", specified);
+    let details = ReportDetails::of("$expr").with("specifiedAs", specified);
     match (evaluate(expression, document), side) {
         (Err(error), _) => details
             .with("reason", "failed to evaluate aggregation expression")
             .with("details", error_document(&error)),
-        (Ok(value), Side::Failed) => details
+        (Ok(value), ReportSide::Failed) => details
             .with("reason", "expression did not match")
             .with("expressionResult", value),
-        (Ok(value), Side::Held) => details
+        (Ok(value), ReportSide::Held) => details
             .with("reason", "expression did match")
             .with("expressionResult", value),
     }
     .0
 }
 
-impl Leaf<'_> {
-    fn explain(&self, document: &RawDocument, side: Side) -> RawDocumentBuf {
-        let details = Details::of(self.operator).with("specifiedAs", self.specified.clone());
+impl PathClause<'_> {
+    fn explain(&self, document: &RawDocument, side: ReportSide) -> RawDocumentBuf {
+        let details = ReportDetails::of(self.operator).with("specifiedAs", self.specified.clone());
         if self.operator == "$exists" {
             let is_wanted = super::parse::truthy(self.operand);
-            let exists = is_wanted == (side == Side::Held);
+            let exists = is_wanted == (side == ReportSide::Held);
             let reason = if exists {
                 "path does exist"
             } else {
@@ -382,11 +385,11 @@ impl Leaf<'_> {
         found.then_some(values)
     }
 
-    fn reason(&self, side: Side, values: &[RawBsonRef<'_>]) -> &'static str {
+    fn reason(&self, side: ReportSide, values: &[RawBsonRef<'_>]) -> &'static str {
         // $ne and $nin are reported as the negation they are.
         let held = match self.operator {
-            "$ne" | "$nin" => side == Side::Failed,
-            _ => side == Side::Held,
+            "$ne" | "$nin" => side == ReportSide::Failed,
+            _ => side == ReportSide::Held,
         };
         let (failed_text, held_text) = match self.operator {
             "$in" | "$nin" => (
@@ -470,7 +473,7 @@ fn expected_types(operator: &str) -> Option<&'static [ElementType]> {
 }
 
 fn type_mismatch(
-    details: Details,
+    details: ReportDetails,
     expected: &[ElementType],
     values: &[RawBsonRef<'_>],
 ) -> RawDocumentBuf {
@@ -489,9 +492,9 @@ fn type_mismatch(
 
 /// Builds one entry of the report.
 #[derive(Default)]
-struct Details(RawDocumentBuf);
+struct ReportDetails(RawDocumentBuf);
 
-impl Details {
+impl ReportDetails {
     fn of(operator: &str) -> Self {
         Self::default().with("operatorName", operator)
     }

@@ -84,19 +84,19 @@ pub struct RangeCache {
     budget: Arc<CacheBudget>,
     /// What the budget had lent to others before, who keep it.
     lent_before: usize,
-    clock: Mutex<Clock>,
+    clock: Mutex<EvictionClock>,
     asked: AtomicU32,
 }
 
 /// The cached ranges in the order in which they are looked at to make room.
 #[derive(Default)]
-struct Clock {
+struct EvictionClock {
     ranges: VecDeque<Weak<CachedRange>>,
     /// Once there are so many, those whose bucket has changed are taken out.
     swept_at: usize,
 }
 
-impl Clock {
+impl EvictionClock {
     fn add(&mut self, range: &Arc<CachedRange>) {
         if self.ranges.len() >= self.swept_at {
             self.ranges.retain(|range| range.strong_count() > 0);
@@ -164,7 +164,7 @@ impl RangeCache {
         self.budget.lent_max().saturating_sub(self.lent_before) as u64
     }
 
-    fn reserve(&self, bytes: usize, clock: &mut Clock) -> Option<CacheReservation> {
+    fn reserve(&self, bytes: usize, clock: &mut EvictionClock) -> Option<CacheReservation> {
         for _ in 0..LOOKED_AT_MAX {
             if let Some(reservation) = self.budget.lend(bytes) {
                 return Some(reservation);

@@ -139,7 +139,7 @@ impl Sorter {
         };
         self.memory = Memory::default();
         runs.reduce(self.merging)?;
-        let merge = Merge::over(runs.open(&runs.paths, self.merging)?)?;
+        let merge = MergedRuns::over(runs.open(&runs.paths, self.merging)?)?;
         Ok(Spilled { merge, _runs: runs })
     }
 
@@ -151,7 +151,10 @@ impl Sorter {
         self.memory.sort();
         let memory = &self.memory;
         if let Some(runs) = &mut self.runs {
-            runs.write(Merge::over([Source::Memory(memory.iter())])?, self.merging)?;
+            runs.write(
+                MergedRuns::over([RunSource::Memory(memory.iter())])?,
+                self.merging,
+            )?;
         }
         self.memory.clear();
         if let Merging::Narrow { .. } = self.merging {
@@ -167,17 +170,17 @@ impl Sorted {
     ///
     /// # Errors
     /// Storage failures.
-    pub fn merge(&self) -> Result<Merge<'_>> {
+    pub fn merge(&self) -> Result<MergedRuns<'_>> {
         match &self.runs {
-            None => Merge::over([Source::Memory(self.memory.iter())]),
-            Some(runs) => Merge::over(runs.open(&runs.paths, Merging::Wide)?),
+            None => MergedRuns::over([RunSource::Memory(self.memory.iter())]),
+            Some(runs) => MergedRuns::over(runs.open(&runs.paths, Merging::Wide)?),
         }
     }
 }
 
 /// Sorted entries in files, on their way out; the files go when it is dropped.
 pub(crate) struct Spilled {
-    merge: Merge<'static>,
+    merge: MergedRuns<'static>,
     _runs: Runs,
 }
 
@@ -258,13 +261,13 @@ impl Merging {
 struct Memory {
     /// For each entry what a run has of it.
     buffer: Vec<u8>,
-    lists: Vec<Vec<Slot>>,
+    lists: Vec<Vec<MemorySlot>>,
     slots: usize,
 }
 
 /// Where an entry is, and the first bytes of its key behind the tree: most comparisons end there.
 #[derive(Clone, Copy)]
-struct Slot {
+struct MemorySlot {
     head: u64,
     start: u32,
 }
@@ -278,7 +281,7 @@ impl Memory {
     }
 
     fn bytes(&self) -> usize {
-        self.buffer.len() + self.slots * size_of::<Slot>()
+        self.buffer.len() + self.slots * size_of::<MemorySlot>()
     }
 
     /// Returns the bytes of key and value.
@@ -292,14 +295,14 @@ impl Memory {
             .for_each(|part| self.buffer.extend_from_slice(part));
         let head = head(&self.buffer[key_start..]);
         self.buffer.extend_from_slice(value);
-        self.lists[list].push(Slot { head, start });
+        self.lists[list].push(MemorySlot { head, start });
         self.slots += 1;
         key_length + value.len()
     }
 
     fn sort(&mut self) {
         let buffer = &self.buffer;
-        let key = |slot: &Slot| entry_at(buffer, slot.start).0;
+        let key = |slot: &MemorySlot| entry_at(buffer, slot.start).0;
         for list in &mut self.lists {
             list.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))));
         }
@@ -367,7 +370,7 @@ struct Runs {
 
 impl Runs {
     /// Writes one run more.
-    fn write(&mut self, mut entries: Merge<'_>, merging: Merging) -> Result<()> {
+    fn write(&mut self, mut entries: MergedRuns<'_>, merging: Merging) -> Result<()> {
         let path = self.scratch.next_file();
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
         let mut out = BufWriter::with_capacity(merging.buffer_bytes(), file);
@@ -386,7 +389,7 @@ impl Runs {
             // Any order will do: what is sorted alike differs in its key.
             let merged: Vec<PathBuf> = self.paths.drain(..fan_in).collect();
             let sources = self.open(&merged, merging)?;
-            self.write(Merge::over(sources)?, merging)?;
+            self.write(MergedRuns::over(sources)?, merging)?;
             for path in merged {
                 std::fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
             }
@@ -394,11 +397,11 @@ impl Runs {
         Ok(())
     }
 
-    fn open<'m>(&self, paths: &[PathBuf], merging: Merging) -> Result<Vec<Source<'m>>> {
+    fn open<'m>(&self, paths: &[PathBuf], merging: Merging) -> Result<Vec<RunSource<'m>>> {
         let open = |path: &PathBuf| {
             let file = File::open(path).map_err(|error| failed(path, &error))?;
             let reader = BufReader::with_capacity(merging.buffer_bytes(), file);
-            Ok(Source::Run(reader, path.clone()))
+            Ok(RunSource::Run(reader, path.clone()))
         };
         paths.iter().map(open).collect()
     }
@@ -412,7 +415,7 @@ fn write_entry(out: &mut impl Write, key: &[u8], value: &[u8]) -> std::io::Resul
 }
 
 /// Several sorted sources as one.
-pub(crate) struct Merge<'m> {
+pub(crate) struct MergedRuns<'m> {
     heads: BinaryHeap<Head<'m>>,
     /// The least head was handed out: it has to move on first.
     is_used: bool,
@@ -422,18 +425,18 @@ pub(crate) struct Merge<'m> {
 struct Head<'m> {
     entry: Vec<u8>,
     key_length: usize,
-    source: Source<'m>,
+    source: RunSource<'m>,
     /// The length of an entry that is not kept.
     forgotten: Option<usize>,
 }
 
-enum Source<'m> {
+enum RunSource<'m> {
     Memory(MemoryIter<'m>),
     Run(BufReader<File>, PathBuf),
 }
 
-impl<'m> Merge<'m> {
-    fn over(sources: impl IntoIterator<Item = Source<'m>>) -> Result<Self> {
+impl<'m> MergedRuns<'m> {
+    fn over(sources: impl IntoIterator<Item = RunSource<'m>>) -> Result<Self> {
         let mut heads = BinaryHeap::new();
         for source in sources {
             let (entry, key_length) = (Vec::new(), 0);
@@ -471,7 +474,7 @@ impl<'m> Merge<'m> {
     }
 }
 
-impl Merge<'_> {
+impl MergedRuns<'_> {
     /// Gives up the entry that was handed out, if it is large and no other is compared with it.
     fn forget_large(&mut self) {
         if self.heads.len() == 1
@@ -488,7 +491,7 @@ impl Merge<'_> {
         self.is_used = false;
         if let Some(mut least) = self.heads.peek_mut()
             && let Some(length) = least.forgotten.take()
-            && let Source::Run(reader, path) = &mut least.source
+            && let RunSource::Run(reader, path) = &mut least.source
         {
             let length = i64::try_from(LENGTHS_BYTES + length).unwrap_or(i64::MAX);
             let moved = reader.seek_relative(-length);
@@ -504,7 +507,7 @@ impl Head<'_> {
     fn advance(&mut self) -> Result<bool> {
         self.forgotten = None;
         match &mut self.source {
-            Source::Memory(entries) => {
+            RunSource::Memory(entries) => {
                 let Some((key, value)) = entries.next() else {
                     return Ok(false);
                 };
@@ -514,7 +517,7 @@ impl Head<'_> {
                 self.key_length = key.len();
                 Ok(true)
             }
-            Source::Run(reader, path) => {
+            RunSource::Run(reader, path) => {
                 let read = read_entry(reader, &mut self.entry);
                 let found = read.map_err(|error| failed(path, &error))?;
                 self.key_length = found.unwrap_or(0);

@@ -30,7 +30,7 @@ pub(crate) struct TopSorter<T> {
     /// How many are wanted.
     keep: usize,
     /// The last of those that are kept is on top.
-    held: BinaryHeap<Held<T>>,
+    held: BinaryHeap<SortedValue<T>>,
     arrivals: u64,
     bytes: usize,
     memory: Reservation,
@@ -43,7 +43,7 @@ pub(crate) struct TopSorter<T> {
 /// Values in order. It holds their memory until it is dropped.
 pub(crate) enum InOrder<T> {
     Held {
-        values: std::vec::IntoIter<Held<T>>,
+        values: std::vec::IntoIter<SortedValue<T>>,
         _memory: Reservation,
     },
     Spilled {
@@ -52,7 +52,7 @@ pub(crate) enum InOrder<T> {
     },
 }
 
-pub(crate) struct Held<T> {
+pub(crate) struct SortedValue<T> {
     key: Vec<u8>,
     /// Equal keys stay in the order of arrival.
     arrival: u64,
@@ -106,7 +106,7 @@ impl<T: Spillable> TopSorter<T> {
                 self.bytes -= last.size_bytes();
             }
         }
-        let held = Held {
+        let held = SortedValue {
             key,
             arrival: self.arrivals,
             value: value(),
@@ -188,27 +188,27 @@ impl<T: Spillable> Iterator for InOrder<T> {
     }
 }
 
-impl<T: Spillable> Held<T> {
+impl<T: Spillable> SortedValue<T> {
     fn size_bytes(&self) -> usize {
         self.key.len() + self.value.size_bytes() + size_of::<Self>()
     }
 }
 
-impl<T> PartialEq for Held<T> {
+impl<T> PartialEq for SortedValue<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for SortedValue<T> {}
 
-impl<T> PartialOrd for Held<T> {
+impl<T> PartialOrd for SortedValue<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Held<T> {
+impl<T> Ord for SortedValue<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = self.key.cmp(&other.key);
         keys.then_with(|| self.arrival.cmp(&other.arrival))

@@ -11,11 +11,11 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-type Tree = OrdMap<Vec<u8>, Vec<u8>>;
+type MemoryTree = OrdMap<Vec<u8>, Vec<u8>>;
 
 /// One operation of a batch that was committed in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operation {
+pub enum BatchOperation {
     /// Sets a key to a value.
     Put(Family, Vec<u8>, Vec<u8>),
     /// Removes a key.
@@ -50,11 +50,11 @@ impl Default for MemoryOptions {
 
 /// What the next commits come to, in order; commits without a fault take place.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Arc<Mutex<VecDeque<Fault>>>);
+pub struct Faults(Arc<Mutex<VecDeque<CommitFault>>>);
 
 /// What a commit comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum CommitFault {
     /// It takes place.
     None,
     /// It fails.
@@ -67,29 +67,29 @@ pub enum Fault {
 
 impl Faults {
     /// What one more commit comes to.
-    pub fn push(&self, fault: Fault) {
+    pub fn push(&self, fault: CommitFault) {
         self.0.lock().push_back(fault);
     }
 
-    fn next(&self) -> Fault {
-        self.0.lock().pop_front().unwrap_or(Fault::None)
+    fn next(&self) -> CommitFault {
+        self.0.lock().pop_front().unwrap_or(CommitFault::None)
     }
 }
 
 /// The batches that a store in memory committed, in order: what golden scripts show.
 #[derive(Debug, Clone, Default)]
-pub struct Recording(Arc<Mutex<Vec<Vec<Operation>>>>);
+pub struct Recording(Arc<Mutex<Vec<Vec<BatchOperation>>>>);
 
 impl Recording {
     /// The batches since the last call.
-    pub fn take(&self) -> Vec<Vec<Operation>> {
+    pub fn take(&self) -> Vec<Vec<BatchOperation>> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
 #[derive(Default)]
 pub(super) struct MemoryEngine {
-    trees: RwLock<[Tree; 3]>,
+    trees: RwLock<[MemoryTree; 3]>,
     options: MemoryOptions,
 }
 
@@ -114,9 +114,9 @@ impl MemoryEngine {
         }
         let fault = self.options.faults.next();
         match fault {
-            Fault::Failed => return Err(StoreError::Failed("a fault was asked for".into())),
-            Fault::UnknownLost => return Ok(Outcome::Unknown),
-            Fault::None | Fault::UnknownCommitted => {}
+            CommitFault::Failed => return Err(StoreError::Failed("a fault was asked for".into())),
+            CommitFault::UnknownLost => return Ok(Outcome::Unknown),
+            CommitFault::None | CommitFault::UnknownCommitted => {}
         }
         if let Some(recording) = &self.options.recording {
             recording.0.lock().push(batch.operations.clone());
@@ -126,21 +126,21 @@ impl MemoryEngine {
             .into_iter()
             .for_each(|operation| apply(&mut trees, operation));
         match fault {
-            Fault::UnknownCommitted => Ok(Outcome::Unknown),
+            CommitFault::UnknownCommitted => Ok(Outcome::Unknown),
             _ => Ok(Outcome::Committed),
         }
     }
 }
 
-fn apply(trees: &mut [Tree; 3], operation: Operation) {
+fn apply(trees: &mut [MemoryTree; 3], operation: BatchOperation) {
     match operation {
-        Operation::Put(family, key, value) => {
+        BatchOperation::Put(family, key, value) => {
             trees[family as usize].insert(key, value);
         }
-        Operation::Delete(family, key) => {
+        BatchOperation::Delete(family, key) => {
             trees[family as usize].remove(&key);
         }
-        Operation::DeleteRange(family, start, end) => {
+        BatchOperation::DeleteRange(family, start, end) => {
             let tree = &mut trees[family as usize];
             let doomed: Vec<_> = tree.range(start..end).map(|(key, _)| key.clone()).collect();
             for key in doomed {
@@ -189,22 +189,22 @@ impl StorageEngine for MemoryEngine {
 
 struct MemoryBatch {
     engine: Arc<MemoryEngine>,
-    operations: Vec<Operation>,
+    operations: Vec<BatchOperation>,
 }
 
 impl WriteBatch for MemoryBatch {
     fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
-        let operation = Operation::Put(family, key.to_vec(), value.to_vec());
+        let operation = BatchOperation::Put(family, key.to_vec(), value.to_vec());
         self.operations.push(operation);
     }
 
     fn delete(&mut self, family: Family, key: &[u8]) {
         self.operations
-            .push(Operation::Delete(family, key.to_vec()));
+            .push(BatchOperation::Delete(family, key.to_vec()));
     }
 
     fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
-        let operation = Operation::DeleteRange(family, start.to_vec(), end.to_vec());
+        let operation = BatchOperation::DeleteRange(family, start.to_vec(), end.to_vec());
         self.operations.push(operation);
     }
 
@@ -218,7 +218,7 @@ impl WriteBatch for MemoryBatch {
     }
 }
 
-struct MemoryView([Tree; 3]);
+struct MemoryView([MemoryTree; 3]);
 
 impl View for MemoryView {
     fn get(&self, family: Family, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {

@@ -33,7 +33,7 @@ pub use budget::{CacheBudget, CacheReservation};
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
 pub use engine::{Capabilities, Condition, Outcome};
 pub use local::AddEntry;
-pub use memory::{Fault, Faults, MemoryOptions, Operation, Recording};
+pub use memory::{BatchOperation, CommitFault, Faults, MemoryOptions, Recording};
 pub use rocks::{BLOB_BYTES_MIN, StoreOptions};
 pub use scan::{Page, PageLimit, Scan, behind};
 pub use scratch::Scratch;

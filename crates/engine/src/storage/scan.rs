@@ -76,9 +76,9 @@ impl Page {
 }
 
 /// An ordered walk over one range of one snapshot.
-pub struct Scan(Entries);
+pub struct Scan(ScanEntries);
 
-enum Entries {
+enum ScanEntries {
     Lent(rocks::RocksScan),
     Paged(PagedScan),
 }
@@ -86,7 +86,7 @@ enum Entries {
 impl Scan {
     /// A scan whose entries the engine lends.
     pub(super) fn lent(scan: rocks::RocksScan) -> Self {
-        Self(Entries::Lent(scan))
+        Self(ScanEntries::Lent(scan))
     }
 
     /// A scan that asks the view for pages.
@@ -97,7 +97,7 @@ impl Scan {
         end: &[u8],
         order: Order,
     ) -> Self {
-        Self(Entries::Paged(PagedScan {
+        Self(ScanEntries::Paged(PagedScan {
             view,
             family,
             order,
@@ -117,8 +117,8 @@ impl Scan {
     #[inline]
     pub fn advance(&mut self) -> Result<bool, StoreError> {
         match &mut self.0 {
-            Entries::Lent(scan) => scan.advance(),
-            Entries::Paged(scan) => scan.advance(),
+            ScanEntries::Lent(scan) => scan.advance(),
+            ScanEntries::Paged(scan) => scan.advance(),
         }
     }
 
@@ -126,8 +126,8 @@ impl Scan {
     /// before it when the scan goes backward). Never leaves the range.
     pub fn seek(&mut self, key: &[u8]) {
         match &mut self.0 {
-            Entries::Lent(scan) => scan.seek(key),
-            Entries::Paged(scan) => scan.seek(key),
+            ScanEntries::Lent(scan) => scan.seek(key),
+            ScanEntries::Paged(scan) => scan.seek(key),
         }
     }
 
@@ -135,8 +135,8 @@ impl Scan {
     #[inline]
     pub fn entry(&self) -> (&[u8], &[u8]) {
         match &self.0 {
-            Entries::Lent(scan) => scan.entry(),
-            Entries::Paged(scan) => scan.entry(),
+            ScanEntries::Lent(scan) => scan.entry(),
+            ScanEntries::Paged(scan) => scan.entry(),
         }
     }
 
@@ -144,8 +144,8 @@ impl Scan {
     #[inline]
     pub fn key(&self) -> &[u8] {
         match &self.0 {
-            Entries::Lent(scan) => scan.key(),
-            Entries::Paged(scan) => scan.entry().0,
+            ScanEntries::Lent(scan) => scan.key(),
+            ScanEntries::Paged(scan) => scan.entry().0,
         }
     }
 }

@@ -5,14 +5,14 @@
 //! which decides the order of new fields and which of several errors is reported.
 
 use super::array_filters::ArrayFilters;
-use super::operators::{Blocked, Operator};
+use super::operators::{Blocked, UpdateOperator};
 use super::path::array_index;
 use super::raw::{
-    ARRAY, DOCUMENT, Edit, Field, NULL, Value, as_document, fields, splice, write_document,
+    ARRAY, DOCUMENT, Edit, Field, NULL, OwnedValue, as_document, fields, splice, write_document,
     write_element, write_indexed,
 };
 use super::tree::{
-    Children, Conflict, ElementsNode, FieldsNode, Name, Node, merge_child, push_part,
+    Children, Conflict, ElementsNode, FieldsNode, Name, UpdateNode, merge_child, push_part,
 };
 use super::{ApplyMode, DEPTH_MAX};
 use crate::error::{Code, Error, Result};
@@ -28,7 +28,7 @@ const SCANNED_MAX: usize = 16;
 const BACKFILL_MAX: usize = 1_500_000;
 
 /// A value that an operator meets.
-pub(super) struct Existing<'a> {
+pub(super) struct ExistingValue<'a> {
     /// Its field's name, or its index.
     pub name: &'a str,
     /// The value.
@@ -41,17 +41,17 @@ pub(super) struct Existing<'a> {
 
 /// What becomes of a value.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum ValueOutcome {
     /// It stays as it is.
     Unchanged,
     /// Its field goes; an array element becomes null.
     Removed,
     /// It becomes this, which may be the same bytes where MongoDB counts a modification.
-    Set(Value),
+    Set(OwnedValue),
 }
 
 /// Where an operator stands.
-pub(super) struct Place<'a> {
+pub(super) struct OperatorPosition<'a> {
     /// The path to the value, with array indexes filled in.
     pub path: &'a str,
     /// The whole document, as it was.
@@ -59,7 +59,7 @@ pub(super) struct Place<'a> {
     mode: ApplyMode,
 }
 
-impl Place<'_> {
+impl OperatorPosition<'_> {
     /// Whether the document is about to be inserted by an upsert.
     pub fn is_insert(&self) -> bool {
         self.mode == ApplyMode::InsertOnUpsert
@@ -82,7 +82,7 @@ pub(super) fn apply(
     array_position: Option<usize>,
     mode: ApplyMode,
 ) -> Result<Option<Vec<u8>>> {
-    let mut walk = Walk {
+    let mut walk = UpdateWalk {
         document,
         filters,
         array_position,
@@ -104,7 +104,7 @@ pub(super) fn apply(
 #[derive(Default)]
 struct Changes<'a> {
     edits: SmallVec<[Edit<'a>; 2]>,
-    appended: SmallVec<[(Box<str>, Value); 2]>,
+    appended: SmallVec<[(Box<str>, OwnedValue); 2]>,
 }
 
 impl Changes<'_> {
@@ -121,7 +121,7 @@ impl Changes<'_> {
     }
 }
 
-struct Walk<'a> {
+struct UpdateWalk<'a> {
     document: &'a RawDocument,
     filters: &'a ArrayFilters,
     array_position: Option<usize>,
@@ -134,7 +134,7 @@ struct Walk<'a> {
     is_immutable: bool,
 }
 
-impl Walk<'_> {
+impl UpdateWalk<'_> {
     /// Runs `visit` one step further down.
     fn enter<T>(&mut self, part: &str, visit: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let length = self.path.len();
@@ -146,8 +146,8 @@ impl Walk<'_> {
         result
     }
 
-    fn place(&self) -> Place<'_> {
-        Place {
+    fn place(&self) -> OperatorPosition<'_> {
+        OperatorPosition {
             path: &self.path,
             document: self.document,
             mode: self.mode,
@@ -194,7 +194,10 @@ impl Walk<'_> {
             match field {
                 Some(field) => {
                     let outcome = self.enter(name, |walk| walk.update(child, &field))?;
-                    let is_set = matches!((child, &outcome), (Node::Leaf(_), Outcome::Set(_)));
+                    let is_set = matches!(
+                        (child, &outcome),
+                        (UpdateNode::Leaf(_), ValueOutcome::Set(_))
+                    );
                     if is_root && is_set {
                         self.check_root_name(name)?;
                     }
@@ -204,9 +207,9 @@ impl Walk<'_> {
                         value,
                     };
                     match outcome {
-                        Outcome::Unchanged => (),
-                        Outcome::Removed => changes.edits.push(edit(None)),
-                        Outcome::Set(value) => changes.edits.push(edit(Some(value))),
+                        ValueOutcome::Unchanged => (),
+                        ValueOutcome::Removed => changes.edits.push(edit(None)),
+                        ValueOutcome::Set(value) => changes.edits.push(edit(Some(value))),
                     }
                 }
                 None => {
@@ -231,10 +234,10 @@ impl Walk<'_> {
     }
 
     /// What the node makes of a value that is there.
-    fn update(&mut self, node: &Node, field: &Field<'_>) -> Result<Outcome> {
+    fn update(&mut self, node: &UpdateNode, field: &Field<'_>) -> Result<ValueOutcome> {
         match node {
-            Node::Leaf(operator) => self.update_leaf(operator, field),
-            Node::Fields(node) => match field.kind() {
+            UpdateNode::Leaf(operator) => self.update_leaf(operator, field),
+            UpdateNode::Fields(node) => match field.kind() {
                 DOCUMENT => self.update_document(node, field),
                 ARRAY => self.update_indexes(node, field),
                 _ => {
@@ -242,10 +245,10 @@ impl Walk<'_> {
                     for (name, child) in children.iter() {
                         self.enter(name, |walk| walk.block(child, name, field))?;
                     }
-                    Ok(Outcome::Unchanged)
+                    Ok(ValueOutcome::Unchanged)
                 }
             },
-            Node::Elements(node) => match field.kind() {
+            UpdateNode::Elements(node) => match field.kind() {
                 ARRAY => self.update_elements(node, field),
                 _ => Err(Error::bad_value(format!(
                     "Cannot apply array updates to non-array element {}",
@@ -255,15 +258,19 @@ impl Walk<'_> {
         }
     }
 
-    fn update_leaf(&mut self, operator: &Operator, field: &Field<'_>) -> Result<Outcome> {
-        let existing = Existing {
+    fn update_leaf(
+        &mut self,
+        operator: &UpdateOperator,
+        field: &Field<'_>,
+    ) -> Result<ValueOutcome> {
+        let existing = ExistingValue {
             name: field.name(),
             value: field.value()?,
             kind: field.kind(),
             payload: field.payload(),
         };
         let outcome = operator.update(&existing, &self.place())?;
-        if matches!(outcome, Outcome::Unchanged) {
+        if matches!(outcome, ValueOutcome::Unchanged) {
             return Ok(outcome);
         }
         if self.is_immutable {
@@ -275,19 +282,19 @@ impl Walk<'_> {
                 ),
             ));
         }
-        if let Outcome::Set(value) = &outcome {
+        if let ValueOutcome::Set(value) = &outcome {
             self.check_depth(operator, value)?;
         }
         Ok(outcome)
     }
 
-    fn update_document(&mut self, node: &FieldsNode, field: &Field<'_>) -> Result<Outcome> {
+    fn update_document(&mut self, node: &FieldsNode, field: &Field<'_>) -> Result<ValueOutcome> {
         let document = as_document(field.payload())?;
         let mut changes = self.edit_document(node, document)?;
         if changes.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
-        let value = Value::build(DOCUMENT, |out| changes.write(document, out));
+        let value = OwnedValue::build(DOCUMENT, |out| changes.write(document, out));
         if self.is_immutable {
             // Changes below were refused, so that fields were added.
             return Err(Error::new(
@@ -299,16 +306,16 @@ impl Walk<'_> {
                 ),
             ));
         }
-        Ok(Outcome::Set(value))
+        Ok(ValueOutcome::Set(value))
     }
 
     /// Updates elements of an array by index, and puts new ones at its end.
-    fn update_indexes(&mut self, node: &FieldsNode, field: &Field<'_>) -> Result<Outcome> {
+    fn update_indexes(&mut self, node: &FieldsNode, field: &Field<'_>) -> Result<ValueOutcome> {
         let array = as_document(field.payload())?;
         let children = self.children(node)?;
         let elements = fields(array).collect::<Result<Vec<_>>>()?;
         let mut edits = Vec::new();
-        let mut appended: Vec<Option<Value>> = Vec::new();
+        let mut appended: Vec<Option<OwnedValue>> = Vec::new();
         let mut last = None;
         for (name, child) in children.iter() {
             let Some(index) = array_index(name) else {
@@ -335,9 +342,9 @@ impl Walk<'_> {
             }
         }
         if edits.is_empty() && appended.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
-        Ok(Outcome::Set(Value::build(ARRAY, |out| {
+        Ok(ValueOutcome::Set(OwnedValue::build(ARRAY, |out| {
             splice(array.as_bytes(), &mut edits, out, |out| {
                 for (index, value) in (elements.len()..).zip(&appended) {
                     match value {
@@ -350,13 +357,13 @@ impl Walk<'_> {
     }
 
     /// Updates the elements of an array that the filters match.
-    fn update_elements(&mut self, node: &ElementsNode, field: &Field<'_>) -> Result<Outcome> {
+    fn update_elements(&mut self, node: &ElementsNode, field: &Field<'_>) -> Result<ValueOutcome> {
         let array = as_document(field.payload())?;
         let mut edits = Vec::new();
         let mut scratch = Vec::new();
         for (index, element) in fields(array).enumerate() {
             let element = element?;
-            let mut matching: SmallVec<[&Node; 2]> = SmallVec::new();
+            let mut matching: SmallVec<[&UpdateNode; 2]> = SmallVec::new();
             for (identifier, child) in &node.children {
                 if self.filters.matches(identifier, &element, &mut scratch)? {
                     matching.push(child);
@@ -381,26 +388,26 @@ impl Walk<'_> {
             edits.extend(element_edit(outcome, &element));
         }
         if edits.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
-        Ok(Outcome::Set(Value::build(ARRAY, |out| {
+        Ok(ValueOutcome::Set(OwnedValue::build(ARRAY, |out| {
             splice(array.as_bytes(), &mut edits, out, |_| ());
         })))
     }
 
     /// What the node makes where there is no value: documents down to what its operators create.
-    fn create(&mut self, node: &Node) -> Result<Option<Value>> {
+    fn create(&mut self, node: &UpdateNode) -> Result<Option<OwnedValue>> {
         match node {
-            Node::Leaf(operator) => {
+            UpdateNode::Leaf(operator) => {
                 let value = operator.create(&self.place())?;
                 if let Some(value) = &value {
                     self.check_depth(operator, value)?;
                 }
                 Ok(value)
             }
-            Node::Fields(node) => {
+            UpdateNode::Fields(node) => {
                 let children = self.children(node)?;
-                let mut created: SmallVec<[(&str, Value); 2]> = SmallVec::new();
+                let mut created: SmallVec<[(&str, OwnedValue); 2]> = SmallVec::new();
                 for (name, child) in children.iter() {
                     if let Some(value) = self.enter(name, |walk| walk.create(child))? {
                         created.push((name, value));
@@ -409,7 +416,7 @@ impl Walk<'_> {
                 if created.is_empty() {
                     return Ok(None);
                 }
-                Ok(Some(Value::build(DOCUMENT, |out| {
+                Ok(Some(OwnedValue::build(DOCUMENT, |out| {
                     write_document(out, |out| {
                         for (name, value) in &created {
                             write_element(out, name, value.kind(), value.payload());
@@ -417,14 +424,14 @@ impl Walk<'_> {
                     });
                 })))
             }
-            Node::Elements(_) => Err(self.missing_array()),
+            UpdateNode::Elements(_) => Err(self.missing_array()),
         }
     }
 
     /// Where `holder`, a value without such fields, blocks the way at `part`.
-    fn block(&mut self, node: &Node, part: &str, holder: &Field<'_>) -> Result<()> {
+    fn block(&mut self, node: &UpdateNode, part: &str, holder: &Field<'_>) -> Result<()> {
         match node {
-            Node::Leaf(operator) => {
+            UpdateNode::Leaf(operator) => {
                 let element = || Ok::<_, Error>(text::element(holder.name(), holder.value()?));
                 let message = match operator.when_blocked(&self.place())? {
                     Blocked::Ignored => return Ok(()),
@@ -439,13 +446,13 @@ impl Walk<'_> {
                 };
                 Err(Error::new(Code::PathNotViable, message))
             }
-            Node::Fields(node) => {
+            UpdateNode::Fields(node) => {
                 for (name, child) in self.children(node)?.iter() {
                     self.enter(name, |walk| walk.block(child, part, holder))?;
                 }
                 Ok(())
             }
-            Node::Elements(_) => Err(self.missing_array()),
+            UpdateNode::Elements(_) => Err(self.missing_array()),
         }
     }
 
@@ -456,7 +463,7 @@ impl Walk<'_> {
         ))
     }
 
-    fn check_depth(&self, operator: &Operator, value: &Value) -> Result<()> {
+    fn check_depth(&self, operator: &UpdateOperator, value: &OwnedValue) -> Result<()> {
         if self.depth + operator.depth(value) > DEPTH_MAX {
             return Err(super::too_deep());
         }
@@ -496,11 +503,11 @@ fn find_fields<'d>(
     Ok(found)
 }
 
-fn element_edit<'d>(outcome: Outcome, element: &Field<'d>) -> Option<Edit<'d>> {
+fn element_edit<'d>(outcome: ValueOutcome, element: &Field<'d>) -> Option<Edit<'d>> {
     let value = match outcome {
-        Outcome::Unchanged => return None,
-        Outcome::Removed => Value::new(RawBsonRef::Null),
-        Outcome::Set(value) => value,
+        ValueOutcome::Unchanged => return None,
+        ValueOutcome::Removed => OwnedValue::new(RawBsonRef::Null),
+        ValueOutcome::Set(value) => value,
     };
     Some(Edit {
         range: element.range.clone(),

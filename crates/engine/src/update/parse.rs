@@ -3,10 +3,11 @@
 use super::Operators;
 use super::array_filters::ArrayFilters;
 use super::operators::{
-    AddToSet, Arithmetic, Bits, CurrentDate, End, Operator, Pull, Push, check_rename, parse_rename,
+    AddToSet, Arithmetic, ArrayEnd, Bits, CurrentDate, Pull, Push, UpdateOperator, check_rename,
+    parse_rename,
 };
-use super::path::{Part, UpdatePath};
-use super::raw::Value;
+use super::path::{PathPart, UpdatePath};
+use super::raw::OwnedValue;
 use super::tree::FieldsNode;
 use crate::error::malformed;
 use crate::error::{Error, Result};
@@ -73,39 +74,61 @@ type OperatorParser = fn(&mut Parsing, &str, RawBsonRef<'_>) -> Result<()>;
 /// The table of operators.
 fn operator_parser(name: &str) -> Result<OperatorParser> {
     Ok(match name {
-        "$addToSet" => {
-            |p, path, value| p.insert(path, || Ok(Operator::AddToSet(AddToSet::parse(value)?)))
-        }
-        "$bit" => |p, path, value| p.insert(path, || Ok(Operator::Bits(Bits::parse(value)?))),
+        "$addToSet" => |p, path, value| {
+            p.insert(path, || {
+                Ok(UpdateOperator::AddToSet(AddToSet::parse(value)?))
+            })
+        },
+        "$bit" => |p, path, value| p.insert(path, || Ok(UpdateOperator::Bits(Bits::parse(value)?))),
         "$currentDate" => |p, path, value| {
             p.insert(path, || {
-                Ok(Operator::CurrentDate(CurrentDate::parse(value)?))
+                Ok(UpdateOperator::CurrentDate(CurrentDate::parse(value)?))
             })
         },
         "$inc" => |p, path, value| {
             p.insert(path, || {
-                Ok(Operator::Arithmetic(Arithmetic::increment(path, value)?))
+                Ok(UpdateOperator::Arithmetic(Arithmetic::increment(
+                    path, value,
+                )?))
             })
         },
-        "$max" => |p, path, value| p.insert(path, || Ok(Operator::Maximum(Value::new(value)))),
-        "$min" => |p, path, value| p.insert(path, || Ok(Operator::Minimum(Value::new(value)))),
+        "$max" => {
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Maximum(OwnedValue::new(value))))
+        }
+        "$min" => {
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Minimum(OwnedValue::new(value))))
+        }
         "$mul" => |p, path, value| {
             p.insert(path, || {
-                Ok(Operator::Arithmetic(Arithmetic::multiply(path, value)?))
+                Ok(UpdateOperator::Arithmetic(Arithmetic::multiply(
+                    path, value,
+                )?))
             })
         },
-        "$pop" => |p, path, value| p.insert(path, || Ok(Operator::Pop(End::parse(path, value)?))),
-        "$pull" => |p, path, value| p.insert(path, || Ok(Operator::Pull(Pull::parse(value)?))),
+        "$pop" => |p, path, value| {
+            p.insert(path, || {
+                Ok(UpdateOperator::Pop(ArrayEnd::parse(path, value)?))
+            })
+        },
+        "$pull" => {
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Pull(Pull::parse(value)?)))
+        }
         "$pullAll" => {
-            |p, path, value| p.insert(path, || Ok(Operator::Pull(Pull::parse_all(value)?)))
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Pull(Pull::parse_all(value)?)))
         }
-        "$push" => |p, path, value| p.insert(path, || Ok(Operator::Push(Push::parse(value)?))),
+        "$push" => {
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Push(Push::parse(value)?)))
+        }
         "$rename" => Parsing::insert_rename,
-        "$set" => |p, path, value| p.insert(path, || Ok(Operator::Set(Value::new(value)))),
-        "$setOnInsert" => {
-            |p, path, value| p.insert(path, || Ok(Operator::SetOnInsert(Value::new(value))))
+        "$set" => {
+            |p, path, value| p.insert(path, || Ok(UpdateOperator::Set(OwnedValue::new(value))))
         }
-        "$unset" => |p, path, _| p.insert(path, || Ok(Operator::Unset)),
+        "$setOnInsert" => |p, path, value| {
+            p.insert(path, || {
+                Ok(UpdateOperator::SetOnInsert(OwnedValue::new(value)))
+            })
+        },
+        "$unset" => |p, path, _| p.insert(path, || Ok(UpdateOperator::Unset)),
         other => {
             return Err(Error::failed_to_parse(format!(
                 "Unknown modifier: {other}. Expected a valid update modifier or pipeline-style update specified as an array"
@@ -116,12 +139,16 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
 
 impl Parsing {
     /// Puts an operator into the tree; a wrong path is reported before a wrong operand.
-    fn insert(&mut self, path: &str, operator: impl FnOnce() -> Result<Operator>) -> Result<()> {
+    fn insert(
+        &mut self,
+        path: &str,
+        operator: impl FnOnce() -> Result<UpdateOperator>,
+    ) -> Result<()> {
         let path = UpdatePath::parse(path)?;
         for part in &path.parts {
             match part {
-                Part::Matched => self.is_positional = true,
-                Part::Elements(identifier) if !identifier.is_empty() => {
+                PathPart::Matched => self.is_positional = true,
+                PathPart::Elements(identifier) if !identifier.is_empty() => {
                     self.use_filter(identifier, &path)?;
                 }
                 _ => (),
@@ -145,9 +172,10 @@ impl Parsing {
     /// A rename is two leaves: one takes the value away, the other one puts it in.
     fn insert_rename(&mut self, from: &str, operand: RawBsonRef<'_>) -> Result<()> {
         let (source, target) = parse_rename(from, operand)?;
-        self.tree.insert(&source, Arc::new(Operator::RenameAway))?;
+        self.tree
+            .insert(&source, Arc::new(UpdateOperator::RenameAway))?;
         check_rename(&source, &target)?;
         self.tree
-            .insert(&target, Arc::new(Operator::RenameFrom(source)))
+            .insert(&target, Arc::new(UpdateOperator::RenameFrom(source)))
     }
 }

@@ -10,7 +10,7 @@ const PARTS_MAX: usize = 255;
 
 /// One step of an update path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PathPart {
     /// A field's name, or the index of an array element.
     Field(Box<str>),
     /// `$`: the array element that the query matched.
@@ -25,7 +25,7 @@ pub(super) struct UpdatePath {
     /// The path as written.
     pub text: Box<str>,
     /// Its steps.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PathPart>,
 }
 
 impl UpdatePath {
@@ -59,11 +59,13 @@ impl UpdatePath {
 
     /// Whether every part is a plain field name.
     pub fn is_static(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Field(_)))
+        self.parts
+            .iter()
+            .all(|part| matches!(part, PathPart::Field(_)))
     }
 }
 
-fn parse_part(part: &str, path: &str) -> Result<Part> {
+fn parse_part(part: &str, path: &str) -> Result<PathPart> {
     if part.is_empty() {
         return Err(Error::new(
             Code::EmptyFieldName,
@@ -71,29 +73,34 @@ fn parse_part(part: &str, path: &str) -> Result<Part> {
         ));
     }
     if part == "$" {
-        return Ok(Part::Matched);
+        return Ok(PathPart::Matched);
     }
     let identifier = part
         .strip_prefix("$[")
         .and_then(|rest| rest.strip_suffix(']'));
     Ok(identifier.map_or_else(
-        || Part::Field(part.into()),
-        |name| Part::Elements(name.into()),
+        || PathPart::Field(part.into()),
+        |name| PathPart::Elements(name.into()),
     ))
 }
 
-fn check_array_parts(parts: &[Part], path: &str) -> Result<()> {
+fn check_array_parts(parts: &[PathPart], path: &str) -> Result<()> {
     let first = match parts[0] {
-        Part::Matched => Some("positional (i.e. '$')"),
-        Part::Elements(_) => Some("array filter identifier (i.e. '$[<id>]')"),
-        Part::Field(_) => None,
+        PathPart::Matched => Some("positional (i.e. '$')"),
+        PathPart::Elements(_) => Some("array filter identifier (i.e. '$[<id>]')"),
+        PathPart::Field(_) => None,
     };
     if let Some(kind) = first {
         return Err(Error::bad_value(format!(
             "Cannot have {kind} element in the first position in path '{path}'"
         )));
     }
-    if parts.iter().filter(|part| **part == Part::Matched).count() > 1 {
+    if parts
+        .iter()
+        .filter(|part| **part == PathPart::Matched)
+        .count()
+        > 1
+    {
         return Err(Error::bad_value(format!(
             "Too many positional (i.e. '$') elements found in path '{path}'"
         )));
@@ -118,8 +125,8 @@ mod tests {
     #[test]
     fn parts_are_told_apart() {
         let path = UpdatePath::parse("a.$[].b.$[x].0.$").unwrap();
-        let field = |name: &str| Part::Field(name.into());
-        let elements = |name: &str| Part::Elements(name.into());
+        let field = |name: &str| PathPart::Field(name.into());
+        let elements = |name: &str| PathPart::Elements(name.into());
         assert_eq!(
             path.parts,
             [
@@ -128,7 +135,7 @@ mod tests {
                 field("b"),
                 elements("x"),
                 field("0"),
-                Part::Matched
+                PathPart::Matched
             ]
         );
         assert!(!path.is_static());

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::error::malformed;
 
-/// The wrapper's length, the kind and the empty name that stand before a [`Value`]'s payload.
+/// The wrapper's length, the kind and the empty name that stand before a [`OwnedValue`]'s payload.
 const HEADER: usize = 6;
 /// The element types that are written directly.
 pub(super) const DOCUMENT: u8 = ElementType::EmbeddedDocument as u8;
@@ -23,9 +23,9 @@ pub(super) const NULL: u8 = ElementType::Null as u8;
 /// length (4) | kind (1) | 00 | payload | 00
 /// ```
 #[derive(Clone, PartialEq)]
-pub(super) struct Value(Vec<u8>);
+pub(super) struct OwnedValue(Vec<u8>);
 
-impl Value {
+impl OwnedValue {
     /// A copy of a value.
     pub fn new<'a>(value: impl Into<RawBsonRef<'a>>) -> Self {
         let mut document = RawDocumentBuf::new();
@@ -82,7 +82,7 @@ impl Value {
     }
 }
 
-impl std::fmt::Debug for Value {
+impl std::fmt::Debug for OwnedValue {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.get().fmt(formatter)
     }
@@ -149,7 +149,7 @@ pub(super) struct Edit<'a> {
     /// Its name.
     pub name: &'a str,
     /// The new value; `None` removes the field.
-    pub value: Option<Value>,
+    pub value: Option<OwnedValue>,
 }
 
 /// Appends `document` with the edits made and what `append` writes at its end.
@@ -259,7 +259,7 @@ mod tests {
             Edit {
                 range: found[0].range.clone(),
                 name: "a",
-                value: Some(Value::new("one")),
+                value: Some(OwnedValue::new("one")),
             },
         ];
         let mut out = Vec::new();
@@ -272,10 +272,13 @@ mod tests {
 
     #[test]
     fn values_read_back() {
-        let value = Value::array([(NULL, &[][..]), (16, &7i32.to_le_bytes())]);
+        let value = OwnedValue::array([(NULL, &[][..]), (16, &7i32.to_le_bytes())]);
         let array = value.get().as_array().unwrap();
         assert_eq!(array.get(1).unwrap().unwrap().as_i32(), Some(7));
         assert_eq!(depth(value.get()), 1);
-        assert_eq!(depth(Value::new(&rawdoc! { "a": { "b": {} } }).get()), 2);
+        assert_eq!(
+            depth(OwnedValue::new(&rawdoc! { "a": { "b": {} } }).get()),
+            2
+        );
     }
 }

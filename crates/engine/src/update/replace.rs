@@ -1,7 +1,7 @@
 //! Replacement: a whole new document, under the old `_id`.
 
 use super::operators::next_timestamp;
-use super::raw::{Edit, Field, Value, fields, splice};
+use super::raw::{Edit, Field, OwnedValue, fields, splice};
 use super::{Applied, ApplyMode, dollar_field, id};
 use crate::error::Result;
 use bson::Timestamp;
@@ -70,7 +70,7 @@ fn with_timestamps(document: &RawDocument) -> Result<RawDocumentBuf> {
     for field in fields(document) {
         let field = field?;
         if field.name() != "_id" && is_empty_timestamp(&field)? {
-            let value = Some(Value::new(next_timestamp()));
+            let value = Some(OwnedValue::new(next_timestamp()));
             edits.push(Edit {
                 range: field.range.clone(),
                 name: field.name(),

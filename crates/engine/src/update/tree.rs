@@ -4,8 +4,8 @@
 //! MongoDB creates missing fields, with every conflict between paths found. The tree is walked
 //! beside each document once.
 
-use super::operators::Operator;
-use super::path::{Part, UpdatePath};
+use super::operators::UpdateOperator;
+use super::path::{PathPart, UpdatePath};
 use crate::error::{Code, Error, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// Nodes under their names, in the order of [`compare_names`], or under their identifiers.
-pub(super) type Children = BTreeMap<Name, Node>;
+pub(super) type Children = BTreeMap<Name, UpdateNode>;
 
 /// The name of a field, an index, or an identifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +42,13 @@ impl Deref for Name {
 
 /// A step of the tree.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum UpdateNode {
     /// Fields of a document, or elements of an array by index.
     Fields(FieldsNode),
     /// Elements of an array, all or those that a filter matches.
     Elements(ElementsNode),
     /// What to do with the value at this path.
-    Leaf(Arc<Operator>),
+    Leaf(Arc<UpdateOperator>),
 }
 
 /// The children of a path whose next part is a name, an index or `$`.
@@ -57,7 +57,7 @@ pub(super) struct FieldsNode {
     /// Children by name.
     pub children: Children,
     /// The child under `$`.
-    pub matched: Option<Box<Node>>,
+    pub matched: Option<Box<UpdateNode>>,
 }
 
 /// The children of a path whose next part is `$[]` or `$[identifier]`.
@@ -91,7 +91,7 @@ impl FieldsNode {
     ///
     /// # Errors
     /// `ConflictingUpdateOperators` when the path is, or lies above or below, one already there.
-    pub fn insert(&mut self, path: &UpdatePath, operator: Arc<Operator>) -> Result<()> {
+    pub fn insert(&mut self, path: &UpdatePath, operator: Arc<UpdateOperator>) -> Result<()> {
         let branch = branch(&path.parts, operator);
         self.merge(branch, &mut String::new())
             .map_err(|Conflict(at)| {
@@ -120,15 +120,19 @@ impl FieldsNode {
     }
 }
 
-impl Node {
+impl UpdateNode {
     /// Takes the operators of another node at the same place. `path` is that place.
     ///
     /// # Errors
     /// The path at which an operator would meet another.
-    pub fn merge(&mut self, other: Node, path: &mut String) -> std::result::Result<(), Conflict> {
+    pub fn merge(
+        &mut self,
+        other: UpdateNode,
+        path: &mut String,
+    ) -> std::result::Result<(), Conflict> {
         match (self, other) {
-            (Node::Fields(mine), Node::Fields(theirs)) => mine.merge(theirs, path),
-            (Node::Elements(mine), Node::Elements(theirs)) => {
+            (UpdateNode::Fields(mine), UpdateNode::Fields(theirs)) => mine.merge(theirs, path),
+            (UpdateNode::Elements(mine), UpdateNode::Elements(theirs)) => {
                 for (identifier, child) in theirs.children {
                     merge_child(&mut mine.children, identifier, child, path, |identifier| {
                         format!("$[{identifier}]")
@@ -145,7 +149,7 @@ impl Node {
 pub(super) fn merge_child(
     children: &mut Children,
     name: Name,
-    child: Node,
+    child: UpdateNode,
     path: &mut String,
     shown: impl FnOnce(&str) -> String,
 ) -> std::result::Result<(), Conflict> {
@@ -179,25 +183,25 @@ pub(super) fn push_part(path: &mut String, part: &str) {
 }
 
 /// The tree of a single path.
-fn branch(parts: &[Part], operator: Arc<Operator>) -> FieldsNode {
-    let mut node = Node::Leaf(operator);
+fn branch(parts: &[PathPart], operator: Arc<UpdateOperator>) -> FieldsNode {
+    let mut node = UpdateNode::Leaf(operator);
     for part in parts.iter().rev() {
         node = match part {
-            Part::Field(name) => Node::Fields(FieldsNode {
+            PathPart::Field(name) => UpdateNode::Fields(FieldsNode {
                 children: Children::from([(Name(name.clone()), node)]),
                 matched: None,
             }),
-            Part::Matched => Node::Fields(FieldsNode {
+            PathPart::Matched => UpdateNode::Fields(FieldsNode {
                 children: Children::new(),
                 matched: Some(Box::new(node)),
             }),
-            Part::Elements(identifier) => Node::Elements(ElementsNode {
+            PathPart::Elements(identifier) => UpdateNode::Elements(ElementsNode {
                 children: Children::from([(Name(identifier.clone()), node)]),
             }),
         };
     }
     match node {
-        Node::Fields(fields) => fields,
+        UpdateNode::Fields(fields) => fields,
         _ => unreachable!("a path has a first part, which is not an array part"),
     }
 }
@@ -210,7 +214,7 @@ mod tests {
         let mut root = FieldsNode::default();
         paths.iter().find_map(|path| {
             let path = UpdatePath::parse(path).unwrap();
-            root.insert(&path, Arc::new(Operator::Unset))
+            root.insert(&path, Arc::new(UpdateOperator::Unset))
                 .err()
                 .map(|error| error.message)
         })

@@ -3,7 +3,7 @@
 //! In: the query's filter and the update. Out: a document of the query's equalities with the
 //! update applied, `_id` first where it is known; the caller adds one where it is not.
 
-use super::raw::{Value, write_document, write_element};
+use super::raw::{OwnedValue, write_document, write_element};
 use super::{Applied, ApplyMode, SIZE_MAX, Update, id};
 use crate::error::{Code, Error, Result};
 use crate::query::{Comparison, Filter, Predicate};
@@ -39,8 +39,8 @@ pub fn check_upsert_filter(filter: &Filter) -> Result<()> {
 /// with, and `Location17420` when the document is too large.
 pub fn upsert_document(filter: &Filter, update: &Update) -> Result<RawDocumentBuf> {
     let wanted = match update {
-        Update::Replacement(_) => Wanted::OnlyId,
-        Update::Operators(_) | Update::Pipeline(_) => Wanted::All,
+        Update::Replacement(_) => CountedEqualities::OnlyId,
+        Update::Operators(_) | Update::Pipeline(_) => CountedEqualities::All,
     };
     check_upsert_filter(filter)?;
     let mut equalities = Equalities::new();
@@ -63,13 +63,17 @@ pub fn upsert_document(filter: &Filter, update: &Update) -> Result<RawDocumentBu
 
 /// Which equalities count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum CountedEqualities {
     All,
     /// A replacement brings everything else itself.
     OnlyId,
 }
 
-fn collect<'a>(filter: &'a Filter, wanted: Wanted, found: &mut Equalities<'a>) -> Result<()> {
+fn collect<'a>(
+    filter: &'a Filter,
+    wanted: CountedEqualities,
+    found: &mut Equalities<'a>,
+) -> Result<()> {
     match filter {
         Filter::And(children) => children
             .iter()
@@ -96,10 +100,10 @@ fn equality(predicate: &Predicate) -> Option<RawBsonRef<'_>> {
 fn add<'a>(
     path: &'a str,
     value: RawBsonRef<'a>,
-    wanted: Wanted,
+    wanted: CountedEqualities,
     found: &mut Equalities<'a>,
 ) -> Result<()> {
-    if wanted == Wanted::OnlyId && path != "_id" {
+    if wanted == CountedEqualities::OnlyId && path != "_id" {
         if path.starts_with("_id.") {
             return Err(Error::new(
                 Code::NotExactValueField,
@@ -143,7 +147,7 @@ fn build(equalities: &Equalities<'_>) -> Result<RawDocumentBuf> {
             "Cannot call setValue on the root object",
         ));
     }
-    let mut root = Branch::default();
+    let mut root = DocumentBranch::default();
     for (path, value) in equalities {
         root.insert(path, *value);
     }
@@ -154,14 +158,14 @@ fn build(equalities: &Equalities<'_>) -> Result<RawDocumentBuf> {
 
 /// A document under construction; fields in the order in which they came.
 #[derive(Default)]
-struct Branch<'a>(Vec<(&'a str, Child<'a>)>);
+struct DocumentBranch<'a>(Vec<(&'a str, Child<'a>)>);
 
 enum Child<'a> {
     Value(RawBsonRef<'a>),
-    Branch(Branch<'a>),
+    Branch(DocumentBranch<'a>),
 }
 
-impl<'a> Branch<'a> {
+impl<'a> DocumentBranch<'a> {
     fn insert(&mut self, path: &'a str, value: RawBsonRef<'a>) {
         let Some((name, rest)) = path.split_once('.') else {
             self.0.push((path, Child::Value(value)));
@@ -169,7 +173,8 @@ impl<'a> Branch<'a> {
         };
         let existing = self.0.iter().position(|(other, _)| *other == name);
         let at = existing.unwrap_or_else(|| {
-            self.0.push((name, Child::Branch(Branch::default())));
+            self.0
+                .push((name, Child::Branch(DocumentBranch::default())));
             self.0.len() - 1
         });
         match &mut self.0[at].1 {
@@ -183,7 +188,7 @@ impl<'a> Branch<'a> {
             for (name, child) in &self.0 {
                 match child {
                     Child::Value(value) => {
-                        let value = Value::new(*value);
+                        let value = OwnedValue::new(*value);
                         write_element(out, name, value.kind(), value.payload());
                     }
                     Child::Branch(branch) => {

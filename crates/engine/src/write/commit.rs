@@ -200,7 +200,7 @@ mod tests {
     use crate::namespace::Namespace;
     use crate::rank::RanksAtStart;
     use crate::storage::TreeKey;
-    use crate::storage::{Fault, MemoryOptions, Order, Store, StoreOptions};
+    use crate::storage::{CommitFault, MemoryOptions, Order, Store, StoreOptions};
     use crate::write::{InsertOptions, encode_id};
     use bson::raw::{RawDocument, RawDocumentBuf};
     use bson::rawdoc;
@@ -335,7 +335,10 @@ mod tests {
             writer.insert(&name("one"), &[&document], &InsertOptions::default())
         };
         let collection = writer.catalog.get(&name("one")).unwrap();
-        for (fault, written) in [(Fault::UnknownCommitted, 1), (Fault::UnknownLost, 0)] {
+        for (fault, written) in [
+            (CommitFault::UnknownCommitted, 1),
+            (CommitFault::UnknownLost, 0),
+        ] {
             let id = 1_000 + written;
             faults.push(fault);
             let lost = insert(id).unwrap_err();
@@ -363,15 +366,15 @@ mod tests {
             let created = writer.create_collection(&name(collection), CollectionOptions::default());
             created.map(|_| ()).map_err(|error| error.code)
         };
-        faults.push(Fault::UnknownCommitted);
+        faults.push(CommitFault::UnknownCommitted);
         assert_eq!(create("one"), Ok(()));
-        faults.push(Fault::UnknownLost);
+        faults.push(CommitFault::UnknownLost);
         assert!(create("other").is_err());
         assert_eq!(create("other"), Ok(()));
-        faults.push(Fault::UnknownLost);
+        faults.push(CommitFault::UnknownLost);
         assert!(writer.drop_collection(&name("one")).is_err());
         assert!(writer.catalog.get(&name("one")).is_some());
-        faults.push(Fault::UnknownCommitted);
+        faults.push(CommitFault::UnknownCommitted);
         writer.drop_collection(&name("one")).unwrap();
         let again = Catalog::load(store.clone()).unwrap();
         assert!(again.get(&name("one")).is_none() && again.get(&name("other")).is_some());

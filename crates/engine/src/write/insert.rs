@@ -56,7 +56,7 @@ pub struct InsertOutcome {
 }
 
 /// Documents that are ready for the commit, with everything that needs no lock done.
-struct Prepared<'a> {
+struct PreparedDocuments<'a> {
     changes: CollectionChanges<'a>,
     /// Where each document stands in the request.
     positions: Vec<usize>,
@@ -103,7 +103,7 @@ impl Writer {
         documents: &[&'a RawDocument],
         first: usize,
         options: &InsertOptions,
-        kept: &mut Option<Prepared<'a>>,
+        kept: &mut Option<PreparedDocuments<'a>>,
         outcome: &mut InsertOutcome,
     ) -> Result<usize> {
         loop {
@@ -112,7 +112,7 @@ impl Writer {
                 false => self.catalog.get(namespace).ok_or_else(|| gone(namespace))?,
             };
             self.wait_for_room(&collection)?;
-            let prepared = kept.get_or_insert_with(|| Prepared {
+            let prepared = kept.get_or_insert_with(|| PreparedDocuments {
                 changes: CollectionChanges::new(&collection),
                 positions: Vec::new(),
             });
@@ -139,7 +139,7 @@ impl Writer {
     fn commit_inserts(
         &self,
         writing: &mut WriteState,
-        prepared: &mut Prepared<'_>,
+        prepared: &mut PreparedDocuments<'_>,
         ordered: bool,
         errors: &mut Vec<WriteError>,
     ) -> Result<usize> {
@@ -243,7 +243,7 @@ fn batch_length(documents: &[&RawDocument]) -> usize {
         .max(1)
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedDocuments<'a> {
     /// Does all that needs no lock. Stops at the first error when the insert is ordered, and when there are many
     /// bytes of index entries; returns how many documents were seen to.
     fn fill(

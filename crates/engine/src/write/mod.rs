@@ -22,7 +22,7 @@ mod validate;
 
 pub use build::{BuildPhase, BuildProgress};
 pub use insert::{InsertOptions, InsertOutcome};
-pub use modify::{Applied, Change, Decision, Target};
+pub use modify::{AppliedChange, Change, Decision, Target};
 pub use prepare::{DOCUMENT_BYTES_MAX, encode_id};
 
 use crate::catalog::{Catalog, Collection, WriteState};

@@ -42,7 +42,7 @@ pub type Decision<'a> = dyn Fn(&RawDocument) -> Result<Option<Change>> + 'a;
 
 /// A change that was carried out.
 #[derive(Debug, Clone)]
-pub struct Applied {
+pub struct AppliedChange {
     /// The document before.
     pub before: RawDocumentBuf,
     /// What became of it.
@@ -64,7 +64,7 @@ impl Writer {
         targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
-        report: &mut dyn FnMut(Applied),
+        report: &mut dyn FnMut(AppliedChange),
     ) -> Result<()> {
         let mut rest = targets;
         while !rest.is_empty() {
@@ -82,7 +82,7 @@ impl Writer {
         targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
-        report: &mut dyn FnMut(Applied),
+        report: &mut dyn FnMut(AppliedChange),
     ) -> Result<usize> {
         loop {
             let Some(collection) = self.catalog.get(namespace) else {
@@ -253,7 +253,7 @@ impl<'t> Works<'t> {
     }
 
     /// Reports what became of the targets.
-    fn report(self, report: &mut dyn FnMut(Applied)) {
+    fn report(self, report: &mut dyn FnMut(AppliedChange)) {
         let mut documents = self.changes.into_documents();
         for outcome in self.outcomes {
             let (before, change) = match outcome {
@@ -268,7 +268,7 @@ impl<'t> Works<'t> {
                     (before, after.map_or(Change::Remove, replaced))
                 }
             };
-            report(Applied {
+            report(AppliedChange {
                 before: before.into_owned(),
                 change,
             });

@@ -14,7 +14,7 @@ use crate::plans::json;
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::index::{EntryLayout, IndexSpec};
-use meridian_engine::storage::{Family, Operation};
+use meridian_engine::storage::{BatchOperation, Family};
 use meridian_value::key::{Direction, TypeBitsReader, decode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,29 +28,31 @@ pub struct Trees {
 
 impl Trees {
     /// The operations of one batch, a line each.
-    pub fn show(&mut self, batch: &[Operation]) -> String {
+    pub fn show(&mut self, batch: &[BatchOperation]) -> String {
         let mut shown = "batch\n".to_owned();
         for operation in batch {
             let line = match operation {
-                Operation::Put(Family::Catalog, key, value) => self.put_catalog(key, value),
-                Operation::Put(Family::Documents, key, value) => {
+                BatchOperation::Put(Family::Catalog, key, value) => self.put_catalog(key, value),
+                BatchOperation::Put(Family::Documents, key, value) => {
                     let document = RawDocument::from_bytes(value).unwrap();
                     format!("put {} = {}", self.document(key), json(document))
                 }
-                Operation::Put(Family::Indexes, key, value) => {
+                BatchOperation::Put(Family::Indexes, key, value) => {
                     format!("put {}", self.entry_and_value(key, value))
                 }
-                Operation::Delete(Family::Catalog, key) => format!("delete {}", self.catalog(key)),
-                Operation::Delete(Family::Documents, key) => {
+                BatchOperation::Delete(Family::Catalog, key) => {
+                    format!("delete {}", self.catalog(key))
+                }
+                BatchOperation::Delete(Family::Documents, key) => {
                     format!("delete {}", self.document(key))
                 }
-                Operation::Delete(Family::Indexes, key) => {
+                BatchOperation::Delete(Family::Indexes, key) => {
                     format!(
                         "delete {}",
                         self.entry(key, TypeBitsReader::from_bytes(&[]))
                     )
                 }
-                Operation::DeleteRange(family, start, end) => {
+                BatchOperation::DeleteRange(family, start, end) => {
                     self.delete_range(*family, start, end)
                 }
             };

@@ -16,9 +16,9 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 use meridian_engine::storage::{MemoryOptions, Recording};
 use meridian_engine::{
-    Action, AggregateRequest, AggregateTarget, CollectionOptions, CountRequest, DeleteStatement,
-    DistinctRequest, DropIndexes, Engine, Error, ExplainRequest, FindAndModifyRequest, FindRequest,
-    InsertOptions, Namespace, UpdateStatement, Verbosity,
+    AggregateRequest, AggregateTarget, CollectionOptions, CountRequest, DeleteStatement,
+    DistinctRequest, DropIndexes, Engine, Error, ExplainRequest, FindAndModifyAction,
+    FindAndModifyRequest, FindRequest, InsertOptions, Namespace, UpdateStatement, Verbosity,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -257,8 +257,8 @@ impl Session {
             .get(1)
             .map(|update| bson::RawBson::try_from(update.clone()).unwrap());
         let action = match &update {
-            None => Action::Remove,
-            Some(update) => Action::Update {
+            None => FindAndModifyAction::Remove,
+            Some(update) => FindAndModifyAction::Update {
                 update: update.as_raw_bson_ref(),
                 array_filters: array_filters(&options),
                 upsert: flag(&options, "upsert"),

@@ -5,7 +5,9 @@ use super::context::Context;
 use super::find::{EMPTY, hint};
 use super::update::check_update;
 use bson::raw::RawBson;
-use meridian_engine::{Action, Error, FindAndModifyOutcome, FindAndModifyRequest, Result};
+use meridian_engine::{
+    Error, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest, Result,
+};
 use meridian_wire::DocumentWriter;
 
 /// Answers with the document before or after, and what was done.
@@ -16,10 +18,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let outcome = context.engine().find_and_modify(&namespace, &request)?;
     let counters = &context.service.counters;
     match (&request.action, outcome.updated_existing) {
-        (Action::Remove, _) => counters.documents_deleted.add(outcome.n.into()),
-        (Action::Update { .. }, Some(true)) => counters.documents_updated.add(1),
+        (FindAndModifyAction::Remove, _) => counters.documents_deleted.add(outcome.n.into()),
+        (FindAndModifyAction::Update { .. }, Some(true)) => counters.documents_updated.add(1),
         // An upsert counts as neither an update nor an insert, as in MongoDB.
-        (Action::Update { .. }, _) => {}
+        (FindAndModifyAction::Update { .. }, _) => {}
     }
     write_outcome(outcome, reply)
 }
@@ -60,7 +62,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> 
     })
 }
 
-fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<Action<'a>> {
+fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyAction<'a>> {
     let (upsert, return_new) = (arguments.flag("upsert")?, arguments.flag("new")?);
     let array_filters = arguments.documents("arrayFilters")?;
     let failed = |message| Err(Error::failed_to_parse(message));
@@ -74,9 +76,9 @@ fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<Action<'a>> {
         (true, None) if array_filters.is_some() => {
             failed("Cannot specify arrayFilters and remove=true")
         }
-        (true, None) => Ok(Action::Remove),
+        (true, None) => Ok(FindAndModifyAction::Remove),
         (false, None) => failed("Either an update or remove=true must be specified"),
-        (false, Some(update)) => Ok(Action::Update {
+        (false, Some(update)) => Ok(FindAndModifyAction::Update {
             update: check_update(update)?,
             array_filters: array_filters.unwrap_or_default(),
             upsert,

@@ -7,7 +7,7 @@
 
 use super::{CachedTree, PackedEntries, ReadDocuments};
 use crate::error::Result;
-use crate::exec::fetch::{Part, Wanted, read_together};
+use crate::exec::fetch::{BatchPart, FetchRequest, read_together};
 use crate::exec::row_buffers::BufferLayout;
 use crate::exec::{Context, STEPS_BEFORE_SEEK, parallel};
 use crate::rank::{BucketBounds, CACHED_ENTRIES_MAX, RankIndex};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The buckets in which the documents of a batch lie.
 pub(in crate::exec) struct CachedDocuments<'a> {
     tree: &'a CachedTree,
-    wanted: &'a [Wanted<'a>],
+    wanted: &'a [FetchRequest<'a>],
     buckets: Vec<WantedBucket>,
     mean_bytes: usize,
     context: &'a Context,
@@ -59,11 +59,11 @@ impl<'a> CachedDocuments<'a> {
     /// The buckets of these documents, which are in the order of their keys; `None` where the cache would not help.
     pub fn of(
         tree: &'a CachedTree,
-        wanted: &'a [Wanted<'a>],
+        wanted: &'a [FetchRequest<'a>],
         mean_bytes: usize,
         context: &'a Context,
     ) -> Option<Self> {
-        let id = |wanted: &Wanted<'a>| TreeKey::strip(wanted.key);
+        let id = |wanted: &FetchRequest<'a>| TreeKey::strip(wanted.key);
         let ends = wanted.first().map(id).zip(wanted.last().map(id));
         let cache = tree.cache();
         let (reads_whole, are_neighbours, buckets) = tree.ask(|ranks| {
@@ -99,7 +99,7 @@ impl<'a> CachedDocuments<'a> {
     }
 
     /// Reads the documents in parts; each comes with the positions of what it holds.
-    pub fn read_parts(&self, layout: BufferLayout) -> Result<Vec<(Part, Range<usize>)>> {
+    pub fn read_parts(&self, layout: BufferLayout) -> Result<Vec<(BatchPart, Range<usize>)>> {
         let read = |buckets: &[WantedBucket]| self.read_part(buckets, layout);
         let parts = parallel::in_parts(&self.buckets, read)?;
         let positions = |of: Range<usize>| wanted_in(&self.buckets[of]);
@@ -107,9 +107,9 @@ impl<'a> CachedDocuments<'a> {
         Ok(parts.map(|(part, of)| (part, positions(of))).collect())
     }
 
-    fn read_part(&self, buckets: &[WantedBucket], layout: BufferLayout) -> Result<Part> {
+    fn read_part(&self, buckets: &[WantedBucket], layout: BufferLayout) -> Result<BatchPart> {
         let positions = wanted_in(buckets);
-        let mut part = Part::of_missing(positions.len(), layout);
+        let mut part = BatchPart::of_missing(positions.len(), layout);
         let mut reader = self.tree.reader(self.context);
         let mut apart = Vec::new();
         for bucket in buckets {
@@ -126,7 +126,7 @@ impl<'a> CachedDocuments<'a> {
             };
             let mut from = 0;
             for position in bucket.wanted.clone() {
-                let Wanted { key, number } = self.wanted[position];
+                let FetchRequest { key, number } = self.wanted[position];
                 if let Some(found) = documents.find(from, TreeKey::strip(key)) {
                     let document = documents.entry(found).1;
                     part.put(position - positions.start, number, document)?;

@@ -13,7 +13,7 @@ const FIRST_BYTES: usize = 8 * 1024;
 
 /// An element of the queue; the nearest is the greatest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Item {
+pub(super) struct QueueItem {
     /// At most the distance of what it stands for, in the unit of `Near::measure`.
     pub distance: f64,
     pub what: What,
@@ -30,32 +30,32 @@ pub(super) enum What {
     /// All entries outside of a cell around the point, but for those of coarser cells.
     Outside { prefix: u32, cell: u64 },
     /// A shape, to be measured.
-    Shape(Slot),
+    Shape(EntrySlot),
     /// A result at its exact distance.
-    Entry(Slot),
+    Entry(EntrySlot),
 }
 
-impl Item {
+impl QueueItem {
     fn is_result(&self) -> bool {
         matches!(self.what, What::Entry(_))
     }
 }
 
-impl PartialEq for Item {
+impl PartialEq for QueueItem {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Item {}
+impl Eq for QueueItem {}
 
-impl PartialOrd for Item {
+impl PartialOrd for QueueItem {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Item {
+impl Ord for QueueItem {
     /// What may still hold results of a distance comes before the results at it, so that those that are
     /// equally far are known together.
     fn cmp(&self, other: &Self) -> Ordering {
@@ -68,25 +68,25 @@ impl Ord for Item {
 
 /// Where an entry is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) enum Slot {
+pub(super) enum EntrySlot {
     /// Nowhere.
     #[default]
     None,
     /// Among the entries held here.
-    Held(Place),
+    Held(HeldPosition),
     /// In a bucket that the search uses: which, and its number there.
     Cached { bucket: u32, entry: u32 },
 }
 
 /// Where an entry is held.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HeldPosition {
     at: u32,
     key: u32,
     value: u32,
 }
 
-impl Place {
+impl HeldPosition {
     fn bytes(self) -> usize {
         self.key as usize + self.value as usize
     }
@@ -94,18 +94,18 @@ impl Place {
 
 /// The bytes of entries.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldEntries {
     bytes: Vec<u8>,
     given_back: usize,
 }
 
-impl Held {
-    pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> Place {
+impl HeldEntries {
+    pub(super) fn hold(&mut self, key: &[u8], value: &[u8]) -> HeldPosition {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(FIRST_BYTES);
         }
         let number = |length: usize| u32::try_from(length).expect("less than 4 GiB is held");
-        let place = Place {
+        let place = HeldPosition {
             at: number(self.bytes.len()),
             key: number(key.len()),
             value: number(value.len()),
@@ -116,14 +116,14 @@ impl Held {
     }
 
     /// Key and value of an entry.
-    pub(super) fn get(&self, place: Place) -> (&[u8], &[u8]) {
+    pub(super) fn get(&self, place: HeldPosition) -> (&[u8], &[u8]) {
         let from = &self.bytes[place.at as usize..];
         from[..place.bytes()].split_at(place.key as usize)
     }
 
     /// The entry is needed no longer.
-    pub(super) fn give_back(&mut self, slot: Slot) {
-        if let Slot::Held(place) = slot {
+    pub(super) fn give_back(&mut self, slot: EntrySlot) {
+        if let EntrySlot::Held(place) = slot {
             self.given_back += place.bytes();
         }
     }
@@ -143,14 +143,15 @@ impl Held {
     }
 
     /// Reclaims what was given back, when it is worth it. The queue holds all entries there are.
-    pub(super) fn compact(&mut self, queue: &mut BinaryHeap<Item>) {
+    pub(super) fn compact(&mut self, queue: &mut BinaryHeap<QueueItem>) {
         if self.given_back < RECLAIM_BYTES_MIN || self.given_back * 2 < self.bytes.len() {
             return;
         }
-        let mut kept = Held::default();
+        let mut kept = HeldEntries::default();
         let mut items = std::mem::take(queue).into_vec();
         for item in &mut items {
-            if let What::Shape(Slot::Held(place)) | What::Entry(Slot::Held(place)) = &mut item.what
+            if let What::Shape(EntrySlot::Held(place)) | What::Entry(EntrySlot::Held(place)) =
+                &mut item.what
             {
                 let (key, value) = self.get(*place);
                 *place = kept.hold(key, value);

@@ -41,11 +41,11 @@ use crate::storage::{Family, Snapshot, TreeKey};
 use bound::Bound;
 use bson::raw::RawDocument;
 use buckets::{Buckets, CachedBuckets, Look};
-use held::{Held, Item, Slot, What};
+use held::{EntrySlot, HeldEntries, QueueItem, What};
 use meridian_value::key::{ABOVE_ALL, Direction, decode_cell, encode_cell};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use walk::{Step, Walk};
+use walk::{CellWalk, WalkStep};
 
 /// A cell with so many entries or fewer is scanned at once: a seek costs as much as a dozen of them.
 const SCANNED_MAX: u64 = 48;
@@ -74,14 +74,14 @@ pub struct NearEntries {
     nearest: Nearest,
     reach: Reach,
     snapshot: Snapshot,
-    walk: Walk,
-    queue: BinaryHeap<Item>,
-    held: Held,
+    walk: CellWalk,
+    queue: BinaryHeap<QueueItem>,
+    held: HeldEntries,
     cached: Option<CachedBuckets>,
     bound: Bound,
     /// Results at one distance, the last is next.
-    ready: Vec<Slot>,
-    current: Slot,
+    ready: Vec<EntrySlot>,
+    current: EntrySlot,
     scanned_max: u64,
     holds_shapes: bool,
     /// Documents that are done with, where a document may have several entries.
@@ -127,11 +127,11 @@ impl NearEntries {
             documents: collection.documents,
             nearest: access.nearest.clone(),
             snapshot: snapshot.clone(),
-            walk: Walk::new(snapshot, prefixes.collect()),
+            walk: CellWalk::new(snapshot, prefixes.collect()),
             queue: BinaryHeap::with_capacity(FIRST_ITEMS),
-            held: Held::default(),
+            held: HeldEntries::default(),
             ready: Vec::new(),
-            current: Slot::default(),
+            current: EntrySlot::default(),
             scanned_max: (wanted.unwrap_or(0) / 4).clamp(SCANNED_MAX, SCANNED_MAX_FOR_MANY),
             holds_shapes: multikey.holds_shapes(),
             settled: repeats.then(SeenIds::new),
@@ -283,7 +283,7 @@ impl NearEntries {
 
     fn push(&mut self, distance: f64, what: What) {
         if !self.bound.excludes(distance) {
-            self.queue.push(Item { distance, what });
+            self.queue.push(QueueItem { distance, what });
         }
     }
 
@@ -320,7 +320,7 @@ impl NearEntries {
     }
 
     /// Replaces what came first in the queue by what is in it.
-    fn open(&mut self, item: &Item) -> Result<()> {
+    fn open(&mut self, item: &QueueItem) -> Result<()> {
         match item.what {
             What::All { prefix } => self.scan(item, prefix, 0, u64::MAX, u64::MAX).map(|_| ()),
             What::Exactly { prefix, cell } => {
@@ -336,7 +336,7 @@ impl NearEntries {
         }
     }
 
-    fn open_cell(&mut self, item: &Item, prefix: u32, cell: CellId, few: bool) -> Result<()> {
+    fn open_cell(&mut self, item: &QueueItem, prefix: u32, cell: CellId, few: bool) -> Result<()> {
         let (first, last) = (cell.range_min().id(), cell.range_max().id());
         let at_most = if cell.is_leaf() {
             u64::MAX
@@ -384,12 +384,12 @@ impl NearEntries {
                     continue;
                 }
                 self.bound.meet(distance);
-                let slot = Slot::Cached {
+                let slot = EntrySlot::Cached {
                     bucket: number,
                     entry: u32::try_from(at).expect("a bucket has fewer entries than that"),
                 };
                 let what = What::Entry(slot);
-                self.queue.push(Item { distance, what });
+                self.queue.push(QueueItem { distance, what });
             }
             cached.use_bucket(bucket);
         }
@@ -398,7 +398,7 @@ impl NearEntries {
 
     fn check_room(&mut self) -> Result<()> {
         let shared = self.cached.as_ref().map_or(0, CachedBuckets::used_bytes);
-        let bytes = self.held.bytes() + self.queue.len() * size_of::<Item>() + shared;
+        let bytes = self.held.bytes() + self.queue.len() * size_of::<QueueItem>() + shared;
         if bytes > FREE_BYTES {
             Limits::default().hold(&mut self.memory, bytes, too_much)?;
         }
@@ -444,17 +444,17 @@ impl NearEntries {
     /// are more than `at_most`.
     fn scan(
         &mut self,
-        item: &Item,
+        item: &QueueItem,
         prefix: u32,
         first: u64,
         last: u64,
         at_most: u64,
     ) -> Result<bool> {
         let stamp = self.held.stamp();
-        let mut found: smallvec::SmallVec<[Item; 64]> = smallvec::SmallVec::new();
+        let mut found: smallvec::SmallVec<[QueueItem; 64]> = smallvec::SmallVec::new();
         let mut step = self.walk.enter(prefix, first, last)?;
         let mut seen = 0;
-        while let Step::Entry(cell) = step {
+        while let WalkStep::Entry(cell) = step {
             self.yield_check.step_key()?;
             seen += 1;
             if seen > at_most {
@@ -471,7 +471,7 @@ impl NearEntries {
     }
 
     /// What the walk's entry becomes in the queue: a point with its distance, or a shape to be measured.
-    fn locate(&mut self, distance: f64, cell: u64) -> Result<Option<Item>> {
+    fn locate(&mut self, distance: f64, cell: u64) -> Result<Option<QueueItem>> {
         let (key, value) = self.walk.entry();
         let near = &self.nearest.near;
         let (distance, is_point) = match self.index.layout.located(value) {
@@ -494,18 +494,18 @@ impl NearEntries {
             }
             return Ok(None);
         }
-        let slot = Slot::Held(self.held.hold(TreeKey::strip(key), value));
+        let slot = EntrySlot::Held(self.held.hold(TreeKey::strip(key), value));
         let what = if is_point {
             self.bound.meet(distance);
             What::Entry(slot)
         } else {
             What::Shape(slot)
         };
-        Ok(Some(Item { distance, what }))
+        Ok(Some(QueueItem { distance, what }))
     }
 
     /// Reads the document of a shape that came first and puts it back at its exact distance.
-    fn measure(&mut self, slot: Slot) -> Result<()> {
+    fn measure(&mut self, slot: EntrySlot) -> Result<()> {
         let id = self.entry_of(slot).id()?.to_vec();
         if self.is_settled(&id) || self.measured.contains(&id) {
             self.held.give_back(slot);
@@ -541,9 +541,9 @@ impl NearEntries {
     }
 
     /// Takes all results at the distance of the first: equal distances come by `_id`.
-    fn gather(&mut self, distance: f64, first: Slot) -> Result<()> {
+    fn gather(&mut self, distance: f64, first: EntrySlot) -> Result<()> {
         self.ready.push(first);
-        while let Some(Item {
+        while let Some(QueueItem {
             distance: next,
             what: What::Entry(slot),
         }) = self.queue.peek()
@@ -563,10 +563,10 @@ impl NearEntries {
         Ok(())
     }
 
-    fn entry_of(&self, slot: Slot) -> Entry<'_> {
+    fn entry_of(&self, slot: EntrySlot) -> Entry<'_> {
         let (key, value) = match (slot, &self.cached) {
-            (Slot::Held(place), _) => self.held.get(place),
-            (Slot::Cached { bucket, entry }, Some(cached)) => cached.entry(bucket, entry),
+            (EntrySlot::Held(place), _) => self.held.get(place),
+            (EntrySlot::Cached { bucket, entry }, Some(cached)) => cached.entry(bucket, entry),
             _ => unreachable!("an entry is asked for after one was found"),
         };
         Entry {
@@ -577,7 +577,7 @@ impl NearEntries {
     }
 
     /// Whether the document of a result comes for the first time.
-    fn is_new(&mut self, slot: Slot) -> Result<bool> {
+    fn is_new(&mut self, slot: EntrySlot) -> Result<bool> {
         if self.settled.is_none() {
             return Ok(true);
         }
@@ -592,7 +592,7 @@ impl Entries for NearEntries {
             return Err(error);
         }
         self.held.give_back(self.current);
-        self.current = Slot::default();
+        self.current = EntrySlot::default();
         loop {
             while let Some(slot) = self.ready.pop() {
                 if self.is_new(slot)? {
@@ -623,13 +623,13 @@ impl Entries for NearEntries {
 }
 
 /// A key, mostly without an allocation.
-type Key = smallvec::SmallVec<[u8; 48]>;
+type ShortKey = smallvec::SmallVec<[u8; 48]>;
 
 /// First key of the entries in cells `first` to `last` under a prefix, and a key behind them.
-fn keys(prefix: &[u8], first: u64, last: u64) -> (Key, Key) {
-    let mut start = Key::from_slice(prefix);
+fn keys(prefix: &[u8], first: u64, last: u64) -> (ShortKey, ShortKey) {
+    let mut start = ShortKey::from_slice(prefix);
     encode_cell(first, Direction::Ascending, &mut start);
-    let mut end = Key::from_slice(prefix);
+    let mut end = ShortKey::from_slice(prefix);
     encode_cell(last, Direction::Ascending, &mut end);
     end.push(ABOVE_ALL);
     (start, end)

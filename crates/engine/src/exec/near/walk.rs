@@ -4,7 +4,7 @@
 //! the next, no cell between them has an entry: later ranges inside such a gap need no seek, and a range
 //! that begins in one begins where it ends, which often is where the scan stands.
 
-use super::{Key, keys};
+use super::{ShortKey, keys};
 use crate::error::Result;
 use crate::storage::{Family, Order, Scan, Snapshot};
 use meridian_value::key::{Direction, decode_cell, encode_cell};
@@ -22,14 +22,14 @@ struct Gap {
 
 /// What the walk has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum WalkStep {
     /// An entry in this cell.
     Entry(u64),
     /// The end of the range.
     End,
 }
 
-pub(super) struct Walk {
+pub(super) struct CellWalk {
     snapshot: Snapshot,
     /// Begun when it is needed: all of it may be cached.
     scan: Option<Scan>,
@@ -46,7 +46,7 @@ pub(super) struct Walk {
     key: Vec<u8>,
 }
 
-impl Walk {
+impl CellWalk {
     pub(super) fn new(snapshot: &Snapshot, prefixes: Vec<Vec<u8>>) -> Self {
         Self {
             snapshot: snapshot.clone(),
@@ -67,7 +67,7 @@ impl Walk {
     }
 
     /// First key of a range of cells, and a key behind it.
-    pub(super) fn keys(&self, prefix: u32, first: u64, last: u64) -> (Key, Key) {
+    pub(super) fn keys(&self, prefix: u32, first: u64, last: u64) -> (ShortKey, ShortKey) {
         keys(&self.prefixes[prefix as usize], first, last)
     }
 
@@ -91,12 +91,12 @@ impl Walk {
     }
 
     /// Begins a range of cells, both ends included.
-    pub(super) fn enter(&mut self, prefix: u32, first: u64, last: u64) -> Result<Step> {
+    pub(super) fn enter(&mut self, prefix: u32, first: u64, last: u64) -> Result<WalkStep> {
         let Some(first) = self
             .behind_gaps(prefix, first)
             .filter(|first| *first <= last)
         else {
-            return Ok(Step::End);
+            return Ok(WalkStep::End);
         };
         (self.prefix, self.from, self.last) = (prefix, first, last);
         if self.at == Some((prefix, first)) {
@@ -112,7 +112,7 @@ impl Walk {
     }
 
     /// Moves to the next entry of the range.
-    pub(super) fn next(&mut self) -> Result<Step> {
+    pub(super) fn next(&mut self) -> Result<WalkStep> {
         self.at = None;
         let prefix = &self.prefixes[self.prefix as usize];
         let scan = self.scan.as_mut().expect("a range was entered");
@@ -126,20 +126,20 @@ impl Walk {
             Some(cell) => Ok(self.arrive(cell)),
             None => {
                 self.note_gap(u64::MAX);
-                Ok(Step::End)
+                Ok(WalkStep::End)
             }
         }
     }
 
-    fn arrive(&mut self, cell: u64) -> Step {
+    fn arrive(&mut self, cell: u64) -> WalkStep {
         if cell > self.last {
             // The gaps before it, between entries of the range, nobody will ask for again.
             self.note_gap(cell - 1);
             self.at = Some((self.prefix, cell));
-            return Step::End;
+            return WalkStep::End;
         }
         self.from = cell.saturating_add(1);
-        Step::Entry(cell)
+        WalkStep::Entry(cell)
     }
 
     /// There is nothing from where the walk was to `to`.

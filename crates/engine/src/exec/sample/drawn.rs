@@ -1,6 +1,6 @@
 //! What was drawn, read in the order of its keys and handed out in the order of the draw.
 
-use super::ranks::Target;
+use super::ranks::DrawnEntry;
 use crate::error::Result;
 use crate::error::corrupt_document;
 use crate::exec::cached::PackedEntries;
@@ -12,19 +12,19 @@ use bson::raw::RawDocument;
 pub(super) struct Drawn {
     buffered: BufferedBatch,
     /// Where each is, in the order of the draw: in which part, and there.
-    places: Vec<(usize, Place)>,
+    places: Vec<(usize, DrawnPosition)>,
 }
 
 /// Some of the drawn entries in the order in which they were read.
 pub(super) struct DrawnPart {
     buffered: BufferedRows,
     /// Which of the draw each is, and where.
-    entries: Vec<(usize, Place)>,
+    entries: Vec<(usize, DrawnPosition)>,
 }
 
 /// Where an entry is in its buffer; its document begins where the identifier ends.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct DrawnPosition {
     id_at: usize,
     document_at: usize,
     end: usize,
@@ -42,7 +42,7 @@ impl DrawnPart {
     /// Adds entries of a range: their identifiers or, where these are cached, documents too.
     pub fn push_all(
         &mut self,
-        targets: &[Target],
+        targets: &[DrawnEntry],
         found: &PackedEntries,
         keeps_documents: bool,
     ) -> Result<()> {
@@ -62,7 +62,7 @@ impl DrawnPart {
         }
         let id = self.buffered.push(slot, id);
         let document = self.buffered.push(slot, document);
-        let place = Place {
+        let place = DrawnPosition {
             id_at: id.start,
             document_at: id.end,
             end: document.end,
@@ -75,7 +75,7 @@ impl DrawnPart {
 impl Drawn {
     pub fn new(layout: BufferLayout, parts: Vec<DrawnPart>, size: usize) -> Self {
         let mut buffered = BufferedBatch::new(layout);
-        let mut places = vec![(0, Place::default()); size];
+        let mut places = vec![(0, DrawnPosition::default()); size];
         for part in parts {
             for (slot, place) in part.entries {
                 places[slot] = (buffered.parts(), place);

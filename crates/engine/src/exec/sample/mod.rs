@@ -66,7 +66,7 @@ pub fn sample(
     let unproven = plan.unproven();
     let tests_documents = unproven.is_some();
     let state = &collection.state;
-    let mean_bytes = usize::try_from(state.bytes() / state.documents().max(1)).unwrap_or(0);
+    let mean_bytes = state.mean_document_bytes();
     let is_small = wanted.size.saturating_mul(mean_bytes as u64) <= KEPT_BYTES_MAX;
     let keeps_documents = population.index.is_none() && !tests_documents && is_small;
     let mut entries = SampledEntries {
@@ -97,11 +97,12 @@ pub fn sample(
         entries.ranks = Some(ranks);
         view.end_counts();
     }
+    let first_wanted = |rows| Sample {
+        rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
+        population: count,
+    };
     if keeps_documents {
-        return Ok(Sample {
-            rows: Box::new(LimitRows::new(Box::new(entries), 0, Some(wanted.size))),
-            population: count,
-        });
+        return Ok(first_wanted(Box::new(entries)));
     }
     let fetched = FetchRows::new(
         Box::new(entries),
@@ -116,14 +117,11 @@ pub fn sample(
     if let Some(unproven) = unproven {
         rows = Box::new(FilterRows::new(rows, unproven));
     }
-    Ok(Sample {
-        rows: Box::new(LimitRows::new(rows, 0, Some(wanted.size))),
-        population: count,
-    })
+    Ok(first_wanted(rows))
 }
 
 /// The places of a batch of the order.
-struct Located {
+struct LocatedBatch {
     size: usize,
     /// Of entries that were looked at: their numbers and which of the batch they are.
     listed: Vec<(usize, usize)>,
@@ -202,7 +200,7 @@ impl SampledEntries {
     }
 
     /// Where the next `size` entries of the order are.
-    fn locate(&mut self, index: &RankIndex, size: u64) -> Located {
+    fn locate(&mut self, index: &RankIndex, size: u64) -> LocatedBatch {
         let end = (self.drawn + size).min(self.population.count());
         let numbers = (self.drawn..end).map(|place| self.order.at(place));
         let size = (end - self.drawn) as usize;
@@ -216,7 +214,7 @@ impl SampledEntries {
         // No two are the same.
         ranks.sort_unstable_by_key(|(rank, _)| *rank);
         self.drawn = end;
-        Located {
+        LocatedBatch {
             size,
             listed,
             targets: Targets::locate(index, &self.population, &ranks),
@@ -224,7 +222,7 @@ impl SampledEntries {
     }
 
     /// Reads these entries: they are handed out next.
-    fn read(&mut self, located: &Located, cached: Option<&CachedTree>) -> Result<()> {
+    fn read(&mut self, located: &LocatedBatch, cached: Option<&CachedTree>) -> Result<()> {
         let layout = self.layout(located.size);
         let mut listed = DrawnPart::new(layout, located.listed.len());
         for (number, slot) in &located.listed {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A drawn entry.
-pub(super) struct Target {
+pub(super) struct DrawnEntry {
     /// Which of the batch.
     pub slot: usize,
     /// Entries before it in its range.
@@ -34,7 +34,7 @@ pub(super) struct TargetRange {
 /// Drawn entries by rank.
 pub(super) struct Targets {
     keys: Vec<u8>,
-    targets: Vec<Target>,
+    targets: Vec<DrawnEntry>,
     pub ranges: Vec<TargetRange>,
     /// Whether they are so near to one another that a walk meets all entries between them.
     pub are_neighbours: bool,
@@ -62,7 +62,7 @@ impl Targets {
             {
                 located.add_range(&selected, population, first_rank);
             }
-            located.targets.push(Target {
+            located.targets.push(DrawnEntry {
                 slot,
                 offset: selected.offset,
             });
@@ -97,7 +97,7 @@ impl Targets {
     }
 
     /// Those in a range.
-    pub fn within(&self, range: &TargetRange) -> &[Target] {
+    pub fn within(&self, range: &TargetRange) -> &[DrawnEntry] {
         &self.targets[range.targets.clone()]
     }
 

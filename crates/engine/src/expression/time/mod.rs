@@ -200,16 +200,18 @@ impl Zone {
     }
 
     /// The clock in use at an instant.
-    pub fn clock_at(self, millis: i64) -> Clock {
+    pub fn clock_at(self, millis: i64) -> ZoneClock {
         match self {
-            Zone::Named(zone) if !offset_at(zone, millis).dst_offset().is_zero() => Clock::Daylight,
-            _ => Clock::Standard,
+            Zone::Named(zone) if !offset_at(zone, millis).dst_offset().is_zero() => {
+                ZoneClock::Daylight
+            }
+            _ => ZoneClock::Standard,
         }
     }
 
     /// The clock that MongoDB takes a reading from which no instant gave: timelib looks it up
     /// before it knows the date, and finds the clock of 1 January 1970.
-    pub fn default_clock(self) -> Clock {
+    pub fn default_clock(self) -> ZoneClock {
         self.clock_at(0)
     }
 
@@ -225,7 +227,7 @@ impl Zone {
     /// rule of timelib 2021 (`timelib_update_ts`), found by comparing with mongod 6.0.5: the
     /// offset is looked up at the reading taken for UTC, then at the instant this gives, then,
     /// where both agree but the clocks do not, two hours on the side of the other clock.
-    pub fn to_utc(self, local: i64, clock: Clock) -> i64 {
+    pub fn to_utc(self, local: i64, clock: ZoneClock) -> i64 {
         let offset = self.offset_ms(local);
         let instant = local.saturating_sub(offset);
         if self.is_fixed() {
@@ -237,9 +239,9 @@ impl Zone {
         }
         let other = if there > offset {
             there
-        } else if offset >= 0 && clock == Clock::Daylight && self.clock_at(local) != clock {
+        } else if offset >= 0 && clock == ZoneClock::Daylight && self.clock_at(local) != clock {
             self.offset_ms(instant.saturating_sub(CLOCK_REACH_MS))
-        } else if offset <= 0 && clock == Clock::Standard && self.clock_at(local) != clock {
+        } else if offset <= 0 && clock == ZoneClock::Standard && self.clock_at(local) != clock {
             self.offset_ms(instant.saturating_add(CLOCK_REACH_MS))
         } else {
             offset
@@ -269,7 +271,7 @@ fn offset_at(zone: Tz, millis: i64) -> TzOffset {
 
 /// Which of its two clocks a zone uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
+pub enum ZoneClock {
     /// The clock of winter.
     Standard,
     /// Daylight saving time.
@@ -366,7 +368,7 @@ pub(crate) const REFERENCE_DAYS: i64 = 10_957;
 /// The start of the bin an instant lies in. `clock` is that of the bins' reference
 /// ([`reference_clock`]): MongoDB moves the reference by whole days or months, as `$dateAdd`
 /// would.
-pub fn truncate(millis: i64, bins: &LocalBins, clock: Clock) -> i64 {
+pub fn truncate(millis: i64, bins: &LocalBins, clock: ZoneClock) -> i64 {
     let LocalBins {
         unit,
         bin,
@@ -402,7 +404,7 @@ fn reference(zone: Zone) -> i64 {
 }
 
 /// The clock at the instant that bins are counted from.
-pub fn reference_clock(zone: Zone) -> Clock {
+pub fn reference_clock(zone: Zone) -> ZoneClock {
     zone.clock_at(reference(zone))
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 
 /// What was read out of a text by a format.
 #[derive(Default)]
-struct Parts {
+struct TimeParts {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -167,7 +167,7 @@ fn refuse_two_zones(in_text: Option<&(Zone, String)>, argument: Option<&Zone>) -
     }
 }
 
-fn resolve(text: &str, parts: Parts, zone: Option<&Zone>) -> Result<i64> {
+fn resolve(text: &str, parts: TimeParts, zone: Option<&Zone>) -> Result<i64> {
     refuse_two_zones(parts.zone.as_ref(), zone)?;
     let invalid = |reason| parse_error(text, text.len(), reason, '\0');
     let days = match (parts.year, parts.iso_year) {
@@ -250,8 +250,8 @@ fn fraction(cursor: &mut Cursor<'_>) -> Option<i64> {
     Some(value * 10_i64.pow(3 - kept.len() as u32))
 }
 
-fn with_format(cursor: &mut Cursor<'_>, format: &str) -> Result<Parts> {
-    let mut parts = Parts::default();
+fn with_format(cursor: &mut Cursor<'_>, format: &str) -> Result<TimeParts> {
+    let mut parts = TimeParts::default();
     let mut specifiers = format.chars();
     while let Some(character) = specifiers.next() {
         if character != '%' {

@@ -1,15 +1,15 @@
 //! Dates in free text, read as timelib reads them, which MongoDB uses (`$dateFromString` without a
 //! format, `$toDate`).
 //!
-//! In: a text. Out: what it says ([`Reading`]): a date, a time, a zone, and steps from there
+//! In: a text. Out: what it says ([`ReadTime`]): a date, a time, a zone, and steps from there
 //! (`+1 day`, `next monday`), or MongoDB's list of what is wrong with it. The text is cut into
 //! tokens; at each place the longest token of the table in `time_tokens` is taken, the first of equal
 //! ones. The rules are those of timelib's documentation ("Supported Date and Time Formats" of PHP,
 //! which uses the same library), its manners where the documentation is silent were found by
 //! asking mongod 6.0.5.
 
-use super::steps::{Edge, Steps, Weekday, WithinMonth, count_of, weekday_of, workdays};
-use super::tokens::{Rule, Token, longest, month_of};
+use super::steps::{MonthEdge, Steps, Weekday, WithinMonth, count_of, weekday_of, workdays};
+use super::tokens::{Token, TokenRule, longest, month_of};
 use super::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Zone};
 use super::{civil_from_days, days_from_civil, days_from_iso_week, days_in_month};
 use std::fmt::Write;
@@ -25,7 +25,7 @@ const UNSET: i64 = -99_999;
 
 /// What a text says.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ReadTime {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -45,15 +45,15 @@ pub struct Reading {
 }
 
 /// Reads a text of at most [`TEXT_BYTES_MAX`] bytes.
-pub fn scan(text: &str) -> Reading {
+pub fn scan(text: &str) -> ReadTime {
     let trimmed = text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     // timelib ends a text with NUL, which some tokens include.
     let mut bytes = trimmed.as_bytes().to_vec();
     bytes.push(0);
-    let mut reading = Reading::default();
+    let mut reading = ReadTime::default();
     let mut at = 0;
     while at < bytes.len() {
-        let here = Place {
+        let here = TokenStart {
             at,
             character: bytes[at],
         };
@@ -77,12 +77,12 @@ pub fn scan(text: &str) -> Reading {
 }
 
 /// Where a token begins.
-struct Place {
+struct TokenStart {
     at: usize,
     character: u8,
 }
 
-impl Place {
+impl TokenStart {
     fn complain(&self, list: &mut String, reason: &str) {
         let shown = match self.character {
             byte if byte.is_ascii() => char::from(byte),
@@ -95,29 +95,40 @@ impl Place {
 /// The second of two times, dates or zones.
 type Refusal = &'static str;
 
-impl Reading {
-    fn take(&mut self, rule: Rule, mut token: Token<'_>, here: &Place) -> Result<(), Refusal> {
+impl ReadTime {
+    fn take(
+        &mut self,
+        rule: TokenRule,
+        mut token: Token<'_>,
+        here: &TokenStart,
+    ) -> Result<(), Refusal> {
         match rule {
-            Rule::Blank | Rule::Now => {}
-            Rule::Yesterday | Rule::Tomorrow | Rule::Noon | Rule::Midnight => {
+            TokenRule::Blank | TokenRule::Now => {}
+            TokenRule::Yesterday | TokenRule::Tomorrow | TokenRule::Noon | TokenRule::Midnight => {
                 self.day_word(rule);
             }
-            Rule::Timestamp => return self.timestamp(&mut token, here),
-            Rule::EdgeOfMonth | Rule::WeekdayOf | Rule::Ago | Rule::WeekdayName => {
+            TokenRule::Timestamp => return self.timestamp(&mut token, here),
+            TokenRule::EdgeOfMonth
+            | TokenRule::WeekdayOf
+            | TokenRule::Ago
+            | TokenRule::WeekdayName => {
                 self.step_word(rule, &mut token);
             }
-            Rule::RelativeWeek | Rule::RelativeWord | Rule::RelativeNumber => {
+            TokenRule::RelativeWeek | TokenRule::RelativeWord | TokenRule::RelativeNumber => {
                 self.relative(rule, &mut token);
             }
-            Rule::QuarterHour
-            | Rule::Time12
-            | Rule::Time12Fraction
-            | Rule::Time24
-            | Rule::SixDigits => return self.time_of_day(rule, &mut token),
-            Rule::FourDigits => return self.four_digits(&mut token),
-            Rule::Year => self.year = token.number(4),
-            Rule::ZoneName => return self.zone_name(&mut token, here),
-            Rule::DateAndTime | Rule::WebLog | Rule::WordDayTime12 | Rule::WordDayTime24 => {
+            TokenRule::QuarterHour
+            | TokenRule::Time12
+            | TokenRule::Time12Fraction
+            | TokenRule::Time24
+            | TokenRule::SixDigits => return self.time_of_day(rule, &mut token),
+            TokenRule::FourDigits => return self.four_digits(&mut token),
+            TokenRule::Year => self.year = token.number(4),
+            TokenRule::ZoneName => return self.zone_name(&mut token, here),
+            TokenRule::DateAndTime
+            | TokenRule::WebLog
+            | TokenRule::WordDayTime12
+            | TokenRule::WordDayTime24 => {
                 return self.date_and_time(rule, &mut token);
             }
             _ => {
@@ -152,7 +163,7 @@ impl Reading {
     }
 
     /// Whether a zone is the first. A second one is a warning, as timelib has it, others are errors.
-    fn begin_zone(&mut self, here: &Place) -> Result<bool, Refusal> {
+    fn begin_zone(&mut self, here: &TokenStart) -> Result<bool, Refusal> {
         self.zones += 1;
         match self.zones {
             1 => Ok(true),
@@ -164,19 +175,19 @@ impl Reading {
         }
     }
 
-    fn zone_name(&mut self, token: &mut Token<'_>, here: &Place) -> Result<(), Refusal> {
+    fn zone_name(&mut self, token: &mut Token<'_>, here: &TokenStart) -> Result<(), Refusal> {
         if self.begin_zone(here)? {
             self.zone = Some(token.zone()?);
         }
         Ok(())
     }
 
-    fn day_word(&mut self, rule: Rule) {
+    fn day_word(&mut self, rule: TokenRule) {
         self.no_time();
         match rule {
-            Rule::Yesterday => self.steps.days = -1,
-            Rule::Tomorrow => self.steps.days = 1,
-            Rule::Noon => {
+            TokenRule::Yesterday => self.steps.days = -1,
+            TokenRule::Tomorrow => self.steps.days = 1,
+            TokenRule::Noon => {
                 self.times = 1;
                 self.time = Some((12, 0, 0));
             }
@@ -185,7 +196,7 @@ impl Reading {
     }
 
     /// `@seconds` since 1970, with a fraction or without.
-    fn timestamp(&mut self, token: &mut Token<'_>, here: &Place) -> Result<(), Refusal> {
+    fn timestamp(&mut self, token: &mut Token<'_>, here: &TokenStart) -> Result<(), Refusal> {
         self.has_date = false;
         self.no_time();
         if !self.begin_zone(here)? {
@@ -206,17 +217,17 @@ impl Reading {
         Ok(())
     }
 
-    fn time_of_day(&mut self, rule: Rule, token: &mut Token<'_>) -> Result<(), Refusal> {
-        if rule == Rule::QuarterHour {
+    fn time_of_day(&mut self, rule: TokenRule, token: &mut Token<'_>) -> Result<(), Refusal> {
+        if rule == TokenRule::QuarterHour {
             self.no_time();
         }
         self.begin_time()?;
         let (hour, minute, second) = match rule {
-            Rule::SixDigits => {
+            TokenRule::SixDigits => {
                 let mut part = || token.number(2).unwrap_or(0);
                 (part(), part(), part())
             }
-            Rule::QuarterHour => {
+            TokenRule::QuarterHour => {
                 let back = token.peek() == Some(b'b');
                 let hour = token.number(2).unwrap_or(0);
                 if back {
@@ -228,15 +239,17 @@ impl Reading {
             _ => token.clock(b":."),
         };
         let has_fraction = match rule {
-            Rule::Time12Fraction => matches!(token.peek(), Some(b':' | b'.')),
-            Rule::Time24 => token.peek() == Some(b'.'),
+            TokenRule::Time12Fraction => matches!(token.peek(), Some(b':' | b'.')),
+            TokenRule::Time24 => token.peek() == Some(b'.'),
             _ => false,
         };
         if has_fraction {
             self.micros = Some(token.fraction());
         }
         let later = match rule {
-            Rule::Time12 | Rule::Time12Fraction | Rule::QuarterHour => token.half_of_day(hour),
+            TokenRule::Time12 | TokenRule::Time12Fraction | TokenRule::QuarterHour => {
+                token.half_of_day(hour)
+            }
             _ => 0,
         };
         self.time = Some((hour + later, minute, second));
@@ -257,9 +270,9 @@ impl Reading {
         Ok(())
     }
 
-    fn date_and_time(&mut self, rule: Rule, token: &mut Token<'_>) -> Result<(), Refusal> {
+    fn date_and_time(&mut self, rule: TokenRule, token: &mut Token<'_>) -> Result<(), Refusal> {
         match rule {
-            Rule::DateAndTime => {
+            TokenRule::DateAndTime => {
                 self.begin_time()?;
                 self.begin_date()?;
                 (self.year, self.month, self.day) =
@@ -273,7 +286,7 @@ impl Reading {
                     }
                 }
             }
-            Rule::WebLog => {
+            TokenRule::WebLog => {
                 self.begin_time()?;
                 self.begin_date()?;
                 (self.day, self.month, self.year) =
@@ -286,7 +299,7 @@ impl Reading {
                 self.begin_date()?;
                 (self.month, self.day) = (token.month(), token.number(2));
                 self.begin_time()?;
-                let half = rule == Rule::WordDayTime12;
+                let half = rule == TokenRule::WordDayTime12;
                 let hour = token.number(2).unwrap_or(0);
                 let minute = token.number(2).unwrap_or(0);
                 let separators: &[u8] = if half { b":." } else { b":" };
@@ -304,78 +317,82 @@ impl Reading {
         Ok(())
     }
 
-    fn date(&mut self, rule: Rule, token: &mut Token<'_>) {
+    fn date(&mut self, rule: TokenRule, token: &mut Token<'_>) {
         match rule {
-            Rule::MonthDayYear => {
+            TokenRule::MonthDayYear => {
                 (self.month, self.day) = (token.number(2), token.number(2));
                 token.day_suffix();
                 if token.peek() == Some(b'/') {
                     self.year = token.year();
                 }
             }
-            Rule::YearMonthDay => {
+            TokenRule::YearMonthDay => {
                 self.year = match token.peek() {
                     Some(b'+' | b'-') => token.signed(19),
                     _ => token.year(),
                 };
                 (self.month, self.day) = (token.number(2), token.number(2));
             }
-            Rule::YearMonth => {
+            TokenRule::YearMonth => {
                 (self.year, self.month, self.day) = (token.year(), token.number(2), Some(1));
             }
-            Rule::DayWordYear | Rule::DayWord => {
+            TokenRule::DayWordYear | TokenRule::DayWord => {
                 self.day = token.number(2);
                 token.day_suffix();
                 self.month = token.month();
-                if rule == Rule::DayWordYear {
+                if rule == TokenRule::DayWordYear {
                     self.year = token.year();
                 }
             }
-            Rule::DayMonthYear => {
+            TokenRule::DayMonthYear => {
                 (self.day, self.month, self.year) =
                     (token.number(2), token.number(2), token.year());
             }
-            Rule::WordYear => {
+            TokenRule::WordYear => {
                 (self.month, self.year, self.day) = (token.month(), token.year(), Some(1));
             }
-            Rule::YearWord => {
+            TokenRule::YearWord => {
                 (self.year, self.month, self.day) = (token.year(), token.month(), Some(1));
             }
-            Rule::WordDayYear => {
+            TokenRule::WordDayYear => {
                 (self.month, self.day) = (token.month(), token.number(2));
                 self.year = token.year();
             }
-            Rule::EightDigits => {
+            TokenRule::EightDigits => {
                 (self.year, self.month, self.day) =
                     (token.number(4), token.number(2), token.number(2));
             }
-            Rule::YearAndDay => {
+            TokenRule::YearAndDay => {
                 // Beyond January timelib finds the day invalid.
                 (self.year, self.day, self.month) = (token.year(), token.number(3), Some(1));
             }
-            Rule::IsoWeek => {
+            TokenRule::IsoWeek => {
                 let year = token.number(4).unwrap_or(1970);
                 let week = token.number(2).unwrap_or(1);
                 let day = token.number(1).unwrap_or(1);
                 (self.year, self.month, self.day) = (Some(year), Some(1), Some(1));
                 self.steps.days = days_from_iso_week(year, week, day) - days_from_civil(year, 1, 1);
             }
-            Rule::YearWordDay => {
+            TokenRule::YearWordDay => {
                 (self.year, self.month, self.day) = (token.year(), token.month(), token.number(2));
             }
             _ => self.month = Some(month_of(&token.letters())),
         }
     }
 
-    fn step_word(&mut self, rule: Rule, token: &mut Token<'_>) {
+    fn step_word(&mut self, rule: TokenRule, token: &mut Token<'_>) {
         match rule {
-            Rule::EdgeOfMonth => {
+            TokenRule::EdgeOfMonth => {
                 let last = matches!(token.peek(), Some(b'l' | b'L'));
                 self.no_time();
-                self.steps.edge = Some(if last { Edge::LastDay } else { Edge::FirstDay });
+                self.steps.edge = Some(if last {
+                    MonthEdge::LastDay
+                } else {
+                    MonthEdge::FirstDay
+                });
             }
-            Rule::Ago => self.steps.turn_back(),
-            Rule::WeekdayName => {
+            TokenRule::Ago => self.steps.turn_back(),
+            TokenRule::WeekdayName => {
                 self.no_time();
                 let name = token.letters();
                 // `weekday` alone is taken for Monday.
@@ -400,18 +417,18 @@ impl Reading {
         }
     }
 
-    fn relative(&mut self, rule: Rule, token: &mut Token<'_>) {
+    fn relative(&mut self, rule: TokenRule, token: &mut Token<'_>) {
         let (amount, behavior) = match rule {
-            Rule::RelativeNumber => (token.signed(24).unwrap_or(0), 1),
+            TokenRule::RelativeNumber => (token.signed(24).unwrap_or(0), 1),
             _ => count_of(&token.letters()),
         };
         token.skip(|byte| matches!(byte, b' ' | b'\t'));
         let unit = String::from_utf8_lossy(token.rest()).to_ascii_lowercase();
         let of_days = self.step(amount, behavior, &unit);
-        if of_days && rule == Rule::RelativeWord {
+        if of_days && rule == TokenRule::RelativeWord {
             self.no_time();
         }
-        if rule == Rule::RelativeWeek {
+        if rule == TokenRule::RelativeWeek {
             self.steps.behavior = 2;
             self.steps.weekday.get_or_insert(Weekday(1));
         }
@@ -449,7 +466,7 @@ impl Reading {
 
     /// Complains about a time or date that cannot be.
     fn check(&mut self, end: usize) {
-        let place = Place {
+        let place = TokenStart {
             at: end,
             character: 0,
         };
@@ -501,8 +518,8 @@ impl Reading {
         }
         match steps.edge {
             None => {}
-            Some(Edge::FirstDay) => day = 1,
-            Some(Edge::LastDay) => (day, month) = (0, month + 1),
+            Some(MonthEdge::FirstDay) => day = 1,
+            Some(MonthEdge::LastDay) => (day, month) = (0, month + 1),
         }
         if let Some(weekday) = steps.weekday {
             day += steps.to_weekday(weekday, days_from_civil(year, month, day));
@@ -513,8 +530,8 @@ impl Reading {
         // Where a weekday moved the date into another month, the edge is that month's.
         let days = match steps.edge {
             None => days_from_civil(year, month, day + steps.days),
-            Some(Edge::FirstDay) => days_from_civil(year, month, 1),
-            Some(Edge::LastDay) => days_from_civil(year, month + 1, 0),
+            Some(MonthEdge::FirstDay) => days_from_civil(year, month, 1),
+            Some(MonthEdge::LastDay) => days_from_civil(year, month + 1, 0),
         };
         let (hour, minute, second) = self.time.unwrap_or_default();
         let micros = match self.time {

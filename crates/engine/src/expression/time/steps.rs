@@ -17,7 +17,7 @@ pub struct Steps {
     /// So many days from Monday to Friday.
     pub workdays: Option<i64>,
     pub within_month: Option<WithinMonth>,
-    pub edge: Option<Edge>,
+    pub edge: Option<MonthEdge>,
 }
 
 /// A day of the week, 0 (Sunday) to 6; negative after `ago`.
@@ -35,7 +35,7 @@ pub enum WithinMonth {
 /// `first day of`, `last day of`.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
-pub enum Edge {
+pub enum MonthEdge {
     FirstDay,
     LastDay,
 }

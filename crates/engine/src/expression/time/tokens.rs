@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Rule {
+pub enum TokenRule {
     Yesterday,
     Now,
     Noon,
@@ -111,139 +111,157 @@ const PARTS: [(&str, &str); 26] = [
 ];
 
 /// In the order in which timelib prefers them.
-const RULES: [(Rule, &str); 62] = [
-    (Rule::Yesterday, "(?i:yesterday)"),
-    (Rule::Now, "(?i:now)"),
-    (Rule::Noon, "(?i:noon)"),
-    (Rule::Midnight, "(?i:midnight|today)"),
-    (Rule::Tomorrow, "(?i:tomorrow)"),
-    (Rule::Timestamp, r"@-?[0-9]+(?:\.[0-9]{0,6})?"),
-    (Rule::EdgeOfMonth, "(?i:first day of|last day of)"),
+const RULES: [(TokenRule, &str); 62] = [
+    (TokenRule::Yesterday, "(?i:yesterday)"),
+    (TokenRule::Now, "(?i:now)"),
+    (TokenRule::Noon, "(?i:noon)"),
+    (TokenRule::Midnight, "(?i:midnight|today)"),
+    (TokenRule::Tomorrow, "(?i:tomorrow)"),
+    (TokenRule::Timestamp, r"@-?[0-9]+(?:\.[0-9]{0,6})?"),
+    (TokenRule::EdgeOfMonth, "(?i:first day of|last day of)"),
     (
-        Rule::QuarterHour,
+        TokenRule::QuarterHour,
         "(?i:back of |front of )<hour>(?:(?:<blanks>)?<half>)?",
     ),
     (
-        Rule::WeekdayOf,
+        TokenRule::WeekdayOf,
         "(?:<ordinal>|<relative>)<blanks>(?:<weekday>|<weekday_short>)<blanks>(?i:of)",
     ),
-    (Rule::Time12, "<half_day_hour>(?:<blanks>)?<half>"),
+    (TokenRule::Time12, "<half_day_hour>(?:<blanks>)?<half>"),
     (
-        Rule::Time12,
+        TokenRule::Time12,
         "<half_day_hour>[:.]<minute_2d>(?:<blanks>)?<half>",
     ),
     (
-        Rule::Time12,
+        TokenRule::Time12,
         "<half_day_hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?<half>",
     ),
     (
-        Rule::Time12Fraction,
+        TokenRule::Time12Fraction,
         "<half_day_hour>:<minute_2d>:<second_2d>[:.][0-9]+<half>",
     ),
-    (Rule::Time24, "(?i:t)<hour>"),
-    (Rule::Time24, "(?i:t)?<hour>[:.]<minute>"),
+    (TokenRule::Time24, "(?i:t)<hour>"),
+    (TokenRule::Time24, "(?i:t)?<hour>[:.]<minute>"),
     (
-        Rule::Time24,
+        TokenRule::Time24,
         "(?i:t)?<hour>[:.]<minute>[:.]<second>(?:<fraction>)?",
     ),
-    (Rule::FourDigits, "(?i:t)?<hour_2d><minute_2d>"),
-    (Rule::SixDigits, "(?i:t)?<hour_2d><minute_2d><second_2d>"),
-    (Rule::MonthDayYear, "<month>/<day>(?:/<year>)?"),
-    (Rule::YearMonthDay, "[+-]?<year_4d>-<month_2d>-<day_2d>"),
-    (Rule::YearMonthDay, "<year_4d>/<month_2d>/<day_2d>/?"),
-    (Rule::YearMonthDay, "<year_4d>/<month>/<day>"),
-    (Rule::YearMonthDay, "[0-9]{2}-<month_2d>-<day_2d>"),
-    (Rule::YearMonthDay, "[+-][0-9]{5,19}-<month_2d>-<day_2d>"),
-    (Rule::YearMonth, "<year_4d>-<month>"),
-    (Rule::YearMonthDay, "<year>-<month>-<day>"),
-    (Rule::DayWordYear, "<day>[ \t.-]*<month_word>[ \t.-]*<year>"),
-    (Rule::DayMonthYear, "<day>[.\t-]<month>[.-]<year_4d>"),
-    (Rule::DayMonthYear, "<day>[.\t]<month>\\.[0-9]{2}"),
-    (Rule::WordYear, "<month_word>[ .\t-]*<year_4d>"),
-    (Rule::YearWord, "<year_4d>[ .\t-]*<month_word>"),
+    (TokenRule::FourDigits, "(?i:t)?<hour_2d><minute_2d>"),
     (
-        Rule::WordDayYear,
+        TokenRule::SixDigits,
+        "(?i:t)?<hour_2d><minute_2d><second_2d>",
+    ),
+    (TokenRule::MonthDayYear, "<month>/<day>(?:/<year>)?"),
+    (
+        TokenRule::YearMonthDay,
+        "[+-]?<year_4d>-<month_2d>-<day_2d>",
+    ),
+    (TokenRule::YearMonthDay, "<year_4d>/<month_2d>/<day_2d>/?"),
+    (TokenRule::YearMonthDay, "<year_4d>/<month>/<day>"),
+    (TokenRule::YearMonthDay, "[0-9]{2}-<month_2d>-<day_2d>"),
+    (
+        TokenRule::YearMonthDay,
+        "[+-][0-9]{5,19}-<month_2d>-<day_2d>",
+    ),
+    (TokenRule::YearMonth, "<year_4d>-<month>"),
+    (TokenRule::YearMonthDay, "<year>-<month>-<day>"),
+    (
+        TokenRule::DayWordYear,
+        "<day>[ \t.-]*<month_word>[ \t.-]*<year>",
+    ),
+    (TokenRule::DayMonthYear, "<day>[.\t-]<month>[.-]<year_4d>"),
+    (TokenRule::DayMonthYear, "<day>[.\t]<month>\\.[0-9]{2}"),
+    (TokenRule::WordYear, "<month_word>[ .\t-]*<year_4d>"),
+    (TokenRule::YearWord, "<year_4d>[ .\t-]*<month_word>"),
+    (
+        TokenRule::WordDayYear,
         "<month_word>[ .\t-]*<day>[,.stndrh\t ]+<year>",
     ),
-    (Rule::WordDayYear, "<month_word_day>"),
-    (Rule::DayWord, "<day>[ .\t-]*<month_word>"),
-    (Rule::EightDigits, "<year_4d><month_2d><day_2d>"),
+    (TokenRule::WordDayYear, "<month_word_day>"),
+    (TokenRule::DayWord, "<day>[ .\t-]*<month_word>"),
+    (TokenRule::EightDigits, "<year_4d><month_2d><day_2d>"),
     (
-        Rule::DateAndTime,
+        TokenRule::DateAndTime,
         "<year_4d><month_2d><day_2d>T<hour>:<minute_2d>:<second_2d>",
     ),
     (
-        Rule::DateAndTime,
+        TokenRule::DateAndTime,
         "<year_4d><month_2d><day_2d>(?i:t)<hour><minute_2d><second_2d>",
     ),
     (
-        Rule::DateAndTime,
+        TokenRule::DateAndTime,
         "<year_4d>-<month_2d>-<day_2d>T<hour_2d>:<minute_2d>:<second_2d><fraction>(?:<offset>)?",
     ),
     (
-        Rule::DateAndTime,
+        TokenRule::DateAndTime,
         "<year_4d>-<month>-<day>T<hour>:<minute>:<second>",
     ),
     (
-        Rule::DateAndTime,
+        TokenRule::DateAndTime,
         "<year_4d>:<month_2d>:<day_2d> <hour_2d>:<minute_2d>:<second_2d>",
     ),
     (
-        Rule::YearAndDay,
+        TokenRule::YearAndDay,
         "<year_4d>[.-]?(?:00[1-9]|0[1-9][0-9]|[12][0-9][0-9]|3[0-5][0-9]|36[0-6])",
     ),
     (
-        Rule::IsoWeek,
+        TokenRule::IsoWeek,
         "<year_4d>-?W(?:0[1-9]|[1-4][0-9]|5[0-3])-?[0-7]",
     ),
-    (Rule::IsoWeek, "<year_4d>-?W(?:0[1-9]|[1-4][0-9]|5[0-3])"),
-    (Rule::WordDayYear, "<month_short>-<day_2d>-<year>"),
-    (Rule::YearWordDay, "<year>-<month_short>-<day_2d>"),
     (
-        Rule::WebLog,
+        TokenRule::IsoWeek,
+        "<year_4d>-?W(?:0[1-9]|[1-4][0-9]|5[0-3])",
+    ),
+    (TokenRule::WordDayYear, "<month_short>-<day_2d>-<year>"),
+    (TokenRule::YearWordDay, "<year>-<month_short>-<day_2d>"),
+    (
+        TokenRule::WebLog,
         "<day>/<month_short>/<year_4d>:<hour_2d>:<minute_2d>:<second_2d><blanks><offset>",
     ),
-    (Rule::Year, "<year_4d>"),
-    (Rule::Ago, "(?i:ago)"),
+    (TokenRule::Year, "<year_4d>"),
+    (TokenRule::Ago, "(?i:ago)"),
     (
-        Rule::WeekdayName,
+        TokenRule::WeekdayName,
         "(?:<weekday>|<weekday_short>|(?i:weekdays|weekday))",
     ),
-    (Rule::RelativeWeek, "<relative><blanks>(?i:week)"),
-    (Rule::RelativeWord, "(?:<ordinal>|<relative>)<blanks><unit>"),
-    (Rule::MonthName, "(?:<month_name>|<month_short>)"),
-    (Rule::ZoneName, "<offset>"),
-    (Rule::ZoneName, r"\(?[A-Za-z]{1,6}\)?"),
-    (Rule::ZoneName, "[A-Z][a-z]+(?:[_/-][A-Za-z]+)+"),
+    (TokenRule::RelativeWeek, "<relative><blanks>(?i:week)"),
     (
-        Rule::WordDayTime12,
+        TokenRule::RelativeWord,
+        "(?:<ordinal>|<relative>)<blanks><unit>",
+    ),
+    (TokenRule::MonthName, "(?:<month_name>|<month_short>)"),
+    (TokenRule::ZoneName, "<offset>"),
+    (TokenRule::ZoneName, r"\(?[A-Za-z]{1,6}\)?"),
+    (TokenRule::ZoneName, "[A-Z][a-z]+(?:[_/-][A-Za-z]+)+"),
+    (
+        TokenRule::WordDayTime12,
         "<month_word_day><half_day_hour>[:.]<minute_2d>(?:<blanks>)?<half>",
     ),
     (
-        Rule::WordDayTime12,
+        TokenRule::WordDayTime12,
         "<month_word_day><half_day_hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?<half>",
     ),
     (
-        Rule::WordDayTime24,
+        TokenRule::WordDayTime24,
         "<month_word_day>(?i:t)?<hour>[:.]<minute>",
     ),
     (
-        Rule::WordDayTime24,
+        TokenRule::WordDayTime24,
         "<month_word_day>(?i:t)?<hour>[:.]<minute>[:.]<second>",
     ),
     (
-        Rule::WordDayTime24,
+        TokenRule::WordDayTime24,
         "<month_word_day>(?i:t)?<hour>[:.]<minute>[:.]<second_2d>(?:<blanks>)?(?:<offset>|\\(?[A-Za-z]{1,6}\\)?)",
     ),
     (
-        Rule::RelativeNumber,
+        TokenRule::RelativeNumber,
         "[+-]*[ \t]*[0-9]{1,13}(?:<blanks>)?(?:<unit>|(?i:week))",
     ),
-    (Rule::Blank, "[ .,\t\n\0]"),
+    (TokenRule::Blank, "[ .,\t\n\0]"),
 ];
 
-static COMPILED: LazyLock<Vec<(Rule, Regex)>> = LazyLock::new(|| {
-    let compile = |(rule, pattern): (Rule, &str)| {
+static COMPILED: LazyLock<Vec<(TokenRule, Regex)>> = LazyLock::new(|| {
+    let compile = |(rule, pattern): (TokenRule, &str)| {
         let mut pattern = format!(r"(?-u)\A(?:{pattern})");
         // A part names other parts at most twice deep.
         for _ in 0..3 {
@@ -260,8 +278,8 @@ static COMPILED: LazyLock<Vec<(Rule, Regex)>> = LazyLock::new(|| {
 });
 
 /// The longest token at the start of some bytes, and its length.
-pub fn longest(bytes: &[u8]) -> Option<(Rule, usize)> {
-    let mut best: Option<(Rule, usize)> = None;
+pub fn longest(bytes: &[u8]) -> Option<(TokenRule, usize)> {
+    let mut best: Option<(TokenRule, usize)> = None;
     for (rule, pattern) in COMPILED.iter() {
         if let Some(found) = pattern.find(bytes)
             && best.is_none_or(|(_, length)| found.end() > length)

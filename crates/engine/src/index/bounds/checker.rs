@@ -8,7 +8,7 @@ use meridian_value::key::{ABOVE_ALL, Direction, skip};
 
 /// What is to be done about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub enum KeyCheck {
     /// All fields are within their bounds.
     Match,
     /// The key is outside. Walking forward, go on at the first key not below
@@ -34,7 +34,7 @@ struct CheckedField {
 }
 
 /// Where a field's bytes lie.
-enum Place<'r> {
+enum FieldBytes<'r> {
     Inside,
     /// Before this range, in the order of the walk.
     Before(&'r ByteRange),
@@ -65,22 +65,22 @@ impl BoundsChecker {
         }
     }
 
-    /// Where to go on after [`Check::Seek`].
+    /// Where to go on after [`KeyCheck::Seek`].
     pub fn target(&self) -> &[u8] {
         &self.target
     }
 
     /// Checks a key (without tree prefix; what follows the fields is ignored) of a forward walk.
-    pub fn check_forward(&mut self, key: &[u8]) -> Check {
+    pub fn check_forward(&mut self, key: &[u8]) -> KeyCheck {
         let mut at = 0;
         for position in 0..self.fields.len() {
             let field = &self.fields[position];
             let Some(length) = skip(&key[at..], field.direction) else {
-                return Check::Corrupt;
+                return KeyCheck::Corrupt;
             };
             match field.place_forward(&key[at..at + length]) {
-                Place::Inside => at += length,
-                Place::Before(range) => {
+                FieldBytes::Inside => at += length,
+                FieldBytes::Before(range) => {
                     set(&mut self.target, &key[..at], &range.start);
                     for later in &self.fields[position + 1..] {
                         let start = later
@@ -89,39 +89,39 @@ impl BoundsChecker {
                             .map_or(&[] as &[u8], |range| &range.start);
                         self.target.extend_from_slice(start);
                     }
-                    return Check::Seek;
+                    return KeyCheck::Seek;
                 }
-                Place::Behind if position == 0 => return Check::Done,
-                Place::Behind => {
+                FieldBytes::Behind if position == 0 => return KeyCheck::Done,
+                FieldBytes::Behind => {
                     set(&mut self.target, &key[..at], &[ABOVE_ALL]);
-                    return Check::Seek;
+                    return KeyCheck::Seek;
                 }
             }
         }
-        Check::Match
+        KeyCheck::Match
     }
 
     /// Checks a key of a backward walk.
-    pub fn check_backward(&mut self, key: &[u8]) -> Check {
+    pub fn check_backward(&mut self, key: &[u8]) -> KeyCheck {
         let mut at = 0;
         for (position, field) in self.fields.iter().enumerate() {
             let Some(length) = skip(&key[at..], field.direction) else {
-                return Check::Corrupt;
+                return KeyCheck::Corrupt;
             };
             match field.place_backward(&key[at..at + length]) {
-                Place::Inside => at += length,
-                Place::Before(range) => {
+                FieldBytes::Inside => at += length,
+                FieldBytes::Before(range) => {
                     set(&mut self.target, &key[..at], &range.end);
-                    return Check::Seek;
+                    return KeyCheck::Seek;
                 }
-                Place::Behind if position == 0 => return Check::Done,
-                Place::Behind => {
+                FieldBytes::Behind if position == 0 => return KeyCheck::Done,
+                FieldBytes::Behind => {
                     set(&mut self.target, &key[..at], &[]);
-                    return Check::Seek;
+                    return KeyCheck::Seek;
                 }
             }
         }
-        Check::Match
+        KeyCheck::Match
     }
 }
 
@@ -132,25 +132,25 @@ fn set(target: &mut Vec<u8>, prefix: &[u8], rest: &[u8]) {
 }
 
 impl CheckedField {
-    fn place_forward(&self, field: &[u8]) -> Place<'_> {
+    fn place_forward(&self, field: &[u8]) -> FieldBytes<'_> {
         let next = self
             .ranges
             .partition_point(|range| range.end.as_slice() <= field);
         match self.ranges.get(next) {
-            Some(range) if range.start.as_slice() <= field => Place::Inside,
-            Some(range) => Place::Before(range),
-            None => Place::Behind,
+            Some(range) if range.start.as_slice() <= field => FieldBytes::Inside,
+            Some(range) => FieldBytes::Before(range),
+            None => FieldBytes::Behind,
         }
     }
 
-    fn place_backward(&self, field: &[u8]) -> Place<'_> {
+    fn place_backward(&self, field: &[u8]) -> FieldBytes<'_> {
         let behind = self
             .ranges
             .partition_point(|range| range.start.as_slice() <= field);
         match behind.checked_sub(1).map(|last| &self.ranges[last]) {
-            Some(range) if field < range.end.as_slice() => Place::Inside,
-            Some(range) => Place::Before(range),
-            None => Place::Behind,
+            Some(range) if field < range.end.as_slice() => FieldBytes::Inside,
+            Some(range) => FieldBytes::Before(range),
+            None => FieldBytes::Behind,
         }
     }
 }

@@ -109,14 +109,14 @@ impl Interval {
     }
 
     /// The first ascending bytes within.
-    fn start(&self) -> Edge<'_> {
-        Edge(&self.low.key, !self.low.inclusive)
+    fn start(&self) -> EncodedEdge<'_> {
+        EncodedEdge(&self.low.key, !self.low.inclusive)
     }
 
     /// The first ascending bytes behind.
-    fn end(&self) -> Edge<'_> {
+    fn end(&self) -> EncodedEdge<'_> {
         let high = self.high();
-        Edge(&high.key, high.inclusive)
+        EncodedEdge(&high.key, high.inclusive)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -136,7 +136,7 @@ impl Interval {
     pub fn contains(&self, value: RawBsonRef<'_>) -> bool {
         let mut key = Vec::with_capacity(KEY_BYTES);
         encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
-        let key = Edge(&key, false);
+        let key = EncodedEdge(&key, false);
         self.start().compare(key).is_le() && key.compare(self.end()).is_lt()
     }
 
@@ -223,16 +223,16 @@ fn push(end: &End, direction: Direction, above: bool, bytes: &mut Vec<u8>) {
 
 /// An encoding, or what lies above all that begins with it; compares as the bytes do.
 #[derive(Clone, Copy)]
-struct Edge<'k>(&'k [u8], bool);
+struct EncodedEdge<'k>(&'k [u8], bool);
 
-impl Edge<'_> {
+impl EncodedEdge<'_> {
     /// The bytes from here on.
     fn rest(self, from: usize) -> impl Iterator<Item = u8> {
         let above = self.1.then_some(ABOVE_ALL);
         self.0[from..].iter().copied().chain(above)
     }
 
-    fn compare(self, other: Edge<'_>) -> Ordering {
+    fn compare(self, other: EncodedEdge<'_>) -> Ordering {
         let common = self.0.len().min(other.0.len());
         let first = self.0[..common].cmp(&other.0[..common]);
         first.then_with(|| self.rest(common).cmp(other.rest(common)))

@@ -36,7 +36,7 @@ mod interval;
 mod predicate;
 mod ranges;
 
-pub use checker::{BoundsChecker, Check};
+pub use checker::{BoundsChecker, KeyCheck};
 pub use field::FieldBounds;
 pub use interval::{End, Interval};
 pub use predicate::FieldContext;

@@ -145,14 +145,14 @@ proptest! {
         let (mut found, mut at) = (Vec::new(), 0);
         while at < all.len() {
             match checker.check_forward(&all[at].0) {
-                Check::Match => { found.push(at); at += 1; }
-                Check::Seek => {
+                KeyCheck::Match => { found.push(at); at += 1; }
+                KeyCheck::Seek => {
                     let next = all.partition_point(|(key, _)| key.as_slice() < checker.target());
                     prop_assert!(next > at);
                     at = next;
                 }
-                Check::Done => break,
-                Check::Corrupt => prop_assert!(false),
+                KeyCheck::Done => break,
+                KeyCheck::Corrupt => prop_assert!(false),
             }
         }
         prop_assert_eq!(&found, &expected);
@@ -160,14 +160,14 @@ proptest! {
         let (mut found, mut before) = (Vec::new(), all.len());
         while before > 0 {
             match checker.check_backward(&all[before - 1].0) {
-                Check::Match => { found.push(before - 1); before -= 1; }
-                Check::Seek => {
+                KeyCheck::Match => { found.push(before - 1); before -= 1; }
+                KeyCheck::Seek => {
                     let next = all.partition_point(|(key, _)| key.as_slice() < checker.target());
                     prop_assert!(next < before);
                     before = next;
                 }
-                Check::Done => break,
-                Check::Corrupt => prop_assert!(false),
+                KeyCheck::Done => break,
+                KeyCheck::Corrupt => prop_assert!(false),
             }
         }
         found.reverse();

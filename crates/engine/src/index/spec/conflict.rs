@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 /// The outcome for a request that does not conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingIndex {
     /// No such index yet.
     New,
     /// The same index exists: nothing to do.
@@ -27,13 +27,13 @@ impl IndexSpec {
     pub fn compare_with<'a>(
         &self,
         existing: impl IntoIterator<Item = &'a IndexSpec>,
-    ) -> Result<Existing> {
-        let mut outcome = Existing::New;
+    ) -> Result<ExistingIndex> {
+        let mut outcome = ExistingIndex::New;
         for other in existing {
             match (other.name == self.name, self.is_equivalent(other)) {
                 (true, false) => return Err(self.same_name(other)),
                 (true, true) if self.has_same_options(other) => {
-                    outcome = Existing::Identical;
+                    outcome = ExistingIndex::Identical;
                 }
                 (true, true) => {
                     return Err(self.equivalent(other, "with the same name but different options"));

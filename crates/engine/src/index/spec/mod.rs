@@ -11,7 +11,7 @@ mod key_pattern;
 mod options;
 mod partial;
 
-pub use conflict::Existing;
+pub use conflict::ExistingIndex;
 
 use crate::geo::PlaneGrid;
 use crate::query::Filter;

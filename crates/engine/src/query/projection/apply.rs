@@ -1,10 +1,10 @@
 //! Applies a parsed projection to a raw document.
 
 use super::Projection;
-use super::tree::{Action, Rest, Tree};
+use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::expression::{Context, Variables, within_levels};
+use crate::expression::{EvaluationContext, Variables, within_levels};
 use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
@@ -46,7 +46,7 @@ impl Projection {
     }
 }
 
-impl Tree {
+impl FieldTree {
     /// The document that the tree makes of a document.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Tree {
         variables: &'a Variables,
     ) -> Result<RawDocumentBuf> {
         // Expressions see the whole document.
-        let mut context = Context::new(document, variables);
+        let mut context = EvaluationContext::new(document, variables);
         let slices = true;
         let made = self.build(document, Mode { rest, slices }, &mut context)?;
         // Only what is computed can be deeper than what was there.
@@ -72,7 +72,7 @@ impl Tree {
         &'a self,
         document: &RawDocument,
         mode: Mode,
-        context: &mut Context<'a>,
+        context: &mut EvaluationContext<'a>,
     ) -> Result<DocumentBuilder> {
         let mut out = DocumentBuilder::with_capacity(match mode.rest {
             Rest::Keep => document.as_bytes().len(),
@@ -103,20 +103,20 @@ impl Tree {
         &'a self,
         document: &RawDocument,
         mode: Mode,
-        context: &mut Context<'a>,
+        context: &mut EvaluationContext<'a>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
         for (name, action) in self.fields.entries() {
             match action {
                 // Where fields are kept, what is computed has taken the place of its namesake.
-                Action::Compute(_)
+                FieldAction::Compute(_)
                     if mode.rest == Rest::Keep
                         && field::find(document, name.as_bytes()).is_some() => {}
-                Action::Compute(expression) => {
+                FieldAction::Compute(expression) => {
                     let value = expression.node.evaluate(context)?;
                     out.append_with(|out| value.append_to(name, out))?;
                 }
-                Action::FirstMatch(predicate) if mode.rest == Rest::Drop => {
+                FieldAction::FirstMatch(predicate) if mode.rest == Rest::Drop => {
                     let value = field::find(document, name.as_bytes());
                     if let Some(value) = value.and_then(|entry| entry.value())
                         && let Some(found) = first_match(predicate, value)
@@ -124,7 +124,7 @@ impl Tree {
                         append(out, name, RawBson::Array(found));
                     }
                 }
-                Action::Below(below)
+                FieldAction::Below(below)
                     if below.has_computed() && field::find(document, name.as_bytes()).is_none() =>
                 {
                     let built = below.build(&RawDocumentBuf::new(), mode, context)?;
@@ -142,7 +142,7 @@ impl Tree {
         &'a self,
         value: RawBsonRef<'_>,
         mode: Mode,
-        context: &mut Context<'a>,
+        context: &mut EvaluationContext<'a>,
     ) -> Result<Option<RawBson>> {
         Ok(match value {
             RawBsonRef::Document(document) => {
@@ -163,7 +163,7 @@ impl Tree {
         &'a self,
         array: &RawArray,
         mode: Mode,
-        context: &mut Context<'a>,
+        context: &mut EvaluationContext<'a>,
     ) -> Result<RawArrayBuf> {
         let mut out = RawArrayBuf::new();
         for item in array {
@@ -177,14 +177,14 @@ impl Tree {
     }
 }
 
-impl Action {
+impl FieldAction {
     /// Appends what becomes of a field that the document has.
     fn append<'a>(
         &'a self,
         name: &str,
         entry: &field::Field<'_>,
         mode: Mode,
-        context: &mut Context<'a>,
+        context: &mut EvaluationContext<'a>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
         if let Self::Keep = self {

@@ -1,6 +1,6 @@
 //! Which parts of a document are returned: what a `find` projects, and `$project`, `$set` and `$unset`.
 //!
-//! In: a projection document, parsed once into a [`Tree`] of fields to keep, to drop or to compute, and where it is
+//! In: a projection document, parsed once into a [`FieldTree`] of fields to keep, to drop or to compute, and where it is
 //! positional (`a.$`) the filter's array position for each document. Out: the projected document, built in one
 //! pass: what is kept is copied as it stands, computed fields follow at the end in the order of the projection.
 //! `$meta` is told what a `$near` measures.
@@ -18,12 +18,12 @@ use meridian_value::path::Path;
 use std::sync::Arc;
 
 pub(crate) use parse::parse_stage;
-pub(crate) use tree::{Action, Rest, Tree};
+pub(crate) use tree::{FieldAction, FieldTree, Rest};
 
 /// A parsed projection.
 #[derive(Debug, Clone)]
 pub struct Projection {
-    tree: Tree,
+    tree: FieldTree,
     rest: Rest,
     positional: Option<Path>,
     /// The filter, its conditions as written: for each document, the position of `positional`.
@@ -80,8 +80,8 @@ impl Projection {
         let mut kept = Vec::new();
         for (name, action) in self.tree.fields.entries() {
             match action {
-                Action::Keep => kept.push(&**name),
-                Action::Drop => {}
+                FieldAction::Keep => kept.push(&**name),
+                FieldAction::Drop => {}
                 _ => return None,
             }
         }

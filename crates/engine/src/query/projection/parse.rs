@@ -4,7 +4,7 @@
 
 use super::Projection;
 use super::slice::Slice;
-use super::tree::{Action, Rest, Tree};
+use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::{Code, Error, Result};
 use crate::expression::{
     Expression, FOLDING_PREFIX, VariableScope, Variables, check_path_length, parse_field_path,
@@ -44,7 +44,7 @@ impl Projection {
         filter: Option<&Filter>,
         scope: &VariableScope,
     ) -> Result<Self> {
-        let parser = Parser::new(Dialect::Find, scope).fields(projection)?;
+        let parser = ProjectionParser::new(Dialect::Find, scope).fields(projection)?;
         if parser.positional.is_some() && filter.is_some_and(Filter::has_expression) {
             // A position comes from the query operators that matched; an expression has none.
             return Err(Error::new(
@@ -69,14 +69,17 @@ impl Projection {
 ///
 /// # Errors
 /// MongoDB's, without the stage's name before them.
-pub(crate) fn parse_stage(document: &RawDocument, scope: &VariableScope) -> Result<(Tree, Rest)> {
+pub(crate) fn parse_stage(
+    document: &RawDocument,
+    scope: &VariableScope,
+) -> Result<(FieldTree, Rest)> {
     if document.is_empty() {
         return Err(Error::location(
             51272,
             "projection specification must have at least one field",
         ));
     }
-    Ok(Parser::new(Dialect::Stage, scope)
+    Ok(ProjectionParser::new(Dialect::Stage, scope)
         .fields(document)?
         .finish())
 }
@@ -88,10 +91,10 @@ enum Dialect {
     Stage,
 }
 
-struct Parser<'s> {
+struct ProjectionParser<'s> {
     dialect: Dialect,
     scope: &'s VariableScope,
-    tree: Tree,
+    tree: FieldTree,
     /// Set by the first field that decides; `_id` does not.
     mode: Option<Rest>,
     /// What is said of `_id` itself.
@@ -102,12 +105,12 @@ struct Parser<'s> {
     has_metadata: bool,
 }
 
-impl<'s> Parser<'s> {
+impl<'s> ProjectionParser<'s> {
     fn new(dialect: Dialect, scope: &'s VariableScope) -> Self {
         Self {
             dialect,
             scope,
-            tree: Tree::default(),
+            tree: FieldTree::default(),
             mode: None,
             id: None,
             positional: None,
@@ -160,13 +163,17 @@ impl<'s> Parser<'s> {
             literal => {
                 self.set_mode_for_expression(name, literal)?;
                 let expression = Expression::parse(literal, self.scope)?;
-                self.insert(&path, Action::Compute(Box::new(expression)))
+                self.insert(&path, FieldAction::Compute(Box::new(expression)))
             }
         }
     }
 
     fn flag(&mut self, path: &str, name: &str, is_kept: bool) -> Result<()> {
-        let action = if is_kept { Action::Keep } else { Action::Drop };
+        let action = if is_kept {
+            FieldAction::Keep
+        } else {
+            FieldAction::Drop
+        };
         if path == "_id" {
             self.id = Some(is_kept);
             return self.insert(path, action);
@@ -255,14 +262,14 @@ impl<'s> Parser<'s> {
                 Dialect::Stage => error,
             }
         })?;
-        self.insert(path, Action::Compute(Box::new(expression)))
+        self.insert(path, FieldAction::Compute(Box::new(expression)))
     }
 
     /// Metadata goes with an inclusion and with an exclusion.
     fn metadata(&mut self, path: &str, document: &RawDocument) -> Result<()> {
         let expression = Expression::parse(RawBsonRef::Document(document), self.scope)?;
         self.has_metadata = true;
-        self.insert(path, Action::Compute(Box::new(expression)))
+        self.insert(path, FieldAction::Compute(Box::new(expression)))
     }
 
     fn slice(
@@ -273,7 +280,7 @@ impl<'s> Parser<'s> {
         operand: RawBsonRef<'_>,
     ) -> Result<()> {
         let refused = match Slice::parse(operand) {
-            Ok(Some(slice)) => match self.insert(path, Action::Slice(slice)) {
+            Ok(Some(slice)) => match self.insert(path, FieldAction::Slice(slice)) {
                 Ok(()) => {
                     self.has_slice = true;
                     return Ok(());
@@ -328,7 +335,7 @@ impl<'s> Parser<'s> {
             _ => Predicate::Exists(false),
         };
         self.has_first_match = true;
-        self.insert(path, Action::FirstMatch(Box::new(predicate)))
+        self.insert(path, FieldAction::FirstMatch(Box::new(predicate)))
     }
 
     fn positional(&mut self, array: &str, name: &str, value: RawBsonRef<'_>) -> Result<()> {
@@ -368,15 +375,15 @@ impl<'s> Parser<'s> {
         parse_field_path(array)?;
         self.set_mode(name, Rest::Drop)?;
         self.positional = Some(array.to_owned());
-        self.insert(array, Action::Keep)
+        self.insert(array, FieldAction::Keep)
     }
 
-    fn insert(&mut self, path: &str, action: Action) -> Result<()> {
+    fn insert(&mut self, path: &str, action: FieldAction) -> Result<()> {
         let parts: Vec<Box<str>> = path.split('.').map(Box::from).collect();
         self.tree.insert(&parts, action)
     }
 
-    fn finish(mut self) -> (Tree, Rest) {
+    fn finish(mut self) -> (FieldTree, Rest) {
         let rest = self.mode.unwrap_or(match (self.dialect, self.id) {
             (_, Some(true)) => Rest::Drop,
             // `{_id: 0}` alone excludes, metadata alone includes.
@@ -385,7 +392,7 @@ impl<'s> Parser<'s> {
             _ => Rest::Keep,
         });
         if rest == Rest::Drop && self.tree.fields.place(b"_id").is_none() {
-            self.tree.fields.push("_id".into(), Action::Keep);
+            self.tree.fields.push("_id".into(), FieldAction::Keep);
         }
         (self.tree, rest)
     }

@@ -15,32 +15,32 @@ pub(crate) enum Rest {
 
 /// Fields by name, in the order of the projection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tree {
-    pub(super) fields: ByName<Box<str>, Action>,
+pub(crate) struct FieldTree {
+    pub(super) fields: ByName<Box<str>, FieldAction>,
 }
 
 /// What becomes of one field.
 #[derive(Debug, Clone)]
-pub(crate) enum Action {
+pub(crate) enum FieldAction {
     Keep,
     Drop,
     Slice(Slice),
     /// The first element that satisfies the predicate, as an array of one.
     FirstMatch(Box<Predicate>),
     Compute(Box<Expression>),
-    Below(Tree),
+    Below(FieldTree),
 }
 
-impl Tree {
+impl FieldTree {
     /// Says what becomes of a path of fields.
     ///
     /// # Errors
     /// 31249 and 31250 where the path, or a part of it, is named already.
-    pub fn insert(&mut self, path: &[Box<str>], action: Action) -> Result<()> {
+    pub fn insert(&mut self, path: &[Box<str>], action: FieldAction) -> Result<()> {
         self.insert_below(path, 0, action)
     }
 
-    fn insert_below(&mut self, path: &[Box<str>], depth: usize, action: Action) -> Result<()> {
+    fn insert_below(&mut self, path: &[Box<str>], depth: usize, action: FieldAction) -> Result<()> {
         let name = &path[depth];
         let is_last = depth + 1 == path.len();
         let collision = |code, rest: String| {
@@ -52,9 +52,9 @@ impl Tree {
             None => {
                 let mut below = Self::default();
                 below.insert_below(path, depth + 1, action)?;
-                self.fields.push(name.clone(), Action::Below(below));
+                self.fields.push(name.clone(), FieldAction::Below(below));
             }
-            Some(Action::Below(below)) if !is_last => {
+            Some(FieldAction::Below(below)) if !is_last => {
                 return below.insert_below(path, depth + 1, action);
             }
             Some(_) if is_last => return collision(31250, String::new()),
@@ -74,16 +74,18 @@ impl Tree {
                 format!("{prefix}.{name}")
             };
             match action {
-                Action::Keep | Action::Slice(_) | Action::FirstMatch(_) => set.add(path),
-                Action::Drop => {}
-                Action::Compute(expression) => {
+                FieldAction::Keep | FieldAction::Slice(_) | FieldAction::FirstMatch(_) => {
+                    set.add(path)
+                }
+                FieldAction::Drop => {}
+                FieldAction::Compute(expression) => {
                     expression.node.add_dependencies(set);
                     // What is computed below an array goes into each of its elements.
                     if !prefix.is_empty() {
                         set.add(prefix);
                     }
                 }
-                Action::Below(below) => below.add_dependencies(&path, set),
+                FieldAction::Below(below) => below.add_dependencies(&path, set),
             }
         }
     }
@@ -94,8 +96,8 @@ impl Tree {
             .entries()
             .iter()
             .any(|(_, action)| match action {
-                Action::Compute(_) => true,
-                Action::Below(below) => below.has_computed(),
+                FieldAction::Compute(_) => true,
+                FieldAction::Below(below) => below.has_computed(),
                 _ => false,
             })
     }

@@ -4,7 +4,9 @@
 //! only for documents that failed, so it builds documents freely.
 
 use super::table::{Property, any_at_path};
-use super::{Additional, Allowed, Check, Demand, Label, Rule, Schema, has_property, unordered};
+use super::{
+    Additional, Allowed, Demand, Label, Schema, SchemaCheck, SchemaRule, has_property, unordered,
+};
 use crate::types::{TypeSet, type_name};
 use bson::raw::{CString, RawBsonRef};
 use bson::spec::ElementType;
@@ -17,7 +19,7 @@ impl Schema {
         if self.never {
             return self.never_holds();
         }
-        let mut details = Details::of("$jsonSchema");
+        let mut details = SchemaDetails::of("$jsonSchema");
         details.label(&self.label);
         let mut rules = self.failed_object_rules(document);
         rules.extend(failed(&self.logical, RawBsonRef::Document(document)));
@@ -33,7 +35,7 @@ impl Schema {
             "$jsonSchema",
             RawBson::Document(self.source().to_owned()),
         );
-        Details::of("$jsonSchema")
+        SchemaDetails::of("$jsonSchema")
             .with("specifiedAs", specified)
             .with("reason", "expression always evaluates to false")
             .build()
@@ -53,7 +55,7 @@ impl Schema {
         // MongoDB drops a rule on a type that `type` rules out by naming one other.
         let stated = self.types.as_ref().map(|rule| rule.types);
         let stated = stated.filter(|types| types.single().is_some() || *types == TypeSet::NUMBER);
-        let is_dropped = |rule: &Rule| match (stated, rule.applies_to()) {
+        let is_dropped = |rule: &SchemaRule| match (stated, rule.applies_to()) {
             (Some(stated), Some(applies)) => !stated.intersects(applies),
             _ => false,
         };
@@ -76,7 +78,7 @@ impl Schema {
         {
             let considered_type = type_name(value.element_type());
             entries.push(
-                Details::of(keyword(&rule.specified))
+                SchemaDetails::of(keyword(&rule.specified))
                     .with("specifiedAs", rule.specified.clone())
                     .with("reason", "type did not match")
                     .with("consideredValue", RawBson::from(value))
@@ -97,7 +99,7 @@ impl Schema {
             .collect();
         if !unsatisfied.is_empty() {
             entries.push(
-                Details::of("properties")
+                SchemaDetails::of("properties")
                     .with("propertiesNotSatisfied", array(unsatisfied))
                     .build(),
             );
@@ -112,7 +114,7 @@ impl Schema {
         }
         for rule in object.sizes.iter().filter(|rule| !rule.holds(document)) {
             entries.push(
-                Details::of(rule.keyword)
+                SchemaDetails::of(rule.keyword)
                     .with("specifiedAs", rule.specified.clone())
                     .with("reason", "specified number of properties was not satisfied")
                     .with("numberOfProperties", field::fields(document).count() as i32)
@@ -131,7 +133,7 @@ impl Schema {
             .filter(|rule| !rule.holds(document));
         let failing: Vec<RawDocumentBuf> = broken
             .map(|dependency| {
-                let mut entry = Details::default();
+                let mut entry = SchemaDetails::default();
                 entry.set("conditionalProperty", dependency.property.as_str());
                 match &dependency.demand {
                     Demand::Properties(names) => {
@@ -146,7 +148,7 @@ impl Schema {
             })
             .collect();
         (!failing.is_empty()).then(|| {
-            Details::of("dependencies")
+            SchemaDetails::of("dependencies")
                 .with("failingDependencies", array(failing))
                 .build()
         })
@@ -167,7 +169,7 @@ fn failed_property(property: &Property, document: &RawDocument) -> Option<RawDoc
     if conforms || failures.is_empty() {
         return None;
     }
-    let mut entry = Details::default();
+    let mut entry = SchemaDetails::default();
     entry.set("propertyName", &*property.name);
     entry.label(&schema.label);
     Some(entry.with("details", array(failures)).build())
@@ -185,7 +187,7 @@ fn failed_required(specified: &RawDocument, document: &RawDocument) -> Option<Ra
         .collect();
     missing.sort_unstable();
     (!missing.is_empty()).then(|| {
-        Details::of("required")
+        SchemaDetails::of("required")
             .with("specifiedAs", specified.to_owned())
             .with("missingProperties", strings(missing.into_iter()))
             .build()
@@ -217,7 +219,7 @@ impl Allowed {
                     RawBson::Boolean(false),
                 );
                 (!names.is_empty()).then(|| {
-                    Details::of("additionalProperties")
+                    SchemaDetails::of("additionalProperties")
                         .with("specifiedAs", specified)
                         .with("additionalProperties", strings(names.into_iter()))
                         .build()
@@ -225,7 +227,7 @@ impl Allowed {
             }
             Additional::Schema(schema) => {
                 let (name, value) = additional.find(|(_, value)| !schema.conforms(*value))?;
-                let mut entry = Details::of("additionalProperties");
+                let mut entry = SchemaDetails::of("additionalProperties");
                 entry.label(&schema.label);
                 Some(
                     entry
@@ -252,21 +254,21 @@ impl Allowed {
             let Some((name, value)) = failing else {
                 continue;
             };
-            let mut entry = Details::default();
+            let mut entry = SchemaDetails::default();
             entry.set("propertyName", name.as_str());
             entry.label(&schema.label);
             entry.set("regexMatched", pattern.source());
             entries.push(entry.with("details", schema.details(value)).build());
         }
         (!entries.is_empty()).then(|| {
-            Details::of("patternProperties")
+            SchemaDetails::of("patternProperties")
                 .with("details", array(entries))
                 .build()
         })
     }
 }
 
-fn failed(rules: &[Rule], value: RawBsonRef<'_>) -> Vec<RawDocumentBuf> {
+fn failed(rules: &[SchemaRule], value: RawBsonRef<'_>) -> Vec<RawDocumentBuf> {
     rules
         .iter()
         .filter(|rule| !rule.holds(value))
@@ -274,18 +276,18 @@ fn failed(rules: &[Rule], value: RawBsonRef<'_>) -> Vec<RawDocumentBuf> {
         .collect()
 }
 
-impl Rule {
+impl SchemaRule {
     /// Why the value breaks this rule.
     fn failure(&self, value: RawBsonRef<'_>) -> RawDocumentBuf {
         let name = keyword(&self.specified);
-        if let Check::Never = self.check {
-            return Details::of(name)
+        if let SchemaCheck::Never = self.check {
+            return SchemaDetails::of(name)
                 .with("specifiedAs", self.specified.clone())
                 .with("reason", "expression always evaluates to false")
                 .build();
         }
         match &self.check {
-            Check::Items(schema) => {
+            SchemaCheck::Items(schema) => {
                 let (index, item) = first_failing(value, 0, schema);
                 failed_item(
                     name,
@@ -295,41 +297,41 @@ impl Rule {
                     item,
                 )
             }
-            Check::AdditionalItems(start, Additional::Schema(schema)) => {
+            SchemaCheck::AdditionalItems(start, Additional::Schema(schema)) => {
                 let (index, item) = first_failing(value, *start, schema);
                 let reason = "At least one additional item did not match the sub-schema";
                 failed_item(name, reason, schema, index, item)
             }
-            Check::ItemList(schemas) => {
+            SchemaCheck::ItemList(schemas) => {
                 let entries = items(value)
                     .zip(schemas)
                     .enumerate()
                     .filter(|(_, (item, schema))| !schema.conforms(*item))
                     .map(|(index, (item, schema))| {
-                        Details::default()
+                        SchemaDetails::default()
                             .with("itemIndex", index as i64)
                             .with("details", schema.details(item))
                             .build()
                     });
-                Details::of(name)
+                SchemaDetails::of(name)
                     .with("details", array(entries.collect()))
                     .build()
             }
-            Check::AllOf(schemas) | Check::AnyOf(schemas) => Details::of(name)
+            SchemaCheck::AllOf(schemas) | SchemaCheck::AnyOf(schemas) => SchemaDetails::of(name)
                 .with("schemasNotSatisfied", unsatisfied(schemas, value))
                 .build(),
-            Check::OneOf(schemas) => {
+            SchemaCheck::OneOf(schemas) => {
                 let matching: Vec<i32> = (0..)
                     .zip(schemas)
                     .filter(|(_, schema)| schema.conforms(value))
                     .map(|(index, _)| index)
                     .collect();
                 if matching.is_empty() {
-                    return Details::of(name)
+                    return SchemaDetails::of(name)
                         .with("schemasNotSatisfied", unsatisfied(schemas, value))
                         .build();
                 }
-                Details::of(name)
+                SchemaDetails::of(name)
                     .with("reason", "more than one subschema matched")
                     .with(
                         "matchingSchemaIndexes",
@@ -337,7 +339,7 @@ impl Rule {
                     )
                     .build()
             }
-            Check::Not(_) => Details::of(name)
+            SchemaCheck::Not(_) => SchemaDetails::of(name)
                 .with("reason", "child expression matched")
                 .build(),
             _ => self.scalar_failure(name, value),
@@ -346,30 +348,34 @@ impl Rule {
 
     fn scalar_failure(&self, name: &str, value: RawBsonRef<'_>) -> RawDocumentBuf {
         let reason = match &self.check {
-            Check::Pattern(_) => "regular expression did not match",
-            Check::MaxLength(_) | Check::MinLength(_) => {
+            SchemaCheck::Pattern(_) => "regular expression did not match",
+            SchemaCheck::MaxLength(_) | SchemaCheck::MinLength(_) => {
                 "specified string length was not satisfied"
             }
-            Check::MultipleOf(_) => "considered value is not a multiple of the specified value",
-            Check::MinItems(_) | Check::MaxItems(_) => "array did not match specified length",
-            Check::UniqueItems => "found a duplicate item",
-            Check::Enum(_) => "value was not found in enum",
-            Check::AdditionalItems(..) => "found additional items",
+            SchemaCheck::MultipleOf(_) => {
+                "considered value is not a multiple of the specified value"
+            }
+            SchemaCheck::MinItems(_) | SchemaCheck::MaxItems(_) => {
+                "array did not match specified length"
+            }
+            SchemaCheck::UniqueItems => "found a duplicate item",
+            SchemaCheck::Enum(_) => "value was not found in enum",
+            SchemaCheck::AdditionalItems(..) => "found additional items",
             _ => "comparison failed",
         };
-        let entry = Details::of(name)
+        let entry = SchemaDetails::of(name)
             .with("specifiedAs", self.specified.clone())
             .with("reason", reason);
-        if let Check::AdditionalItems(start, _) = &self.check {
+        if let SchemaCheck::AdditionalItems(start, _) = &self.check {
             let extra: RawArrayBuf = items(value).skip(*start).map(RawBson::from).collect();
             return entry.with("additionalItems", RawBson::Array(extra)).build();
         }
         let entry = entry.with("consideredValue", RawBson::from(value));
         match (&self.check, value) {
-            (Check::MinItems(_) | Check::MaxItems(_), _) => entry
+            (SchemaCheck::MinItems(_) | SchemaCheck::MaxItems(_), _) => entry
                 .with("numberOfItems", items(value).count() as i32)
                 .build(),
-            (Check::UniqueItems, RawBsonRef::Array(array)) => {
+            (SchemaCheck::UniqueItems, RawBsonRef::Array(array)) => {
                 match unordered::first_duplicate(array) {
                     Some(duplicate) => entry
                         .with("duplicatedValue", RawBson::from(duplicate))
@@ -389,7 +395,7 @@ fn failed_item(
     index: usize,
     item: RawBsonRef<'_>,
 ) -> RawDocumentBuf {
-    let mut entry = Details::of(name);
+    let mut entry = SchemaDetails::of(name);
     entry.label(&schema.label);
     entry
         .with("reason", reason)
@@ -416,7 +422,7 @@ fn unsatisfied(schemas: &[Schema], value: RawBsonRef<'_>) -> RawBson {
         .enumerate()
         .filter(|(_, schema)| !schema.conforms(value))
         .map(|(index, schema)| {
-            let mut entry = Details::default();
+            let mut entry = SchemaDetails::default();
             entry.set("index", index as i32);
             if !schema.never {
                 entry.label(&schema.label);
@@ -457,9 +463,9 @@ fn push(document: &mut RawDocumentBuf, name: &str, value: RawBson) {
 
 /// Builds one entry of error details.
 #[derive(Default)]
-struct Details(RawDocumentBuf);
+struct SchemaDetails(RawDocumentBuf);
 
-impl Details {
+impl SchemaDetails {
     fn of(operator: &str) -> Self {
         Self::default().with("operatorName", operator)
     }

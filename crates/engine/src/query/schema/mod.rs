@@ -18,7 +18,7 @@ use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::field;
 use meridian_value::number::Number;
-use table::Table;
+use table::PropertyTable;
 
 /// A compiled schema.
 #[derive(Debug, Clone)]
@@ -30,10 +30,10 @@ pub struct Schema {
     never: bool,
     types: Option<TypeRule>,
     /// Rules on strings, numbers and arrays, in the order MongoDB reports them.
-    scalars: Vec<Rule>,
+    scalars: Vec<SchemaRule>,
     object: ObjectRules,
     /// `allOf`, `anyOf`, `oneOf`, `not`, `enum`.
-    logical: Vec<Rule>,
+    logical: Vec<SchemaRule>,
 }
 
 /// `title` and `description`, repeated in error details.
@@ -52,13 +52,13 @@ struct TypeRule {
 
 /// A rule and the keyword document that error details repeat.
 #[derive(Debug, Clone)]
-struct Rule {
+struct SchemaRule {
     specified: RawDocumentBuf,
-    check: Check,
+    check: SchemaCheck,
 }
 
 #[derive(Debug, Clone)]
-enum Check {
+enum SchemaCheck {
     Pattern(Pattern),
     MaxLength(i64),
     MinLength(i64),
@@ -94,7 +94,7 @@ enum Additional {
 #[derive(Debug, Clone, Default)]
 struct ObjectRules {
     /// `properties` and `required` in one.
-    table: Table,
+    table: PropertyTable,
     /// The names of `required` in the order given, for error details.
     required: Option<RawDocumentBuf>,
     allowed: Option<Allowed>,
@@ -213,7 +213,7 @@ impl ObjectRules {
 }
 
 impl Allowed {
-    fn conforms(&self, document: &RawDocument, table: &Table) -> bool {
+    fn conforms(&self, document: &RawDocument, table: &PropertyTable) -> bool {
         if self.patterns.is_empty() && matches!(self.additional, Additional::Allowed) {
             return true;
         }
@@ -274,50 +274,54 @@ fn has_property(document: &RawDocument, name: &str) -> bool {
     table::any_at_path(document, name, &mut |_| true)
 }
 
-impl Rule {
+impl SchemaRule {
     /// Whether the rule holds or does not apply to the value's type.
     fn holds(&self, value: RawBsonRef<'_>) -> bool {
         match (&self.check, value) {
-            (Check::Pattern(pattern), RawBsonRef::String(text)) => pattern.is_match(text),
-            (Check::MaxLength(limit), RawBsonRef::String(text)) => {
+            (SchemaCheck::Pattern(pattern), RawBsonRef::String(text)) => pattern.is_match(text),
+            (SchemaCheck::MaxLength(limit), RawBsonRef::String(text)) => {
                 text.chars().count() as i64 <= *limit
             }
-            (Check::MinLength(limit), RawBsonRef::String(text)) => {
+            (SchemaCheck::MinLength(limit), RawBsonRef::String(text)) => {
                 text.chars().count() as i64 >= *limit
             }
-            (Check::MultipleOf(divisor), value) => {
+            (SchemaCheck::MultipleOf(divisor), value) => {
                 Number::from_raw(value).is_none_or(|number| is_multiple(number, *divisor))
             }
-            (Check::Bound(comparison, limit), value) => {
+            (SchemaCheck::Bound(comparison, limit), value) => {
                 !super::parse::is_number(value)
                     || comparison.holds(Some(value), limit.as_raw_bson_ref())
             }
-            (Check::MinItems(limit), RawBsonRef::Array(array)) => {
+            (SchemaCheck::MinItems(limit), RawBsonRef::Array(array)) => {
                 array.into_iter().count() as i64 >= *limit
             }
-            (Check::MaxItems(limit), RawBsonRef::Array(array)) => {
+            (SchemaCheck::MaxItems(limit), RawBsonRef::Array(array)) => {
                 array.into_iter().count() as i64 <= *limit
             }
-            (Check::UniqueItems, RawBsonRef::Array(array)) => {
+            (SchemaCheck::UniqueItems, RawBsonRef::Array(array)) => {
                 unordered::first_duplicate(array).is_none()
             }
-            (Check::Items(schema), RawBsonRef::Array(array)) => array
+            (SchemaCheck::Items(schema), RawBsonRef::Array(array)) => array
                 .into_iter()
                 .flatten()
                 .all(|item| schema.conforms(item)),
-            (Check::ItemList(schemas), RawBsonRef::Array(array)) => array
+            (SchemaCheck::ItemList(schemas), RawBsonRef::Array(array)) => array
                 .into_iter()
                 .flatten()
                 .zip(schemas)
                 .all(|(item, schema)| schema.conforms(item)),
-            (Check::AdditionalItems(start, additional), RawBsonRef::Array(array)) => array
+            (SchemaCheck::AdditionalItems(start, additional), RawBsonRef::Array(array)) => array
                 .into_iter()
                 .flatten()
                 .skip(*start)
                 .all(|item| additional.admits(item)),
-            (Check::AllOf(schemas), value) => schemas.iter().all(|schema| schema.conforms(value)),
-            (Check::AnyOf(schemas), value) => schemas.iter().any(|schema| schema.conforms(value)),
-            (Check::OneOf(schemas), value) => {
+            (SchemaCheck::AllOf(schemas), value) => {
+                schemas.iter().all(|schema| schema.conforms(value))
+            }
+            (SchemaCheck::AnyOf(schemas), value) => {
+                schemas.iter().any(|schema| schema.conforms(value))
+            }
+            (SchemaCheck::OneOf(schemas), value) => {
                 schemas
                     .iter()
                     .filter(|schema| schema.conforms(value))
@@ -325,11 +329,11 @@ impl Rule {
                     .count()
                     == 1
             }
-            (Check::Not(schema), value) => !schema.conforms(value),
-            (Check::Enum(values), value) => values
+            (SchemaCheck::Not(schema), value) => !schema.conforms(value),
+            (SchemaCheck::Enum(values), value) => values
                 .iter()
                 .any(|candidate| unordered::equal(candidate.as_raw_bson_ref(), value)),
-            (Check::Never, _) => false,
+            (SchemaCheck::Never, _) => false,
             _ => true,
         }
     }
@@ -337,16 +341,16 @@ impl Rule {
     /// The types that the rule says something about; `None` for those that concern every type.
     fn applies_to(&self) -> Option<TypeSet> {
         match self.check {
-            Check::Pattern(_) | Check::MaxLength(_) | Check::MinLength(_) => {
+            SchemaCheck::Pattern(_) | SchemaCheck::MaxLength(_) | SchemaCheck::MinLength(_) => {
                 Some(TypeSet::of(ElementType::String))
             }
-            Check::MultipleOf(_) | Check::Bound(..) => Some(TypeSet::NUMBER),
-            Check::MinItems(_)
-            | Check::MaxItems(_)
-            | Check::UniqueItems
-            | Check::Items(_)
-            | Check::ItemList(_)
-            | Check::AdditionalItems(..) => Some(TypeSet::of(ElementType::Array)),
+            SchemaCheck::MultipleOf(_) | SchemaCheck::Bound(..) => Some(TypeSet::NUMBER),
+            SchemaCheck::MinItems(_)
+            | SchemaCheck::MaxItems(_)
+            | SchemaCheck::UniqueItems
+            | SchemaCheck::Items(_)
+            | SchemaCheck::ItemList(_)
+            | SchemaCheck::AdditionalItems(..) => Some(TypeSet::of(ElementType::Array)),
             _ => None,
         }
     }

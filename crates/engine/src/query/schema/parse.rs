@@ -2,10 +2,10 @@
 //!
 //! The order of checks and every message follow `json_schema_parser.cpp` of MongoDB 6.0.
 
-use super::table::Table;
+use super::table::PropertyTable;
 use super::{
-    Additional, Allowed, Check, Demand, Dependency, Label, ObjectRules, Rule, Schema, SizeRule,
-    TypeRule, unordered,
+    Additional, Allowed, Demand, Dependency, Label, ObjectRules, Schema, SchemaCheck, SchemaRule,
+    SizeRule, TypeRule, unordered,
 };
 use crate::error::{Error, Result};
 use crate::pattern::Pattern;
@@ -258,22 +258,22 @@ fn type_alias(keyword: &str, alias: &str) -> Result<TypeSet> {
     })
 }
 
-fn scalars(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
+fn scalars(keywords: &Keywords<'_>, level: Level) -> Result<Vec<SchemaRule>> {
     let mut rules = Vec::new();
     if let Some(operand) = keywords.get("pattern") {
         let RawBsonRef::String(source) = operand else {
             return Err(mismatch("pattern", "must be a string"));
         };
         if level == Level::Value {
-            let check = Check::Pattern(Pattern::new(source, "")?);
-            rules.push(Rule {
+            let check = SchemaCheck::Pattern(Pattern::new(source, "")?);
+            rules.push(SchemaRule {
                 specified: specified("pattern", operand),
                 check,
             });
         }
     }
-    rules.extend(limit(keywords, "maxLength", Check::MaxLength)?);
-    rules.extend(limit(keywords, "minLength", Check::MinLength)?);
+    rules.extend(limit(keywords, "maxLength", SchemaCheck::MaxLength)?);
+    rules.extend(limit(keywords, "minLength", SchemaCheck::MinLength)?);
     if let Some(operand) = keywords.get("multipleOf") {
         let Some(number) = Number::from_raw(operand) else {
             return Err(mismatch("multipleOf", "must be a number"));
@@ -284,8 +284,8 @@ fn scalars(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
         if level == Level::Value && number.is_nan() {
             return Err(Error::bad_value("divisor cannot be NaN"));
         }
-        let check = Check::MultipleOf(number);
-        rules.push(Rule {
+        let check = SchemaCheck::MultipleOf(number);
+        rules.push(SchemaRule {
             specified: specified("multipleOf", operand),
             check,
         });
@@ -299,13 +299,13 @@ fn scalars(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
 fn limit(
     keywords: &Keywords<'_>,
     keyword: &'static str,
-    check: fn(i64) -> Check,
-) -> Result<Option<Rule>> {
+    check: fn(i64) -> SchemaCheck,
+) -> Result<Option<SchemaRule>> {
     let Some(operand) = keywords.get(keyword) else {
         return Ok(None);
     };
     let check = check(count(keyword, operand)?);
-    Ok(Some(Rule {
+    Ok(Some(SchemaRule {
         specified: specified(keyword, operand),
         check,
     }))
@@ -321,7 +321,7 @@ fn bound(
     keywords: &Keywords<'_>,
     keyword: &'static str,
     exclusive_keyword: &'static str,
-) -> Result<Option<Rule>> {
+) -> Result<Option<SchemaRule>> {
     let exclusive = keywords.get(exclusive_keyword);
     let Some(operand) = keywords.get(keyword) else {
         return match exclusive {
@@ -349,29 +349,29 @@ fn bound(
     if is_exclusive {
         append(&mut specified, exclusive_keyword, RawBsonRef::Boolean(true));
     }
-    Ok(Some(Rule {
+    Ok(Some(SchemaRule {
         specified,
-        check: Check::Bound(comparison, RawBson::from(operand)),
+        check: SchemaCheck::Bound(comparison, RawBson::from(operand)),
     }))
 }
 
-fn arrays(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
+fn arrays(keywords: &Keywords<'_>) -> Result<Vec<SchemaRule>> {
     let mut rules = Vec::new();
-    rules.extend(limit(keywords, "minItems", Check::MinItems)?);
-    rules.extend(limit(keywords, "maxItems", Check::MaxItems)?);
+    rules.extend(limit(keywords, "minItems", SchemaCheck::MinItems)?);
+    rules.extend(limit(keywords, "maxItems", SchemaCheck::MaxItems)?);
     match keywords.get("uniqueItems") {
         None | Some(RawBsonRef::Boolean(false)) => {}
-        Some(operand @ RawBsonRef::Boolean(true)) => rules.push(Rule {
+        Some(operand @ RawBsonRef::Boolean(true)) => rules.push(SchemaRule {
             specified: specified("uniqueItems", operand),
-            check: Check::UniqueItems,
+            check: SchemaCheck::UniqueItems,
         }),
         Some(_) => return Err(mismatch("uniqueItems", "must be a boolean")),
     }
     let additional_from = match keywords.get("items") {
         None => None,
         Some(operand @ RawBsonRef::Document(schema)) => {
-            let check = Check::Items(Box::new(parse(schema, Level::Value)?));
-            rules.push(Rule {
+            let check = SchemaCheck::Items(Box::new(parse(schema, Level::Value)?));
+            rules.push(SchemaRule {
                 specified: specified("items", operand),
                 check,
             });
@@ -392,8 +392,8 @@ fn arrays(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
                 })?);
             }
             let start = schemas.len();
-            let check = Check::ItemList(schemas);
-            rules.push(Rule {
+            let check = SchemaCheck::ItemList(schemas);
+            rules.push(SchemaRule {
                 specified: specified("items", operand),
                 check,
             });
@@ -416,8 +416,8 @@ fn arrays(keywords: &Keywords<'_>) -> Result<Vec<Rule>> {
         })?;
         // Only a list of `items` leaves elements over.
         if let Some(start) = additional_from {
-            let check = Check::AdditionalItems(start, additional);
-            rules.push(Rule {
+            let check = SchemaCheck::AdditionalItems(start, additional);
+            rules.push(SchemaRule {
                 specified: specified("additionalItems", operand),
                 check,
             });
@@ -467,7 +467,7 @@ fn object(keywords: &Keywords<'_>, level: Level) -> Result<ObjectRules> {
         .transpose()?
         .unwrap_or_default();
     Ok(ObjectRules {
-        table: Table::new(listed, &required),
+        table: PropertyTable::new(listed, &required),
         required: required_operand.map(|operand| specified("required", operand)),
         allowed,
         sizes,
@@ -609,16 +609,19 @@ fn dependent_names(property: &str, array: &RawArray) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn logical(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
+fn logical(keywords: &Keywords<'_>, level: Level) -> Result<Vec<SchemaRule>> {
     let mut rules = Vec::new();
     for (keyword, check) in [
-        ("allOf", Check::AllOf as fn(Vec<Schema>) -> Check),
-        ("anyOf", Check::AnyOf),
-        ("oneOf", Check::OneOf),
+        (
+            "allOf",
+            SchemaCheck::AllOf as fn(Vec<Schema>) -> SchemaCheck,
+        ),
+        ("anyOf", SchemaCheck::AnyOf),
+        ("oneOf", SchemaCheck::OneOf),
     ] {
         if let Some(operand) = keywords.get(keyword) {
             let check = check(branches(keyword, operand, level)?);
-            rules.push(Rule {
+            rules.push(SchemaRule {
                 specified: specified(keyword, operand),
                 check,
             });
@@ -632,8 +635,8 @@ fn logical(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
             );
             mismatch("not", &rest)
         })?;
-        let check = Check::Not(Box::new(schema));
-        rules.push(Rule {
+        let check = SchemaCheck::Not(Box::new(schema));
+        rules.push(SchemaRule {
             specified: specified("not", operand),
             check,
         });
@@ -644,10 +647,10 @@ fn logical(keywords: &Keywords<'_>, level: Level) -> Result<Vec<Rule>> {
             .iter()
             .any(|value| matches!(value, RawBson::Document(_)));
         let check = match level {
-            Level::Document if !has_document => Check::Never,
-            _ => Check::Enum(values),
+            Level::Document if !has_document => SchemaCheck::Never,
+            _ => SchemaCheck::Enum(values),
         };
-        rules.push(Rule {
+        rules.push(SchemaRule {
             specified: specified("enum", operand),
             check,
         });

@@ -17,7 +17,7 @@ const LINEAR_MAX: usize = 16;
 
 /// The named properties of a schema.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Table {
+pub(super) struct PropertyTable {
     /// Properties without a dot in their names, in the schema's order.
     properties: Vec<Property>,
     /// Indexes into `properties`, ascending by name.
@@ -68,7 +68,7 @@ impl Property {
     }
 }
 
-impl Table {
+impl PropertyTable {
     /// The table of these listed properties and required names.
     pub(super) fn new(listed: Vec<(String, Schema)>, required: &[String]) -> Self {
         let mut table = Self::default();

@@ -1,7 +1,7 @@
 //! What the store does by itself: the log reaches the disk, level 0 is merged at rest, the cache is filled.
 
 use super::families::ColumnFamily;
-use super::idle::{BUSY_FILES, Change, IDLE_FILES, IdleDetector};
+use super::idle::{BUSY_FILES, IDLE_FILES, IdleChange, IdleDetector};
 use super::warm::{FILLED_PERCENT, Warming, fills};
 use super::{LEVEL_ZERO_FILES, RocksStore};
 use crate::storage::StoreError;
@@ -74,8 +74,8 @@ impl RocksStore {
 
     /// When the store becomes idle, what is in memory is written to files, and level 0 is compacted soon, so that reads look
     /// into few files. Under load a compaction waits for many, since each rewrites what it meets of the level below.
-    pub(super) fn set_idle(&self, change: Change) {
-        let begins = change == Change::Begins;
+    pub(super) fn set_idle(&self, change: IdleChange) {
+        let begins = change == IdleChange::Begins;
         self.is_idle.store(begins, Ordering::Relaxed);
         self.compact_from(if begins { IDLE_FILES } else { BUSY_FILES });
         // Its success is not waited for; if it fails, writes do, and tell.

@@ -16,12 +16,12 @@ pub(super) enum SyncFailure {
 
 #[derive(Default)]
 pub(super) struct GroupSync {
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     finished: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncState {
     started: u64,
     completed: u64,
     running: bool,

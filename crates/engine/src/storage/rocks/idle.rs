@@ -17,7 +17,7 @@ const IDLE_SECONDS: u32 = 5;
 
 /// What changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum IdleChange {
     /// Writes have become few.
     Begins,
     /// They have become many again.
@@ -33,7 +33,7 @@ pub(super) struct IdleDetector {
 
 impl IdleDetector {
     /// To be told once a second.
-    pub(super) fn second(&mut self, written: u64) -> Option<Change> {
+    pub(super) fn second(&mut self, written: u64) -> Option<IdleChange> {
         let is_quiet = written - std::mem::replace(&mut self.written, written) < IDLE_BYTES;
         let now = if is_quiet {
             (self.quiet_seconds + 1).min(IDLE_SECONDS)
@@ -42,8 +42,8 @@ impl IdleDetector {
         };
         let before = std::mem::replace(&mut self.quiet_seconds, now);
         match (before, now) {
-            (IDLE_SECONDS, 0) => Some(Change::Ends),
-            (before, IDLE_SECONDS) if before < IDLE_SECONDS => Some(Change::Begins),
+            (IDLE_SECONDS, 0) => Some(IdleChange::Ends),
+            (before, IDLE_SECONDS) if before < IDLE_SECONDS => Some(IdleChange::Begins),
             _ => None,
         }
     }
@@ -66,9 +66,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                (7, Change::Begins),
-                (10, Change::Ends),
-                (16, Change::Begins)
+                (7, IdleChange::Begins),
+                (10, IdleChange::Ends),
+                (16, IdleChange::Begins)
             ]
         );
     }

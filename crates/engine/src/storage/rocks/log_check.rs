@@ -31,7 +31,7 @@ const LOST: &str = "damaged-log";
 
 /// How a log reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LogState {
     /// From beginning to end.
     Whole,
     /// Up to this byte, where writing it was cut off.
@@ -58,12 +58,12 @@ pub(super) fn examine(directory: &Path) -> Result<Vec<CutOff>, StoreError> {
     for path in logs(directory) {
         let (state, length) = state_of(&path)?;
         match state {
-            State::Whole => {}
-            State::CutOff(at) => cut_off.push(CutOff {
+            LogState::Whole => {}
+            LogState::CutOff(at) => cut_off.push(CutOff {
                 bytes: length - at,
                 path,
             }),
-            State::Damaged(at) => {
+            LogState::Damaged(at) => {
                 return Err(StoreError::LogDamaged {
                     log: path.display().to_string(),
                     at,
@@ -88,8 +88,8 @@ pub(super) fn truncate(directory: &Path) -> Result<Vec<String>, StoreError> {
         let (state, length) = state_of(&path)?;
         let at = match state {
             _ if !lost.is_empty() => 0,
-            State::Damaged(at) => at,
-            State::Whole | State::CutOff(_) => continue,
+            LogState::Damaged(at) => at,
+            LogState::Whole | LogState::CutOff(_) => continue,
         };
         let kept = keep_aside(directory, &path).map_err(|error| failed(&path, &error))?;
         cut(&path, at).map_err(|error| failed(&path, &error))?;
@@ -147,18 +147,18 @@ fn failed(path: &Path, error: &io::Error) -> StoreError {
 }
 
 /// How a log reads, and how long it is.
-fn state_of(path: &Path) -> Result<(State, u64), StoreError> {
-    let read = || -> io::Result<(State, u64)> {
+fn state_of(path: &Path) -> Result<(LogState, u64), StoreError> {
+    let read = || -> io::Result<(LogState, u64)> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         let Some(at) = first_unreadable(&mut file)? else {
-            return Ok((State::Whole, length));
+            return Ok((LogState::Whole, length));
         };
         let was_cut_off =
             !is_readable_behind(&mut file, at)? && is_unfinished(&mut file, at, length)?;
         let state = match was_cut_off {
-            true => State::CutOff(at),
-            false => State::Damaged(at),
+            true => LogState::CutOff(at),
+            false => LogState::Damaged(at),
         };
         Ok((state, length))
     };

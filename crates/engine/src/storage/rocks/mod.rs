@@ -33,7 +33,7 @@ pub(super) use snapshot::RocksScan;
 use batch::RocksBatch;
 use disk_space::DiskSpace;
 use error::{Failure, open_failed};
-use refusal::Refusal;
+use refusal::WriteRefusal;
 use reserve::Reserve;
 use snapshot::RocksView;
 
@@ -50,7 +50,7 @@ use rocksdb::{
     Cache, Env, FlushOptions, IngestExternalFileOptions, Options, Range, ReadOptions,
     WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
-use row_cache::{Found, PRESENT, RowCache};
+use row_cache::{CacheLookup, PRESENT, RowCache};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -111,7 +111,7 @@ pub(super) struct RocksStore {
     write_options: [WriteOptions; 2],
     journal: bool,
     group: GroupSync,
-    refusal: Refusal,
+    refusal: WriteRefusal,
     reserve: Reserve,
     /// Of the disk.
     disk: DiskSpace,
@@ -163,7 +163,7 @@ impl RocksStore {
             write_options: [false, true].map(|removes| write_options(options.journal, removes)),
             journal: options.journal,
             group: GroupSync::default(),
-            refusal: Refusal::default(),
+            refusal: WriteRefusal::default(),
             reserve,
             disk: DiskSpace::default(),
             dirty: AtomicBool::new(false),
@@ -325,11 +325,11 @@ impl StorageEngine for RocksStore {
     /// From its row where there is one.
     fn get_document(&self, key: &[u8], read: &mut ReadValue<'_>) -> Result<(), StoreError> {
         let is_wanted = match self.rows.find(key, PRESENT) {
-            Found::Row(row) => {
+            CacheLookup::Row(row) => {
                 read(row.value());
                 return Ok(());
             }
-            Found::Missing { is_wanted } => is_wanted,
+            CacheLookup::Missing { is_wanted } => is_wanted,
         };
         let begun = self.latest_sequence();
         self.get(Family::Documents, key, &mut |value| {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const REPEAT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-pub(super) struct Refusal {
+pub(super) struct WriteRefusal {
     is_refusing: AtomicBool,
     since: Mutex<Option<Times>>,
 }
@@ -24,7 +24,7 @@ struct Times {
     is_for_space: bool,
 }
 
-impl Refusal {
+impl WriteRefusal {
     /// Notes that a write failed.
     pub fn refused(&self, error: &rocksdb::Error) {
         self.is_refusing.store(true, Ordering::Relaxed);

@@ -34,14 +34,14 @@ const VALUE_BYTES_MAX: usize = 16 << 10;
 pub(super) const PRESENT: u64 = u64::MAX;
 
 pub(super) struct RowCache {
-    rows: Cache<Box<[u8]>, Arc<Row>, Weight>,
+    rows: Cache<Box<[u8]>, Arc<StoredRow>, Weight>,
     buckets: Box<[Bucket]>,
     hasher: RandomState,
     _lease: Option<CacheReservation>,
 }
 
 /// What a key held.
-pub(super) struct Row {
+pub(super) struct StoredRow {
     /// From this number on, ...
     from: u64,
     /// ... unless its bucket was changed after this one.
@@ -50,9 +50,9 @@ pub(super) struct Row {
 }
 
 /// What was found under a key.
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     /// Its row.
-    Row(Arc<Row>),
+    Row(Arc<StoredRow>),
     /// Nothing that may be lent.
     Missing {
         /// Whether what the store has should be kept.
@@ -88,13 +88,13 @@ pub(super) enum Changed {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Box<[u8]>, Arc<Row>> for Weight {
-    fn weight(&self, key: &Box<[u8]>, row: &Arc<Row>) -> u64 {
+impl Weighter<Box<[u8]>, Arc<StoredRow>> for Weight {
+    fn weight(&self, key: &Box<[u8]>, row: &Arc<StoredRow>) -> u64 {
         (key.len() + row.value.len() + ROW_OVERHEAD) as u64
     }
 }
 
-impl Row {
+impl StoredRow {
     /// What the key held.
     pub(super) fn value(&self) -> &[u8] {
         &self.value
@@ -155,16 +155,16 @@ impl RowCache {
     }
 
     /// The row of `key` for who reads at `sequence`.
-    pub(super) fn find(&self, key: &[u8], sequence: u64) -> Found {
+    pub(super) fn find(&self, key: &[u8], sequence: u64) -> CacheLookup {
         let hash = self.hasher.hash_one(key);
         let bucket = &self.buckets[self.bucket(hash)];
         if let Some(row) = self.rows.get(key)
             && row.from <= sequence
             && bucket.is_unchanged_since(row.unchanged_since)
         {
-            return Found::Row(row);
+            return CacheLookup::Row(row);
         }
-        Found::Missing {
+        CacheLookup::Missing {
             is_wanted: bucket.note_asked((hash >> 32) as u32),
         }
     }
@@ -175,7 +175,7 @@ impl RowCache {
         if value.len() > VALUE_BYTES_MAX {
             return;
         }
-        let row = Row {
+        let row = StoredRow {
             from: ended,
             unchanged_since: begun,
             value: value.into(),
@@ -242,8 +242,8 @@ mod tests {
 
     fn found(rows: &RowCache, key: &[u8], sequence: u64) -> Option<Vec<u8>> {
         match rows.find(key, sequence) {
-            Found::Row(row) => Some(row.value().to_vec()),
-            Found::Missing { .. } => None,
+            CacheLookup::Row(row) => Some(row.value().to_vec()),
+            CacheLookup::Missing { .. } => None,
         }
     }
 
@@ -294,8 +294,8 @@ mod tests {
     fn a_row_is_wanted_when_its_key_is_asked_for_again() {
         let rows = row_cache();
         let is_wanted = |key: &[u8]| match rows.find(key, PRESENT) {
-            Found::Row(_) => panic!("nothing was kept"),
-            Found::Missing { is_wanted } => is_wanted,
+            CacheLookup::Row(_) => panic!("nothing was kept"),
+            CacheLookup::Missing { is_wanted } => is_wanted,
         };
         assert!(!is_wanted(b"key"));
         assert!(is_wanted(b"key"));

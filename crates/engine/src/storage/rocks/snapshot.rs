@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::families::Database;
-use super::row_cache::Found;
+use super::row_cache::CacheLookup;
 use super::{RocksStore, failed};
 use crate::storage::engine::{ReadValue, ReadValues, View};
 use crate::storage::{Family, Order, Page, PageLimit, Scan, StoreError};
@@ -98,11 +98,11 @@ impl View for RocksView {
         let mut is_wanted = false;
         if family == Family::Documents {
             is_wanted = match rows.find(key, sequence) {
-                Found::Row(row) => {
+                CacheLookup::Row(row) => {
                     read(row.value());
                     return Ok(());
                 }
-                Found::Missing { is_wanted } => is_wanted,
+                CacheLookup::Missing { is_wanted } => is_wanted,
             };
         }
         if let Some(value) = self.get_stored(family, key)? {
@@ -128,18 +128,18 @@ impl View for RocksView {
         }
         let (rows, sequence) = (&self.store.rows, self.view.sequence_number());
         let found = keys.iter().map(|key| rows.find(key, sequence));
-        let found: SmallVec<[Found; 16]> = found.collect();
+        let found: SmallVec<[CacheLookup; 16]> = found.collect();
         let missing = keys.iter().zip(&found);
-        let missing = missing.filter(|(_, found)| matches!(found, Found::Missing { .. }));
+        let missing = missing.filter(|(_, found)| matches!(found, CacheLookup::Missing { .. }));
         let missing: SmallVec<[&[u8]; 16]> = missing.map(|(key, _)| *key).collect();
         let mut stored = self.multi_get_stored(family, &missing);
         for (position, (key, found)) in keys.iter().zip(&found).enumerate() {
             let is_wanted = match found {
-                Found::Row(row) => {
+                CacheLookup::Row(row) => {
                     read(position, Some(row.value()));
                     continue;
                 }
-                Found::Missing { is_wanted } => *is_wanted,
+                CacheLookup::Missing { is_wanted } => *is_wanted,
             };
             let value = stored.next().expect("a value for each key")?;
             if let (Some(value), true) = (&value, is_wanted) {

@@ -1,4 +1,4 @@
-use super::idle::Change;
+use super::idle::IdleChange;
 use super::load::Files;
 use super::warm::Warming;
 use super::*;
@@ -23,7 +23,7 @@ fn the_log_has_all_that_has_a_number() {
     const KEYS: u32 = 20_000;
     let directory = tempfile::tempdir().expect("a directory");
     let store = store_in(directory.path());
-    store.set_idle(Change::Begins);
+    store.set_idle(IdleChange::Begins);
     let key = |tree: u32, round: u32, number: u32| -> Vec<u8> {
         [tree, round, number].map(u32::to_be_bytes).concat()
     };

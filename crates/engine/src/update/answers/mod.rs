@@ -24,7 +24,7 @@ const KNOWN_GAPS: &[(&str, &str)] = &[
 ];
 
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum OperatorAnswer {
     Done {
         matched: i32,
         modified: i32,
@@ -44,7 +44,7 @@ fn every_update_answers_as_mongod_does() {
         let expected = expected(case.get_document("answer").unwrap());
         let answered = match answer(&case) {
             Ok(answer) => answer,
-            Err(Error { code, message, .. }) => Answer::Failed {
+            Err(Error { code, message, .. }) => OperatorAnswer::Failed {
                 code: code.number(),
                 message,
             },
@@ -72,13 +72,13 @@ fn parse_line(line: &str) -> Document {
     }
 }
 
-fn expected(answer: &Document) -> Answer {
+fn expected(answer: &Document) -> OperatorAnswer {
     match answer.get_i32("code") {
-        Ok(code) => Answer::Failed {
+        Ok(code) => OperatorAnswer::Failed {
             code,
             message: answer.get_str("message").unwrap().into(),
         },
-        Err(_) => Answer::Done {
+        Err(_) => OperatorAnswer::Done {
             matched: answer.get_i32("matched").unwrap(),
             modified: answer.get_i32("modified").unwrap(),
             document: answer.get_document("document").ok().cloned(),
@@ -86,7 +86,7 @@ fn expected(answer: &Document) -> Answer {
     }
 }
 
-fn answer(case: &Document) -> Result<Answer> {
+fn answer(case: &Document) -> Result<OperatorAnswer> {
     let raw = |name: &str| {
         case.get_document(name)
             .ok()
@@ -118,7 +118,7 @@ fn answer(case: &Document) -> Result<Answer> {
     let document = raw("document");
     let done = |matched, modified, document: &RawDocument| {
         let document = Some(Document::try_from(document).unwrap());
-        Ok(Answer::Done {
+        Ok(OperatorAnswer::Done {
             matched,
             modified,
             document,
@@ -136,7 +136,7 @@ fn answer(case: &Document) -> Result<Answer> {
     if is_upsert {
         return done(0, 0, &upsert_document(&filter, &update)?);
     }
-    Ok(Answer::Done {
+    Ok(OperatorAnswer::Done {
         matched: 0,
         modified: 0,
         document: document.map(|document| Document::try_from(&document).unwrap()),
@@ -144,15 +144,15 @@ fn answer(case: &Document) -> Result<Answer> {
 }
 
 /// Whether the answers are equal, but for the clock.
-fn is_same(expected: &Answer, answered: &Answer) -> bool {
+fn is_same(expected: &OperatorAnswer, answered: &OperatorAnswer) -> bool {
     match (expected, answered) {
         (
-            Answer::Done {
+            OperatorAnswer::Done {
                 document: Some(expected),
                 matched,
                 modified,
             },
-            Answer::Done {
+            OperatorAnswer::Done {
                 document: Some(answered),
                 matched: other,
                 modified: another,

@@ -1,23 +1,23 @@
 //! `$inc` and `$mul`.
 
-use super::{Outcome, Value};
+use super::{OwnedValue, ValueOutcome};
 use crate::error::{Error, Result};
 use crate::text;
 use crate::types::type_name;
-use crate::update::apply::{Existing, Place};
+use crate::update::apply::{ExistingValue, OperatorPosition};
 use bson::raw::RawBsonRef;
 use meridian_value::number::Number;
 
 /// `$inc` or `$mul` with its operand.
 #[derive(Debug)]
 pub(in crate::update) struct Arithmetic {
-    operation: Operation,
+    operation: ArithmeticOperation,
     operand: Number,
-    value: Value,
+    value: OwnedValue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::update) enum Operation {
+pub(in crate::update) enum ArithmeticOperation {
     Increment,
     Multiply,
 }
@@ -28,7 +28,7 @@ impl Arithmetic {
     /// # Errors
     /// `TypeMismatch` when the operand is not a number.
     pub fn increment(field: &str, operand: RawBsonRef<'_>) -> Result<Self> {
-        Self::parse(Operation::Increment, field, operand)
+        Self::parse(ArithmeticOperation::Increment, field, operand)
     }
 
     /// `$mul`.
@@ -36,13 +36,13 @@ impl Arithmetic {
     /// # Errors
     /// `TypeMismatch` when the operand is not a number.
     pub fn multiply(field: &str, operand: RawBsonRef<'_>) -> Result<Self> {
-        Self::parse(Operation::Multiply, field, operand)
+        Self::parse(ArithmeticOperation::Multiply, field, operand)
     }
 
-    fn parse(operation: Operation, field: &str, operand: RawBsonRef<'_>) -> Result<Self> {
+    fn parse(operation: ArithmeticOperation, field: &str, operand: RawBsonRef<'_>) -> Result<Self> {
         let verb = match operation {
-            Operation::Increment => "increment",
-            Operation::Multiply => "multiply",
+            ArithmeticOperation::Increment => "increment",
+            ArithmeticOperation::Multiply => "multiply",
         };
         let number = Number::from_raw(operand).ok_or_else(|| {
             Error::type_mismatch(format!(
@@ -53,19 +53,23 @@ impl Arithmetic {
         Ok(Self {
             operation,
             operand: number,
-            value: Value::new(operand),
+            value: OwnedValue::new(operand),
         })
     }
 
     fn name(&self) -> &'static str {
         match self.operation {
-            Operation::Increment => "$inc",
-            Operation::Multiply => "$mul",
+            ArithmeticOperation::Increment => "$inc",
+            ArithmeticOperation::Multiply => "$mul",
         }
     }
 
     /// The result where there is a value.
-    pub fn update(&self, existing: &Existing<'_>, place: &Place<'_>) -> Result<Outcome> {
+    pub fn update(
+        &self,
+        existing: &ExistingValue<'_>,
+        place: &OperatorPosition<'_>,
+    ) -> Result<ValueOutcome> {
         let current = Number::from_raw(existing.value).ok_or_else(|| {
             Error::type_mismatch(format!(
                 "Cannot apply {} to a value of non-numeric type. {{{}}} has the field '{}' of non-numeric type {}",
@@ -76,8 +80,8 @@ impl Arithmetic {
             ))
         })?;
         let result = match self.operation {
-            Operation::Increment => current.checked_add(self.operand),
-            Operation::Multiply => current.checked_multiply(self.operand),
+            ArithmeticOperation::Increment => current.checked_add(self.operand),
+            ArithmeticOperation::Multiply => current.checked_multiply(self.operand),
         };
         let result = result.ok_or_else(|| {
             Error::bad_value(format!(
@@ -92,26 +96,26 @@ impl Arithmetic {
         let same =
             value.kind() == existing.kind && !result.is_nan() && result.compare(current).is_eq();
         Ok(if same {
-            Outcome::Unchanged
+            ValueOutcome::Unchanged
         } else {
-            Outcome::Set(value)
+            ValueOutcome::Set(value)
         })
     }
 
     /// The result where there is no value: the operand, or a zero of its type.
-    pub fn create(&self) -> Value {
+    pub fn create(&self) -> OwnedValue {
         match self.operation {
-            Operation::Increment => self.value.clone(),
-            Operation::Multiply => to_value(Number::Int32(0).multiply(self.operand)),
+            ArithmeticOperation::Increment => self.value.clone(),
+            ArithmeticOperation::Multiply => to_value(Number::Int32(0).multiply(self.operand)),
         }
     }
 }
 
-fn to_value(number: Number) -> Value {
+fn to_value(number: Number) -> OwnedValue {
     match number {
-        Number::Int32(value) => Value::new(value),
-        Number::Int64(value) => Value::new(value),
-        Number::Double(value) => Value::new(value),
-        Number::Decimal(value) => Value::new(value.to_bson()),
+        Number::Int32(value) => OwnedValue::new(value),
+        Number::Int64(value) => OwnedValue::new(value),
+        Number::Double(value) => OwnedValue::new(value),
+        Number::Decimal(value) => OwnedValue::new(value.to_bson()),
     }
 }

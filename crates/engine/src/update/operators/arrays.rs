@@ -1,11 +1,11 @@
 //! `$addToSet` and `$pop`.
 
-use super::{Outcome, Value, array_bytes, whole_number};
+use super::{OwnedValue, ValueOutcome, array_bytes, whole_number};
 use crate::error::malformed;
 use crate::error::{Error, Result};
 use crate::text;
 use crate::types::type_name;
-use crate::update::apply::{Existing, Place};
+use crate::update::apply::{ExistingValue, OperatorPosition};
 use crate::update::raw::{ARRAY, Edit, fields, splice, write_indexed};
 use bson::raw::RawBsonRef;
 
@@ -13,7 +13,7 @@ use bson::raw::RawBsonRef;
 #[derive(Debug)]
 pub(in crate::update) struct AddToSet {
     /// The values, each once, in the client's order.
-    values: Vec<Value>,
+    values: Vec<OwnedValue>,
     /// Their positions in MongoDB's order of values.
     sorted: Vec<usize>,
 }
@@ -42,33 +42,33 @@ impl AddToSet {
                         }
                         array
                             .into_iter()
-                            .map(|value| Ok(Value::new(value.map_err(malformed)?)))
+                            .map(|value| Ok(OwnedValue::new(value.map_err(malformed)?)))
                             .collect::<Result<Vec<_>>>()?
                     }
-                    _ => vec![Value::new(operand)],
+                    _ => vec![OwnedValue::new(operand)],
                 }
             }
-            _ => vec![Value::new(operand)],
+            _ => vec![OwnedValue::new(operand)],
         };
         Ok(Self::of(values))
     }
 
-    fn of(values: Vec<Value>) -> Self {
-        let compare = |a: &Value, b: &Value| meridian_value::compare(a.get(), b.get());
+    fn of(values: Vec<OwnedValue>) -> Self {
+        let compare = |a: &OwnedValue, b: &OwnedValue| meridian_value::compare(a.get(), b.get());
         let mut sorted: Vec<usize> = (0..values.len()).collect();
         // Stable, so that of equal values the client's first one stays.
         sorted.sort_by(|a, b| compare(&values[*a], &values[*b]));
         sorted.dedup_by(|later, earlier| compare(&values[*later], &values[*earlier]).is_eq());
         let mut kept = sorted.clone();
         kept.sort_unstable();
-        let values: Vec<Value> = kept.iter().map(|index| values[*index].clone()).collect();
+        let values: Vec<OwnedValue> = kept.iter().map(|index| values[*index].clone()).collect();
         let mut sorted: Vec<usize> = (0..values.len()).collect();
         sorted.sort_by(|a, b| compare(&values[*a], &values[*b]));
         Self { values, sorted }
     }
 
     /// The array with the values that it lacked at its end.
-    pub fn update(&self, existing: &Existing<'_>) -> Result<Outcome> {
+    pub fn update(&self, existing: &ExistingValue<'_>) -> Result<ValueOutcome> {
         let array = array_bytes(existing, |kind| {
             Error::bad_value(format!(
                 "Cannot apply $addToSet to non-array field. Field named '{}' has non-array type {kind}",
@@ -94,9 +94,9 @@ impl AddToSet {
                 .filter(|(_, present)| !**present)
         };
         if missing().next().is_none() {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
-        Ok(Outcome::Set(Value::build(ARRAY, |out| {
+        Ok(ValueOutcome::Set(OwnedValue::build(ARRAY, |out| {
             splice(array.as_bytes(), &mut [], out, |out| {
                 for (offset, (value, _)) in missing().enumerate() {
                     write_indexed(out, length + offset, value.kind(), value.payload());
@@ -106,13 +106,13 @@ impl AddToSet {
     }
 
     /// The values that the operator can add.
-    pub fn values(&self) -> &[Value] {
+    pub fn values(&self) -> &[OwnedValue] {
         &self.values
     }
 
     /// The array where there is none.
-    pub fn create(&self) -> Value {
-        Value::array(
+    pub fn create(&self) -> OwnedValue {
+        OwnedValue::array(
             self.values
                 .iter()
                 .map(|value| (value.kind(), value.payload())),
@@ -122,14 +122,14 @@ impl AddToSet {
 
 /// The end of an array that `$pop` shortens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::update) enum End {
+pub(in crate::update) enum ArrayEnd {
     /// `-1`.
     First,
     /// `1`.
     Last,
 }
 
-impl End {
+impl ArrayEnd {
     /// Parses 1 or -1.
     ///
     /// # Errors
@@ -156,7 +156,11 @@ impl End {
     }
 
     /// The array without its first or last element.
-    pub fn pop(self, existing: &Existing<'_>, place: &Place<'_>) -> Result<Outcome> {
+    pub fn pop(
+        self,
+        existing: &ExistingValue<'_>,
+        place: &OperatorPosition<'_>,
+    ) -> Result<ValueOutcome> {
         let array = array_bytes(existing, |kind| {
             Error::type_mismatch(format!(
                 "Path '{}' contains an element of non-array type '{kind}'",
@@ -165,10 +169,10 @@ impl End {
         })?;
         let elements = fields(array).collect::<Result<Vec<_>>>()?;
         let Some(last) = elements.last() else {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         };
-        Ok(Outcome::Set(match self {
-            Self::Last => Value::build(ARRAY, |out| {
+        Ok(ValueOutcome::Set(match self {
+            Self::Last => OwnedValue::build(ARRAY, |out| {
                 let mut edits = [Edit {
                     range: last.range.clone(),
                     name: "",
@@ -176,7 +180,7 @@ impl End {
                 }];
                 splice(array.as_bytes(), &mut edits, out, |_| ());
             }),
-            Self::First => Value::array(
+            Self::First => OwnedValue::array(
                 elements[1..]
                     .iter()
                     .map(|field| (field.kind(), field.payload())),

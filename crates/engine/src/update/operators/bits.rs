@@ -1,18 +1,18 @@
 //! `$bit`: bitwise and, or and exclusive or on integers.
 
-use super::{Outcome, Value};
+use super::{OwnedValue, ValueOutcome};
 use crate::error::{Error, Result};
 use crate::text;
 use crate::types::type_name;
-use crate::update::apply::{Existing, Place};
+use crate::update::apply::{ExistingValue, OperatorPosition};
 use bson::raw::RawBsonRef;
 
 /// The operations of one `$bit`, in the order in which they apply.
 #[derive(Debug)]
-pub(in crate::update) struct Bits(Vec<(Operation, Integer)>);
+pub(in crate::update) struct Bits(Vec<(BitOperation, SizedInteger)>);
 
 #[derive(Debug, Clone, Copy)]
-enum Operation {
+enum BitOperation {
     And,
     Or,
     Xor,
@@ -20,12 +20,12 @@ enum Operation {
 
 /// An integer that remembers its width.
 #[derive(Debug, Clone, Copy)]
-enum Integer {
+enum SizedInteger {
     Int32(i32),
     Int64(i64),
 }
 
-impl Integer {
+impl SizedInteger {
     fn from_raw(value: RawBsonRef<'_>) -> Option<Self> {
         match value {
             RawBsonRef::Int32(value) => Some(Self::Int32(value)),
@@ -41,16 +41,16 @@ impl Integer {
         }
     }
 
-    fn to_value(self) -> Value {
+    fn to_value(self) -> OwnedValue {
         match self {
-            Self::Int32(value) => Value::new(value),
-            Self::Int64(value) => Value::new(value),
+            Self::Int32(value) => OwnedValue::new(value),
+            Self::Int64(value) => OwnedValue::new(value),
         }
     }
 }
 
-impl Operation {
-    fn apply(self, left: Integer, right: Integer) -> Integer {
+impl BitOperation {
+    fn apply(self, left: SizedInteger, right: SizedInteger) -> SizedInteger {
         let bits = match self {
             Self::And => left.widened() & right.widened(),
             Self::Or => left.widened() | right.widened(),
@@ -58,8 +58,8 @@ impl Operation {
         };
         match (left, right) {
             // Bitwise operations on two sign-extended 32-bit numbers stay within 32 bits.
-            (Integer::Int32(_), Integer::Int32(_)) => Integer::Int32(bits as i32),
-            _ => Integer::Int64(bits),
+            (SizedInteger::Int32(_), SizedInteger::Int32(_)) => SizedInteger::Int32(bits as i32),
+            _ => SizedInteger::Int64(bits),
         }
     }
 }
@@ -80,9 +80,9 @@ impl Bits {
         for element in document.iter() {
             let (name, value) = element.map_err(crate::error::malformed)?;
             let operation = match name.as_str() {
-                "and" => Operation::And,
-                "or" => Operation::Or,
-                "xor" => Operation::Xor,
+                "and" => BitOperation::And,
+                "or" => BitOperation::Or,
+                "xor" => BitOperation::Xor,
                 other => {
                     return Err(Error::bad_value(format!(
                         "The $bit modifier only supports 'and', 'or', and 'xor', not '{other}' which is an unknown operator: {{{}}}",
@@ -90,7 +90,7 @@ impl Bits {
                     )));
                 }
             };
-            let integer = Integer::from_raw(value).ok_or_else(|| {
+            let integer = SizedInteger::from_raw(value).ok_or_else(|| {
                 Error::bad_value(format!(
                     "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported here: {{{}}}",
                     type_name(value.element_type()),
@@ -108,8 +108,12 @@ impl Bits {
     }
 
     /// The result where there is a value.
-    pub fn update(&self, existing: &Existing<'_>, place: &Place<'_>) -> Result<Outcome> {
-        let current = Integer::from_raw(existing.value).ok_or_else(|| {
+    pub fn update(
+        &self,
+        existing: &ExistingValue<'_>,
+        place: &OperatorPosition<'_>,
+    ) -> Result<ValueOutcome> {
+        let current = SizedInteger::from_raw(existing.value).ok_or_else(|| {
             Error::bad_value(format!(
                 "Cannot apply $bit to a value of non-integral type.{} has the field {} of non-integer type {}",
                 place.document_id(),
@@ -120,18 +124,18 @@ impl Bits {
         let value = self.apply(current).to_value();
         let same = value.kind() == existing.kind && value.payload() == existing.payload;
         Ok(if same {
-            Outcome::Unchanged
+            ValueOutcome::Unchanged
         } else {
-            Outcome::Set(value)
+            ValueOutcome::Set(value)
         })
     }
 
     /// The result where there is no value: the operations on an int32 zero.
-    pub fn create(&self) -> Value {
-        self.apply(Integer::Int32(0)).to_value()
+    pub fn create(&self) -> OwnedValue {
+        self.apply(SizedInteger::Int32(0)).to_value()
     }
 
-    fn apply(&self, start: Integer) -> Integer {
+    fn apply(&self, start: SizedInteger) -> SizedInteger {
         self.0.iter().fold(start, |value, (operation, operand)| {
             operation.apply(value, *operand)
         })

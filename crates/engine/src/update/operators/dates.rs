@@ -1,6 +1,6 @@
 //! `$currentDate`, and the server's timestamps.
 
-use super::Value;
+use super::OwnedValue;
 use crate::error::{Error, Result};
 use crate::types::type_name;
 use bson::raw::RawBsonRef;
@@ -50,10 +50,10 @@ impl CurrentDate {
     }
 
     /// The time now.
-    pub fn now(self) -> Value {
+    pub fn now(self) -> OwnedValue {
         match self {
-            Self::Date => Value::new(DateTime::now()),
-            Self::Timestamp => Value::new(next_timestamp()),
+            Self::Date => OwnedValue::new(DateTime::now()),
+            Self::Timestamp => OwnedValue::new(next_timestamp()),
         }
     }
 }

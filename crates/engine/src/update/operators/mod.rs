@@ -12,7 +12,7 @@ mod push;
 mod rename;
 
 pub(super) use arithmetic::Arithmetic;
-pub(super) use arrays::{AddToSet, End};
+pub(super) use arrays::{AddToSet, ArrayEnd};
 pub(super) use bits::Bits;
 pub(super) use dates::CurrentDate;
 pub use dates::next_timestamp;
@@ -20,28 +20,28 @@ pub(super) use pull::{Pull, refuse_contextual};
 pub(super) use push::Push;
 pub(super) use rename::{check_paths as check_rename, parse_paths as parse_rename};
 
-use super::apply::{Existing, Outcome, Place};
+use super::apply::{ExistingValue, OperatorPosition, ValueOutcome};
 use super::path::UpdatePath;
-use super::raw::{Value, depth};
+use super::raw::{OwnedValue, depth};
 use crate::error::{Error, Result};
 use bson::raw::RawBsonRef;
 use std::cmp::Ordering;
 
 /// An operator with its operand.
 #[derive(Debug)]
-pub(super) enum Operator {
+pub(super) enum UpdateOperator {
     /// `$set`.
-    Set(Value),
+    Set(OwnedValue),
     /// `$setOnInsert`.
-    SetOnInsert(Value),
+    SetOnInsert(OwnedValue),
     /// `$unset`.
     Unset,
     /// `$inc` and `$mul`.
     Arithmetic(Arithmetic),
     /// `$min`: the value when it is less.
-    Minimum(Value),
+    Minimum(OwnedValue),
     /// `$max`: the value when it is greater.
-    Maximum(Value),
+    Maximum(OwnedValue),
     /// `$currentDate`.
     CurrentDate(CurrentDate),
     /// `$push`.
@@ -49,7 +49,7 @@ pub(super) enum Operator {
     /// `$addToSet`.
     AddToSet(AddToSet),
     /// `$pop`.
-    Pop(End),
+    Pop(ArrayEnd),
     /// `$pull` and `$pullAll`.
     Pull(Pull),
     /// `$bit`.
@@ -71,14 +71,18 @@ pub(super) enum Blocked {
     Ignored,
 }
 
-impl Operator {
+impl UpdateOperator {
     /// What the operator makes of a value that is there.
-    pub fn update(&self, existing: &Existing<'_>, place: &Place<'_>) -> Result<Outcome> {
+    pub fn update(
+        &self,
+        existing: &ExistingValue<'_>,
+        place: &OperatorPosition<'_>,
+    ) -> Result<ValueOutcome> {
         match self {
             Self::Set(value) => Ok(set(value, existing)),
             Self::SetOnInsert(value) if place.is_insert() => Ok(set(value, existing)),
-            Self::SetOnInsert(_) => Ok(Outcome::Unchanged),
-            Self::Unset | Self::RenameAway => Ok(Outcome::Removed),
+            Self::SetOnInsert(_) => Ok(ValueOutcome::Unchanged),
+            Self::Unset | Self::RenameAway => Ok(ValueOutcome::Removed),
             Self::Arithmetic(arithmetic) => arithmetic.update(existing, place),
             Self::Minimum(value) => Ok(set_if(Ordering::Less, value, existing)),
             Self::Maximum(value) => Ok(set_if(Ordering::Greater, value, existing)),
@@ -91,13 +95,13 @@ impl Operator {
             Self::RenameFrom(source) => {
                 let value = rename::source_value(source, place)?;
                 // A modification even where the values are equal.
-                Ok(value.map_or(Outcome::Unchanged, Outcome::Set))
+                Ok(value.map_or(ValueOutcome::Unchanged, ValueOutcome::Set))
             }
         }
     }
 
     /// The value the operator makes where there is none.
-    pub fn create(&self, place: &Place<'_>) -> Result<Option<Value>> {
+    pub fn create(&self, place: &OperatorPosition<'_>) -> Result<Option<OwnedValue>> {
         Ok(match self {
             Self::Set(value) | Self::Minimum(value) | Self::Maximum(value) => Some(value.clone()),
             Self::SetOnInsert(value) => place.is_insert().then(|| value.clone()),
@@ -113,8 +117,8 @@ impl Operator {
 
     /// How many levels below itself a value that the operator made can have, as far as its
     /// operand decides: what a document already holds was checked before.
-    pub fn depth(&self, made: &Value) -> usize {
-        let deepest = |values: &[Value]| {
+    pub fn depth(&self, made: &OwnedValue) -> usize {
+        let deepest = |values: &[OwnedValue]| {
             values
                 .iter()
                 .map(|value| 1 + depth(value.get()))
@@ -130,7 +134,7 @@ impl Operator {
     }
 
     /// What the operator does where its path is blocked by a value that has no such field.
-    pub fn when_blocked(&self, place: &Place<'_>) -> Result<Blocked> {
+    pub fn when_blocked(&self, place: &OperatorPosition<'_>) -> Result<Blocked> {
         Ok(match self {
             Self::Unset | Self::RenameAway => Blocked::Ignored,
             Self::SetOnInsert(_) if !place.is_insert() => Blocked::Ignored,
@@ -143,20 +147,20 @@ impl Operator {
     }
 }
 
-fn set(value: &Value, existing: &Existing<'_>) -> Outcome {
+fn set(value: &OwnedValue, existing: &ExistingValue<'_>) -> ValueOutcome {
     let same = value.kind() == existing.kind && value.payload() == existing.payload;
     if same {
-        Outcome::Unchanged
+        ValueOutcome::Unchanged
     } else {
-        Outcome::Set(value.clone())
+        ValueOutcome::Set(value.clone())
     }
 }
 
-fn set_if(wanted: Ordering, value: &Value, existing: &Existing<'_>) -> Outcome {
+fn set_if(wanted: Ordering, value: &OwnedValue, existing: &ExistingValue<'_>) -> ValueOutcome {
     if meridian_value::compare(value.get(), existing.value) == wanted {
-        Outcome::Set(value.clone())
+        ValueOutcome::Set(value.clone())
     } else {
-        Outcome::Unchanged
+        ValueOutcome::Unchanged
     }
 }
 
@@ -167,7 +171,7 @@ fn whole_number(value: RawBsonRef<'_>) -> Option<i64> {
 
 /// The array an array operator works on.
 fn array_bytes<'a>(
-    existing: &Existing<'a>,
+    existing: &ExistingValue<'a>,
     error: impl FnOnce(&'static str) -> Error,
 ) -> Result<&'a bson::RawDocument> {
     match existing.value {

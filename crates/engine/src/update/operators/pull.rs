@@ -1,11 +1,11 @@
 //! `$pull` and `$pullAll`: elements taken out by value or by condition.
 
-use super::{Outcome, Value, array_bytes};
+use super::{OwnedValue, ValueOutcome, array_bytes};
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::query::Filter;
 use crate::types::type_name;
-use crate::update::apply::Existing;
+use crate::update::apply::ExistingValue;
 use crate::update::raw::{Field, as_document, fields, write_document, write_element};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 
@@ -13,7 +13,7 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 #[derive(Debug)]
 pub(in crate::update) enum Pull {
     /// Those equal to one of the values, which are in MongoDB's order.
-    Values(Vec<Value>),
+    Values(Vec<OwnedValue>),
     /// Documents that match a filter.
     Documents(Box<Filter>),
     /// Any element that matches a filter on the field `""`, which holds it.
@@ -37,7 +37,7 @@ impl Pull {
                 Ok(Self::Documents(Box::new(Filter::parse(condition)?)))
             }
             RawBsonRef::RegularExpression(_) => Self::elements(operand),
-            value => Ok(Self::Values(vec![Value::new(value)])),
+            value => Ok(Self::Values(vec![OwnedValue::new(value)])),
         }
     }
 
@@ -54,7 +54,7 @@ impl Pull {
         };
         let mut values = array
             .into_iter()
-            .map(|value| Ok(Value::new(value.map_err(malformed)?)))
+            .map(|value| Ok(OwnedValue::new(value.map_err(malformed)?)))
             .collect::<Result<Vec<_>>>()?;
         values.sort_by(|a, b| meridian_value::compare(a.get(), b.get()));
         Ok(Self::Values(values))
@@ -67,7 +67,7 @@ impl Pull {
     }
 
     /// The array without the elements that match.
-    pub fn update(&self, existing: &Existing<'_>) -> Result<Outcome> {
+    pub fn update(&self, existing: &ExistingValue<'_>) -> Result<ValueOutcome> {
         let array = array_bytes(existing, |_| {
             Error::bad_value("Cannot apply $pull to a non-array value")
         })?;
@@ -83,9 +83,9 @@ impl Pull {
             }
         }
         Ok(if removed {
-            Outcome::Set(Value::array(kept))
+            ValueOutcome::Set(OwnedValue::array(kept))
         } else {
-            Outcome::Unchanged
+            ValueOutcome::Unchanged
         })
     }
 

@@ -1,10 +1,10 @@
 //! `$push` with `$each`, `$position`, `$sort` and `$slice`.
 
-use super::{Outcome, Value, array_bytes, whole_number};
+use super::{OwnedValue, ValueOutcome, array_bytes, whole_number};
 use crate::error::malformed;
 use crate::error::{Error, Result};
 use crate::types::type_name;
-use crate::update::apply::{Existing, Place};
+use crate::update::apply::{ExistingValue, OperatorPosition};
 use crate::update::path::array_index;
 use crate::update::raw::{ARRAY, fields, splice, write_indexed};
 use bson::raw::{RawBsonRef, RawDocument};
@@ -13,17 +13,17 @@ use std::cmp::Ordering;
 /// `$push` with its clauses.
 #[derive(Debug, Default)]
 pub(in crate::update) struct Push {
-    values: Vec<Value>,
+    values: Vec<OwnedValue>,
     /// Where the values go in; at the end when absent, counted from the end when negative.
     position: Option<i64>,
-    sort: Option<Order>,
+    sort: Option<PushOrder>,
     /// How many elements stay: the first ones, or the last ones when negative.
     slice: Option<i64>,
 }
 
 /// What `$sort` compares.
 #[derive(Debug)]
-enum Order {
+enum PushOrder {
     Values(Direction),
     Fields(Vec<(Box<str>, Direction)>),
 }
@@ -51,7 +51,7 @@ impl Push {
         });
         let Some(clauses) = clauses else {
             return Ok(Self {
-                values: vec![Value::new(operand)],
+                values: vec![OwnedValue::new(operand)],
                 ..Self::default()
             });
         };
@@ -61,7 +61,7 @@ impl Push {
             match name.as_str() {
                 "$each" => push.values = parse_each(value)?,
                 "$slice" => push.slice = Some(parse_slice(value)?),
-                "$sort" => push.sort = Some(Order::parse(value)?),
+                "$sort" => push.sort = Some(PushOrder::parse(value)?),
                 "$position" => push.position = Some(parse_position(value)?),
                 other => {
                     return Err(Error::bad_value(format!(
@@ -74,12 +74,16 @@ impl Push {
     }
 
     /// The values that the operator can add.
-    pub fn values(&self) -> &[Value] {
+    pub fn values(&self) -> &[OwnedValue] {
         &self.values
     }
 
     /// The array with the values in it.
-    pub fn update(&self, existing: &Existing<'_>, place: &Place<'_>) -> Result<Outcome> {
+    pub fn update(
+        &self,
+        existing: &ExistingValue<'_>,
+        place: &OperatorPosition<'_>,
+    ) -> Result<ValueOutcome> {
         let array = array_bytes(existing, |kind| {
             Error::bad_value(format!(
                 "The field '{}' must be an array but is of type {kind} in document {{{}}}",
@@ -98,9 +102,9 @@ impl Push {
         let length = elements.len();
         let cut = self.arrange(&mut elements);
         if self.values.is_empty() && self.sort.is_none() && cut == length {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
-        Ok(Outcome::Set(Value::array(
+        Ok(ValueOutcome::Set(OwnedValue::array(
             elements
                 .into_iter()
                 .map(|(kind, payload, _)| (kind, payload)),
@@ -108,10 +112,10 @@ impl Push {
     }
 
     /// The array where there is none.
-    pub fn create(&self) -> Value {
+    pub fn create(&self) -> OwnedValue {
         let mut elements = Vec::new();
         self.arrange(&mut elements);
-        Value::array(
+        OwnedValue::array(
             elements
                 .into_iter()
                 .map(|(kind, payload, _)| (kind, payload)),
@@ -119,16 +123,16 @@ impl Push {
     }
 
     /// The commonest case: the old elements' bytes are copied as they are.
-    fn append(&self, array: &RawDocument) -> Result<Outcome> {
+    fn append(&self, array: &RawDocument) -> Result<ValueOutcome> {
         if self.values.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(ValueOutcome::Unchanged);
         }
         let mut length = 0;
         for field in fields(array) {
             field?;
             length += 1;
         }
-        Ok(Outcome::Set(Value::build(ARRAY, |out| {
+        Ok(ValueOutcome::Set(OwnedValue::build(ARRAY, |out| {
             splice(array.as_bytes(), &mut [], out, |out| {
                 for (offset, value) in self.values.iter().enumerate() {
                     write_indexed(out, length + offset, value.kind(), value.payload());
@@ -174,7 +178,7 @@ fn insertion_index(length: usize, position: Option<i64>) -> usize {
     }
 }
 
-fn parse_each(value: RawBsonRef<'_>) -> Result<Vec<Value>> {
+fn parse_each(value: RawBsonRef<'_>) -> Result<Vec<OwnedValue>> {
     let RawBsonRef::Array(array) = value else {
         return Err(Error::bad_value(format!(
             "The argument to $each in $push must be an array but it was of type: {}",
@@ -183,7 +187,7 @@ fn parse_each(value: RawBsonRef<'_>) -> Result<Vec<Value>> {
     };
     array
         .into_iter()
-        .map(|value| Ok(Value::new(value.map_err(malformed)?)))
+        .map(|value| Ok(OwnedValue::new(value.map_err(malformed)?)))
         .collect()
 }
 
@@ -205,7 +209,7 @@ fn parse_position(value: RawBsonRef<'_>) -> Result<i64> {
     })
 }
 
-impl Order {
+impl PushOrder {
     fn parse(value: RawBsonRef<'_>) -> Result<Self> {
         if meridian_value::number::Number::from_raw(value).is_some() {
             let direction = Direction::parse(value).ok_or_else(|| {

@@ -1,11 +1,11 @@
 //! `$rename`: the value of one path for another, neither of them inside an array.
 
-use super::Value;
+use super::OwnedValue;
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::text;
-use crate::update::apply::Place;
-use crate::update::path::{Part, UpdatePath, array_index};
+use crate::update::apply::OperatorPosition;
+use crate::update::path::{PathPart, UpdatePath, array_index};
 use bson::raw::{RawBsonRef, RawDocument};
 
 /// The two paths of a `$rename`.
@@ -68,8 +68,8 @@ pub(in crate::update) fn check_paths(source: &UpdatePath, target: &UpdatePath) -
 /// through an array.
 pub(in crate::update) fn source_value(
     source: &UpdatePath,
-    place: &Place<'_>,
-) -> Result<Option<Value>> {
+    place: &OperatorPosition<'_>,
+) -> Result<Option<OwnedValue>> {
     let parts: Vec<&str> = source.parts.iter().map(plain).collect();
     let walked = walk(place.document, &parts)?;
     let Some(value) = walked.value else {
@@ -98,12 +98,12 @@ pub(in crate::update) fn source_value(
     if let Some(array) = walk(place.document, &target)?.array {
         return refuse("destination", place.path, array);
     }
-    Ok(Some(Value::new(value)))
+    Ok(Some(OwnedValue::new(value)))
 }
 
-fn plain(part: &Part) -> &str {
+fn plain(part: &PathPart) -> &str {
     match part {
-        Part::Field(name) => name,
+        PathPart::Field(name) => name,
         _ => unreachable!("the paths of a $rename are plain"),
     }
 }
