@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde::Serialize;
 
 use crate::measure::{Measure, Series};
-use crate::targets::Observation;
+use crate::targets::ResourceUse;
 
 /// What one target did.
 #[derive(Debug, Serialize)]
@@ -68,7 +68,7 @@ impl TargetReport {
     }
 
     /// Adds what the data takes on disk.
-    pub fn storage(&mut self, data_bytes: u64, index_bytes: u64, seen: Option<Observation>) {
+    pub fn storage(&mut self, data_bytes: u64, index_bytes: u64, seen: Option<ResourceUse>) {
         self.add(Measure::megabytes("Storage", "data", data_bytes));
         self.add(Measure::megabytes("Storage", "indexes", index_bytes));
         self.add(Measure::megabytes(

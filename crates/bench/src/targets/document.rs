@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bson::{Document, RawDocument, doc};
 
-use super::{Journal, LaunchOptions, Observation, Owned, Target, find_program};
+use super::{Journal, LaunchOptions, Owned, ResourceUse, Target, find_program};
 use crate::client::Client;
 use crate::process::{Launch, ServerProcess, free_port};
 use crate::report::TargetReport;
@@ -291,7 +291,7 @@ impl Target for DocumentServer {
         ))
     }
 
-    fn observe(&self) -> Option<Observation> {
+    fn observe(&self) -> Option<ResourceUse> {
         self.owned.as_ref().map(Owned::observe)
     }
 

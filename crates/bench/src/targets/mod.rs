@@ -121,7 +121,7 @@ pub trait Target {
     fn report(&mut self) -> anyhow::Result<TargetReport>;
 
     /// What the operating system says, when the server is ours.
-    fn observe(&self) -> Option<Observation>;
+    fn observe(&self) -> Option<ResourceUse>;
 
     /// Processor seconds that the server and its living backends have spent, when it is ours.
     fn processor_seconds(&self) -> Option<f64>;
@@ -144,9 +144,9 @@ impl Owned {
     }
 
     /// Memory, most memory, disk and processor time as the operating system sees them.
-    pub fn observe(&self) -> Observation {
+    pub fn observe(&self) -> ResourceUse {
         let id = self.process.id();
-        Observation {
+        ResourceUse {
             memory_bytes: process::memory_bytes(id),
             memory_peak_bytes: process::memory_peak_bytes(id),
             disk_bytes: process::disk_bytes(&self.data),
@@ -158,7 +158,7 @@ impl Owned {
 
 /// What the operating system says about a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Observation {
+pub struct ResourceUse {
     /// Memory now, shared pages counted once.
     pub memory_bytes: Option<u64>,
     /// The most that was ever resident in the main process.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use postgres::{Client, NoTls};
 
-use super::{LaunchOptions, Observation, Owned, Target};
+use super::{LaunchOptions, Owned, ResourceUse, Target};
 use crate::machine::Machine;
 use crate::postgres_client::PlainAddress;
 use crate::process::{Account, Launch, ServerProcess, free_port};
@@ -180,7 +180,7 @@ impl Target for PostgresServer {
         ))
     }
 
-    fn observe(&self) -> Option<Observation> {
+    fn observe(&self) -> Option<ResourceUse> {
         self.owned.as_ref().map(Owned::observe)
     }
 

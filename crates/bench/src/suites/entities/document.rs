@@ -6,13 +6,13 @@ use bson::{Document, RawDocument, doc, rawdoc};
 use super::drive::EntityClient;
 use super::encode::{self, COLLECTION, DATABASE};
 use super::generator::{CREATED_S, Entities, Entity, Key};
-use super::{Counted, Setting, Sizes, Store};
+use super::{Counted, EntitiesTarget, Setting, Sizes};
 use crate::client::{Client, check_ok};
 use crate::load::{ahead, insert, insert_messages, unwatched};
 use crate::storage;
 use crate::targets::document::{DocumentServer, raw_number};
 
-impl Store for DocumentServer {
+impl EntitiesTarget for DocumentServer {
     fn fill(&mut self, entities: Entities, size: u32, setting: Setting) -> anyhow::Result<()> {
         self.drop_all()?;
         self.command(DATABASE, doc! { "create": COLLECTION })?;

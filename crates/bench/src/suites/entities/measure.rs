@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::drive::{self, Outcome};
-use super::{Case, Counted, Plan, Setting, Store};
+use super::{Case, Counted, EntitiesTarget, Plan, Setting};
 use crate::measure::{Measure, Series, Unit};
 use crate::progress;
 use crate::report::{TargetReport, grouped};
@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 200;
 ///
 /// # Errors
 /// When the server fails or answers wrongly.
-pub fn run(store: &mut dyn Store, plan: &Plan) -> anyhow::Result<TargetReport> {
+pub fn run(store: &mut dyn EntitiesTarget, plan: &Plan) -> anyhow::Result<TargetReport> {
     let mut report = store.report()?;
     for size in &plan.sizes {
         let mut client_us = Vec::new();
@@ -57,7 +57,7 @@ fn transactions_group(size: u32) -> String {
 
 /// One size and setting on one server.
 struct Place<'a> {
-    store: &'a mut dyn Store,
+    store: &'a mut dyn EntitiesTarget,
     plan: &'a Plan,
     size: u32,
     setting: Setting,
@@ -119,7 +119,8 @@ impl Place<'_> {
             .map(|_| self.store.client())
             .collect();
         let mut clients = clients?;
-        let processor = |store: &dyn Store| store.observe().map(|seen| seen.processor_seconds);
+        let processor =
+            |store: &dyn EntitiesTarget| store.observe().map(|seen| seen.processor_seconds);
         let before = processor(self.store);
         let outcome = drive::run(&mut clients, case, self.size, self.plan)
             .with_context(|| self.what(case.label()))?;

@@ -5,7 +5,7 @@
 //! transaction, under five index settings and for several numbers of entities.
 //! Published by a team that ran FIWARE's Orion on MongoDB; see [`published`].
 //!
-//! [`measure`] measures one server, the same way on every [`Store`]; [`drive`]
+//! [`measure`] measures one server, the same way on every [`EntitiesTarget`]; [`drive`]
 //! is the closed loop of the clients; [`document`] and [`postgres`] are the stores.
 
 pub mod document;
@@ -175,7 +175,7 @@ pub enum Counted {
 }
 
 /// A server with the entities' collection or table.
-pub trait Store: Target {
+pub trait EntitiesTarget: Target {
     /// Makes the collection anew with the first `size` entities and a setting's indexes.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ pub trait Store: Target {
     fn drop_all(&mut self) -> anyhow::Result<()>;
 }
 
-fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn Store>> {
+fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn EntitiesTarget>> {
     Ok(match Server::start(target, options)? {
         Server::Document(server) => server,
         Server::Postgres(server) => server,

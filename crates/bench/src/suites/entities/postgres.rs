@@ -11,7 +11,7 @@ use postgres::{Client, Statement};
 use super::drive::EntityClient;
 use super::encode;
 use super::generator::{CREATED_S, Entities, Entity, Key, UPDATED_ATTRIBUTE};
-use super::{Counted, Setting, Sizes, Store};
+use super::{Counted, EntitiesTarget, Setting, Sizes};
 use crate::load::{ahead, copy_at_once, copy_pieces};
 use crate::storage;
 use crate::targets::postgres::PostgresServer;
@@ -29,7 +29,7 @@ const COLUMNS: &str = "(
 const LOADED: &str = "id, type, service_path, attrs, cre_date, mod_date";
 const CONDITION: &str = "id = $1 AND type = $2 AND service_path = $3";
 
-impl Store for PostgresServer {
+impl EntitiesTarget for PostgresServer {
     fn fill(&mut self, entities: Entities, size: u32, setting: Setting) -> anyhow::Result<()> {
         self.drop_all()?;
         let create = format!("CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} {COLUMNS}");

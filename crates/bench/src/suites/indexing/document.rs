@@ -7,7 +7,7 @@ use bson::{DateTime, Document, RawDocumentBuf, cstr, doc, rawdoc};
 
 use super::answers::{PAGE, Range};
 use super::reader::Pages;
-use super::{Kind, Plan, Store, encode};
+use super::{IndexingTarget, Kind, Plan, encode};
 use crate::client::{Client, check_ok, command_message, reply_document};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
@@ -18,7 +18,7 @@ use crate::targets::document::{DocumentServer, server_words};
 const DATABASE: &str = "meridian_bench_indexing";
 const COLLECTION: &str = "documents";
 
-impl Store for DocumentServer {
+impl IndexingTarget for DocumentServer {
     fn create(&mut self, kind: Kind, _: Journal) -> anyhow::Result<Result<(), String>> {
         self.drop_all()?;
         self.command(DATABASE, doc! { "create": COLLECTION })?;

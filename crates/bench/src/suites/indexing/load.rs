@@ -9,12 +9,12 @@ use super::answers::{PAGE, RANGES};
 use super::encode::DOCUMENT_BYTES;
 use super::reader::{Progress, read_meanwhile};
 use super::recorder::Recorder;
-use super::{Kind, Plan, Store};
+use super::{IndexingTarget, Kind, Plan};
 use crate::load::Load;
 use crate::measure::{Measure, Series, Unit};
 use crate::progress;
 use crate::report::TargetReport;
-use crate::targets::{Journal, Observation};
+use crate::targets::{Journal, ResourceUse};
 
 /// Whether a second thread asks while documents are inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ struct Outcome {
 /// # Errors
 /// When the server fails or answers wrongly.
 pub fn measure(
-    store: &mut dyn Store,
+    store: &mut dyn IndexingTarget,
     kind: Kind,
     pass: Pass,
     plan: &Plan,
@@ -88,7 +88,7 @@ pub fn measure(
 }
 
 fn load_and_read(
-    store: &dyn Store,
+    store: &dyn IndexingTarget,
     kind: Kind,
     queries: Queries,
     plan: &Plan,
@@ -106,7 +106,7 @@ fn load_and_read(
             progress.documents.fetch_add(inserted, Ordering::Release);
             if recorder.inserted(documents, wait) {
                 let seen = store.observe();
-                let most = |seen: Observation| seen.memory_bytes.max(seen.memory_peak_bytes);
+                let most = |seen: ResourceUse| seen.memory_bytes.max(seen.memory_peak_bytes);
                 memory_bytes = memory_bytes.max(seen.and_then(most));
             }
         });
@@ -213,7 +213,7 @@ fn add_written(
 
 /// All documents are there, on every index, and the URI index has them in order.
 fn check(
-    store: &mut dyn Store,
+    store: &mut dyn IndexingTarget,
     kind: Kind,
     plan: &Plan,
     report: &mut TargetReport,
@@ -234,7 +234,7 @@ fn check(
 }
 
 fn query_at_rest(
-    store: &dyn Store,
+    store: &dyn IndexingTarget,
     kind: Kind,
     pass: Pass,
     plan: &Plan,

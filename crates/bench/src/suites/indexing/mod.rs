@@ -7,7 +7,7 @@
 //! the makers of Fractal Tree indexes in MongoDB 2.2; see [`published`].
 //!
 //! Each load has a server and a directory of its own. [`load`] measures one,
-//! the same way on every [`Store`]; [`document`] and [`postgres`] are the stores.
+//! the same way on every [`IndexingTarget`]; [`document`] and [`postgres`] are the stores.
 
 pub mod answers;
 pub mod document;
@@ -175,7 +175,7 @@ impl Plan {
 }
 
 /// A server with the documents' collection or table.
-pub trait Store: Target {
+pub trait IndexingTarget: Target {
     /// Makes the empty collection with its indexes. The inner error is the server's refusal of
     /// the kind of index.
     ///
@@ -225,7 +225,7 @@ pub trait Store: Target {
     fn drop_all(&mut self) -> anyhow::Result<()>;
 }
 
-fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn Store>> {
+fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn IndexingTarget>> {
     Ok(match Server::start(target, options)? {
         Server::Document(server) => server,
         Server::Postgres(server) => server,

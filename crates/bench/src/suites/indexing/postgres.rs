@@ -10,7 +10,7 @@ use postgres::{Client, Statement};
 
 use super::answers::{PAGE, Range};
 use super::reader::Pages;
-use super::{Kind, Plan, Store, encode};
+use super::{IndexingTarget, Kind, Plan, encode};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
@@ -28,7 +28,7 @@ const COLUMNS: &str = "(
     expiration timestamptz NOT NULL)";
 const FIELDS: [&str; 3] = ["name", "origin", "creation"];
 
-impl Store for PostgresServer {
+impl IndexingTarget for PostgresServer {
     fn create(&mut self, kind: Kind, journal: Journal) -> anyhow::Result<Result<(), String>> {
         self.drop_all()?;
         let logged = match journal {

@@ -5,7 +5,7 @@ use bson::{Document, doc, rawdoc};
 use super::ask::Access;
 use super::index::Indexing;
 use super::requests::{Equality, Wanted};
-use super::{Plan, Store, encode};
+use super::{Plan, RestaurantsTarget, encode};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
@@ -17,7 +17,7 @@ pub const DATABASE: &str = "meridian_bench_restaurants";
 pub const COLLECTION: &str = "restaurants";
 const FILTERED: [&str; 4] = ["Cuisine", "Rating", "Pricing", "Outside_area"];
 
-impl Store for DocumentServer {
+impl RestaurantsTarget for DocumentServer {
     fn load(&mut self, plan: &Plan) -> anyhow::Result<Load> {
         self.command(DATABASE, doc! { "create": COLLECTION })?;
         let body = rawdoc! { "insert": COLLECTION, "ordered": true, "$db": DATABASE };

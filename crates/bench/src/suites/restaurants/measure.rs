@@ -11,7 +11,7 @@ use super::load_levels::{self, End, Level};
 use super::requests::Wanted;
 use super::session::Setting;
 use super::statistics::Summary;
-use super::{Load, Plan, Store};
+use super::{Load, Plan, RestaurantsTarget};
 use crate::measure::{Measure, Series, Unit};
 use crate::progress;
 use crate::report::TargetReport;
@@ -25,7 +25,7 @@ pub const RAMP: &str = "Ramp, best level";
 /// # Errors
 /// When the server fails or answers wrongly.
 pub fn run(
-    store: &mut dyn Store,
+    store: &mut dyn RestaurantsTarget,
     indexing: Indexing,
     plan: &Plan,
     report: &mut TargetReport,
@@ -95,7 +95,7 @@ fn check_answers(access: &Access, plan: &Plan, report: &mut TargetReport) -> any
 
 /// Runs sessions through `levels`, after one that only warms up; the same levels of all runs together.
 fn levels_of_runs(
-    store: &dyn Store,
+    store: &dyn RestaurantsTarget,
     access: &Access,
     plan: &Plan,
     levels: &[u32],
@@ -156,7 +156,7 @@ fn file_name(path: &Path) -> String {
 }
 
 fn fixed(
-    store: &dyn Store,
+    store: &dyn RestaurantsTarget,
     access: &Access,
     workers: u32,
     plan: &Plan,
@@ -182,7 +182,7 @@ fn fixed(
 }
 
 fn ramp(
-    store: &dyn Store,
+    store: &dyn RestaurantsTarget,
     access: &Access,
     plan: &Plan,
     names: &Path,

@@ -6,7 +6,7 @@
 //! sharded; see [`published`].
 //!
 //! Each setting of indexes has a server and a directory of its own. [`measure`] measures one,
-//! the same way on every [`Store`]; [`document`] and [`postgres`] are the stores. Workers are threads
+//! the same way on every [`RestaurantsTarget`]; [`document`] and [`postgres`] are the stores. Workers are threads
 //! of client processes ([`client_process`]), ordered by a [`session`].
 
 pub mod answers;
@@ -235,7 +235,7 @@ impl Plan {
 }
 
 /// A server with the restaurants' collection or table.
-pub trait Store: Target {
+pub trait RestaurantsTarget: Target {
     /// Makes the empty collection and loads all restaurants, without indexes.
     ///
     /// # Errors
@@ -267,7 +267,10 @@ pub trait Store: Target {
     fn drop_all(&mut self) -> anyhow::Result<()>;
 }
 
-fn start(target: &TargetName, options: &LaunchOptions) -> anyhow::Result<Box<dyn Store>> {
+fn start(
+    target: &TargetName,
+    options: &LaunchOptions,
+) -> anyhow::Result<Box<dyn RestaurantsTarget>> {
     Ok(match Server::start(target, options)? {
         Server::Document(server) => server,
         Server::Postgres(server) => server,

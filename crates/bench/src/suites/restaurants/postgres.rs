@@ -7,7 +7,7 @@
 use super::ask::Access;
 use super::index::Indexing;
 use super::requests::{Equality, Wanted};
-use super::{Plan, Store, encode};
+use super::{Plan, RestaurantsTarget, encode};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
@@ -21,7 +21,7 @@ const COLUMNS: &str = "id int4 NOT NULL, name text NOT NULL, city text NOT NULL,
 /// What each connection sets.
 pub const SETTINGS: [&str; 1] = ["SET plan_cache_mode = force_generic_plan"];
 
-impl Store for PostgresServer {
+impl RestaurantsTarget for PostgresServer {
     fn load(&mut self, plan: &Plan) -> anyhow::Result<Load> {
         let create = format!("CREATE SCHEMA {SCHEMA}; CREATE TABLE {TABLE} ({COLUMNS})");
         self.client.batch_execute(&create)?;

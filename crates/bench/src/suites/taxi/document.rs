@@ -8,7 +8,7 @@ use bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocumentBuf, doc, 
 use super::layout::{self, Layout};
 use super::questions::{Question, Returned, Wanted};
 use super::trip::{Trip, name};
-use super::{Plan, Store};
+use super::{Plan, TaxiTarget};
 use crate::client::{Client, check_ok, command_message};
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
@@ -20,7 +20,7 @@ const COLLECTION: &str = "trips";
 /// More than a reply has: a batch holds 16 MiB of documents at most.
 const REPLY_BYTES: usize = 17 << 20;
 
-impl Store for DocumentServer {
+impl TaxiTarget for DocumentServer {
     /// The first command of a cursor.
     type Way = RawDocumentBuf;
 

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use super::layout::Layout;
 use super::questions::{Question, check_sample};
-use super::{Plan, Store};
+use super::{Plan, TaxiTarget};
 use crate::measure::{Measure, Unit, time_runs};
 use crate::process::drop_file_cache;
 use crate::progress;
@@ -21,7 +21,11 @@ pub const LOAD: &str = "Load";
 ///
 /// # Errors
 /// When the server fails or answers wrongly.
-pub fn run<S: Store>(store: &mut S, layout: Layout, plan: &Plan) -> anyhow::Result<TargetReport> {
+pub fn run<S: TaxiTarget>(
+    store: &mut S,
+    layout: Layout,
+    plan: &Plan,
+) -> anyhow::Result<TargetReport> {
     let mut report = store.report()?;
     let name = format!("{} {}", report.name, layout.letter());
     store.drop_all()?;
@@ -38,7 +42,7 @@ pub fn run<S: Store>(store: &mut S, layout: Layout, plan: &Plan) -> anyhow::Resu
     Ok(report)
 }
 
-fn load<S: Store>(
+fn load<S: TaxiTarget>(
     store: &mut S,
     layout: Layout,
     plan: &Plan,
@@ -77,7 +81,7 @@ fn load<S: Store>(
     Ok(())
 }
 
-fn counts<S: Store>(
+fn counts<S: TaxiTarget>(
     store: &mut S,
     layout: Layout,
     plan: &Plan,
@@ -100,9 +104,9 @@ fn counts<S: Store>(
 }
 
 /// The way to ask each question that was fastest, for the cold runs.
-type Ways<S> = Vec<(&'static str, <S as Store>::Way)>;
+type Ways<S> = Vec<(&'static str, <S as TaxiTarget>::Way)>;
 
-fn warm<S: Store>(
+fn warm<S: TaxiTarget>(
     store: &mut S,
     layout: Layout,
     plan: &Plan,
@@ -145,7 +149,7 @@ fn warm<S: Store>(
 }
 
 /// The way that was fastest, asked twice each.
-fn fastest<S: Store>(
+fn fastest<S: TaxiTarget>(
     store: &mut S,
     question: &Question,
     layout: Layout,
@@ -168,7 +172,7 @@ fn fastest<S: Store>(
     Ok((format!("{name} (slower: {})", others.join("; ")), way))
 }
 
-fn cold<S: Store>(
+fn cold<S: TaxiTarget>(
     store: &mut S,
     ways: &Ways<S>,
     plan: &Plan,

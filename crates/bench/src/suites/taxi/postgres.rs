@@ -12,7 +12,7 @@ use postgres::Row;
 use super::layout::{self, Layout};
 use super::questions::{Question, Returned, Wanted};
 use super::trip::{KnownField, Trip, name};
-use super::{Plan, Store};
+use super::{Plan, TaxiTarget};
 use crate::load::{self, Load, ahead, copy_pieces};
 use crate::report::TargetReport;
 use crate::storage;
@@ -40,7 +40,7 @@ const BITMAP: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SET en
 const SEQUENTIAL: &str = "RESET ALL; SET max_parallel_workers_per_gather = 0; SET enable_bitmapscan = off; \
      SET enable_indexscan = off; SET synchronize_seqscans = off";
 
-impl Store for PostgresServer {
+impl TaxiTarget for PostgresServer {
     type Way = Way;
 
     fn load(&mut self, plan: &Plan, layout: Layout) -> anyhow::Result<Load> {
