@@ -6,6 +6,7 @@ mod demo;
 mod export;
 mod import;
 mod server;
+mod service;
 
 use clap::Parser as _;
 use std::process::ExitCode;

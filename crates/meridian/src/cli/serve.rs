@@ -3,8 +3,9 @@
 
 use super::log;
 use super::settings::{SettingArguments, Settings, TlsMode};
-use crate::commands::Service;
+use crate::commands;
 use crate::server::{Listener, Tls};
+use crate::service::Service;
 use anyhow::Context as _;
 use clap::Args;
 use meridian_engine::{Engine, EngineOptions};
@@ -61,6 +62,7 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
         Arc::clone(&engine),
         settings.clone(),
         listener.address(),
+        commands::COMMANDS,
     ));
     // Not before: clients that connect while the engine opens would wait for as long as that takes.
     let pool = listener

@@ -1,9 +1,9 @@
 //! One request on its way through a command.
 
 use super::arguments::{Arguments, collection_name, elements};
-use super::client::Client;
 use super::generic::{self, Generic};
-use super::service::Service;
+use crate::service::Client;
+use crate::service::Service;
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Engine, Error, Namespace, Result};
 use meridian_wire::Sequence;

@@ -2,11 +2,11 @@
 //! connections.
 
 use super::arguments::{Arguments, elements};
-use super::client::{Activity, Running};
 use super::context::Context;
 use super::generic::is_generic;
-use super::service::Service;
 use super::table::COMMANDS;
+use crate::service::Service;
+use crate::service::{Activity, Running};
 use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::aggregate::{Limits, Pipeline, run as run_stages};

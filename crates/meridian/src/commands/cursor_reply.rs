@@ -2,7 +2,7 @@
 
 use super::arguments::elements;
 use super::context::Context;
-use super::service::Service;
+use crate::service::{BATCH_BYTES_MAX, Service};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use meridian_engine::text::element;
 use meridian_engine::{Code, Error, Namespace, Query, Result};
@@ -10,8 +10,6 @@ use meridian_wire::DocumentWriter;
 
 /// How many documents a first batch has when nobody says.
 pub const FIRST_BATCH_COUNT: usize = 101;
-/// The documents of one batch are at most this many bytes, save that one always fits.
-pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A computed document may be a little larger than a stored one: MongoDB's
 /// `BSONObjMaxInternalSize`.

@@ -3,11 +3,13 @@
 
 use super::aggregate::has_output;
 use super::arguments::elements;
-use super::client::Client;
 use super::context::Context;
 use super::generic::Generic;
-use super::service::Service;
-use super::table::{self, Class, Command, Kind};
+use super::table::{self, Command, Kind};
+use super::top;
+use crate::service::Client;
+use crate::service::OperationClass;
+use crate::service::Service;
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Operation, Result};
 use meridian_wire::{
@@ -119,7 +121,7 @@ fn find_command(service: &Service, body: &RawDocument) -> Result<&'static Comman
         service
             .counters
             .latencies
-            .add(Class::Command, Duration::ZERO);
+            .add(OperationClass::Command, Duration::ZERO);
         Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
     })
 }
@@ -189,7 +191,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     let activity = Arc::clone(&client.activity);
     let operation = Operation::new(generic.deadline);
     let index = table::index_of(command);
-    let writes = command.class == Class::Write || has_output(command.name, body);
+    let writes = command.class == OperationClass::Write || has_output(command.name, body);
     activity.begin(index, writes, body, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
@@ -217,9 +219,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     }
     let took = started.elapsed();
     count_end(service, index, took, outcome.is_ok());
-    service
-        .usage
-        .add(&service.engine, command, database, body, took);
+    top::count(service, command, database, body, took);
     log_if_slow(command, database, body, took);
     outcome
 }
@@ -250,13 +250,13 @@ fn count(service: &Service, kind: Kind) {
 }
 
 fn count_end(service: &Service, index: usize, took: Duration, succeeded: bool) {
-    let counters = &service.counters;
-    let own = counters.commands.of(index);
+    let own = service.command_counts.of(index);
     own.total.add(1);
     if !succeeded {
         own.failed.add(1);
     }
-    counters.latencies.add(table::COMMANDS[index].class, took);
+    let latencies = &service.counters.latencies;
+    latencies.add(table::COMMANDS[index].class, took);
 }
 
 fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Duration) {

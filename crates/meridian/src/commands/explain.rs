@@ -3,8 +3,8 @@
 use super::arguments::{Arguments, elements, wrong_type};
 use super::build_info::COMPATIBLE_VERSION;
 use super::context::Context;
-use super::service::host_name;
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use crate::service::host_name;
 use bson::raw::RawDocument;
 use meridian_engine::{Code, Error, ExplainRequest, Namespace, Result, Verbosity};
 use meridian_wire::DocumentWriter;

@@ -2,7 +2,8 @@
 
 use super::arguments::{Arguments, below_minimum, integer, type_name};
 use super::context::Context;
-use super::cursor_reply::{BATCH_BYTES_MAX, CursorOptions, write_complete, write_first_batch};
+use super::cursor_reply::{CursorOptions, write_complete, write_first_batch};
+use crate::service::BATCH_BYTES_MAX;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Error, FindRequest, Result};
 use meridian_wire::DocumentWriter;

@@ -1,14 +1,14 @@
 //! `serverStatus.metrics`: what commands and statements did, in running totals.
 
-use super::service::{Counters, Service};
 use super::table::COMMANDS;
+use crate::service::{CommandCounts, Counters, Service};
 use meridian_engine::{CursorFigures, WorkFigures};
 use meridian_wire::DocumentWriter;
 
 /// Writes the section.
 pub fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
     let stats = service.engine.server_stats();
-    write_commands(&service.counters, &mut section.document("commands"));
+    write_commands(service, &mut section.document("commands"));
     write_cursors(&stats.cursors, &mut section.document("cursor"));
     write_documents(
         &service.counters,
@@ -26,11 +26,24 @@ pub fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
         .int64("passes", stats.ttl_passes);
 }
 
+/// Total and failures of a command under all its names.
+fn under_all_names(counts: &CommandCounts, name: &str) -> (i64, i64) {
+    let is_same = |index: &usize| {
+        let row = &COMMANDS[*index];
+        row.name == name || row.alias_of == Some(name)
+    };
+    let rows = (0..COMMANDS.len()).filter(is_same);
+    rows.map(|row| counts.of(row))
+        .fold((0, 0), |(total, failed), row| {
+            (total + row.total.get(), failed + row.failed.get())
+        })
+}
+
 /// By command, each under the first of its names.
-fn write_commands(counters: &Counters, section: &mut DocumentWriter<'_>) {
-    section.int64("<UNKNOWN>", counters.unknown_commands.get());
+fn write_commands(service: &Service, section: &mut DocumentWriter<'_>) {
+    section.int64("<UNKNOWN>", service.counters.unknown_commands.get());
     for command in COMMANDS.iter().filter(|row| row.alias_of.is_none()) {
-        let (total, failed) = counters.commands.under_all_names(command.name);
+        let (total, failed) = under_all_names(&service.command_counts, command.name);
         section
             .document(command.name)
             .int64("failed", failed)

@@ -1,6 +1,6 @@
 //! Commands: a request document becomes a typed request, an engine call, and a reply.
 //!
-//! What comes in is a checked message ([`meridian_wire::Message`]) and the [`Client`] that
+//! What comes in is a checked message ([`meridian_wire::Message`]) and the [`Client`](crate::service::Client) that
 //! sent it; what goes out is one document, written where it will be sent from. One file a
 //! command, one sorted [`table`]. Deliberately absent: sockets and frames (the server's), and
 //! the meaning of filters, updates and pipelines (the engine's).
@@ -10,13 +10,10 @@
 //! MongoDB's messages.
 
 mod arguments;
-mod client;
 mod context;
-mod counters;
 mod cursor_reply;
 mod dispatch;
 mod generic;
-mod service;
 mod table;
 mod write_reply;
 
@@ -58,7 +55,6 @@ mod ping;
 mod profile;
 mod refused;
 mod rename_collection;
-mod reply_memory;
 mod server_status;
 mod sessions;
 mod set_parameter;
@@ -68,6 +64,7 @@ mod users;
 mod validate;
 mod whats_my_uri;
 
-pub use client::{Activity, Client};
 pub use dispatch::{answer_invalid_document, answer_message, answer_query};
-pub use service::Service;
+
+/// How many commands there are.
+pub const COMMANDS: usize = table::COMMANDS.len();

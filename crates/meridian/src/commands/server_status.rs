@@ -2,10 +2,10 @@
 
 use super::build_info::{COMPATIBLE_VERSION, write_own_version};
 use super::context::Context;
-use super::counters::Compression;
 use super::metrics::write_metrics;
-use super::service::Service;
-use super::table::Class;
+use crate::service::Compression;
+use crate::service::OperationClass;
+use crate::service::Service;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
@@ -198,9 +198,9 @@ fn write_network(service: &Service, section: &mut DocumentWriter<'_>) {
 /// Microseconds and numbers of operations; there are no transactions.
 fn write_latencies(service: &Service, section: &mut DocumentWriter<'_>) {
     let classes = [
-        ("reads", Some(Class::Read)),
-        ("writes", Some(Class::Write)),
-        ("commands", Some(Class::Command)),
+        ("reads", Some(OperationClass::Read)),
+        ("writes", Some(OperationClass::Write)),
+        ("commands", Some(OperationClass::Command)),
         ("transactions", None),
     ];
     for (name, class) in classes {

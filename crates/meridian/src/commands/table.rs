@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::*;
+use crate::service::OperationClass;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
 
@@ -19,7 +20,7 @@ pub struct Command {
     /// Which operation counter it adds to.
     pub kind: Kind,
     /// Which latencies it adds to.
-    pub class: Class,
+    pub class: OperationClass,
     /// The command that it is another name of.
     pub alias_of: Option<&'static str>,
     /// It may only run against the `admin` database.
@@ -45,24 +46,13 @@ pub enum Kind {
     Other,
 }
 
-/// `serverStatus` adds latencies up by these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Reads documents.
-    Read,
-    /// Writes documents.
-    Write,
-    /// All others.
-    Command,
-}
-
 const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
     Command {
         name,
         help,
         run,
         kind: Kind::Other,
-        class: Class::Command,
+        class: OperationClass::Command,
         alias_of: None,
         admin_only: false,
         writes: false,
@@ -97,7 +87,7 @@ impl Command {
         self
     }
 
-    const fn class(mut self, class: Class) -> Self {
+    const fn class(mut self, class: OperationClass) -> Self {
         self.class = class;
         self
     }
@@ -112,7 +102,7 @@ impl Command {
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
     command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
-    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(Class::Read),
+    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read),
     command("authenticate", users::authenticate, "Refused: there are no users yet.").stable(),
     command("buildInfo", build_info::run, "Version and build.").legacy(),
     command("buildinfo", build_info::run, "Same as buildInfo.").legacy().alias_of("buildInfo"),
@@ -121,7 +111,7 @@ pub static COMMANDS: &[Command] = &[
     command("collstats", coll_stats::run, "Same as collStats.").alias_of("collStats"),
     command("commitTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
     command("connectionStatus", connection_status::run, "Who is logged in on this connection."),
-    command("count", count::run, "Counts the documents that match.").stable().class(Class::Read),
+    command("count", count::run, "Counts the documents that match.").stable().class(OperationClass::Read),
     command("create", create::run, "Creates a collection.").writes().stable(),
     command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable(),
     command("currentOp", current_op::run, "What is running now.").admin(),
@@ -129,26 +119,26 @@ pub static COMMANDS: &[Command] = &[
     command("datasize", data_size::run, "Same as dataSize.").alias_of("dataSize"),
     command("dbStats", db_stats::run, "Counts and sizes of a database."),
     command("dbstats", db_stats::run, "Same as dbStats.").alias_of("dbStats"),
-    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(Class::Write),
+    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
     command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes().alias_of("dropIndexes"),
-    command("distinct", distinct::run, "The distinct values of a field.").class(Class::Read),
+    command("distinct", distinct::run, "The distinct values of a field.").class(OperationClass::Read),
     command("drop", drop::run, "Drops a collection.").writes().stable(),
     command("dropDatabase", drop_database::run, "Drops a database.").writes().stable(),
     command("dropIndexes", drop_indexes::run, "Drops indexes.").writes().stable(),
     command("endSessions", sessions::end, "Ends sessions.").stable(),
     command("explain", explain::run, "How a command would run, and how it did.").stable(),
-    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(Class::Read),
-    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(Class::Write),
-    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(Class::Write).alias_of("findAndModify"),
+    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(OperationClass::Read),
+    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(OperationClass::Write),
+    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(OperationClass::Write).alias_of("findAndModify"),
     command("fsync", fsync::run, "Makes every acknowledged write durable.").admin(),
     command("getCmdLineOpts", get_cmd_line_opts::run, "How the server was started.").admin(),
     command("getDiagnosticData", server_status::run_diagnostic, "serverStatus, as diagnostics ask for it.").admin(),
     command("getLog", get_log::run, "Warnings of the start.").admin(),
-    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(Class::Read),
+    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(OperationClass::Read),
     command("getParameter", get_parameter::run, "Reads server parameters.").admin(),
     command("hello", hello::run, "What this server is and can do.").stable().legacy(),
     command("hostInfo", host_info::run, "What this machine is."),
-    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write).class(Class::Write),
+    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
     command("isMaster", hello::run_legacy, "Same as hello, for old drivers.").legacy(),
     command("ismaster", hello::run_legacy, "Same as hello, for old drivers.").legacy().alias_of("isMaster"),
     command("killCursors", kill_cursors::run, "Closes cursors.").stable(),
@@ -171,7 +161,7 @@ pub static COMMANDS: &[Command] = &[
     command("setParameter", set_parameter::run, "Sets ttlMonitorSleepSecs.").admin(),
     command("startSession", sessions::start, "Starts a session."),
     command("top", top::run, "How often and how long each collection was used.").admin(),
-    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(Class::Write),
+    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
     command("usersInfo", users::users_info, "The users: none yet."),
     command("validate", validate::run, "Verifies documents against indexes."),
     command("whatsmyuri", whats_my_uri::run, "The client's address."),

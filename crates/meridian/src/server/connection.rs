@@ -6,7 +6,8 @@
 use super::receive::{ReceiveBuffer, ReceiveError};
 use super::registry::Registry;
 use super::tls::{Stream, Tls};
-use crate::commands::{self, Client, Service};
+use crate::commands;
+use crate::service::{Client, Service};
 use meridian_wire::{
     BrokenFrame, COMPRESSION_HEADER_BYTES, Compressor, DocumentWriter, Frame, HEADER_BYTES, Header,
     OpCode, ReplyFrame, Request, RequestError,

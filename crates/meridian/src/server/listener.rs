@@ -4,7 +4,7 @@ use super::connection::{self, Peer};
 use super::pool::Pool;
 use super::registry::Registry;
 use super::tls::Tls;
-use crate::commands::{Client, Service};
+use crate::service::{Client, Service};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

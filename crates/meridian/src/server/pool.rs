@@ -14,7 +14,7 @@
 use super::connection::{Buffers, End, Peer};
 use super::registry::Registry;
 use super::tls::Tls;
-use crate::commands::Service;
+use crate::service::Service;
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,6 +1,6 @@
 //! The open connections: counted against the limit, and reachable for the shutdown.
 
-use crate::commands::Activity;
+use crate::service::Activity;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};

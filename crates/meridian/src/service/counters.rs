@@ -1,6 +1,5 @@
 //! Running totals, and groups of them: by command, by what a command does, by compressor.
 
-use super::table::{COMMANDS, Class};
 use meridian_wire::Compressor;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -39,29 +38,27 @@ pub struct CommandCount {
     pub failed: Counter,
 }
 
-impl Default for CommandCounts {
-    fn default() -> Self {
-        Self(COMMANDS.iter().map(|_| CommandCount::default()).collect())
-    }
-}
-
 impl CommandCounts {
+    /// Of so many commands.
+    pub fn new(commands: usize) -> Self {
+        Self((0..commands).map(|_| CommandCount::default()).collect())
+    }
+
     /// That of the command with this index in the table.
     pub fn of(&self, command: usize) -> &CommandCount {
         &self.0[command]
     }
+}
 
-    /// Total and failures of a command under all its names.
-    pub fn under_all_names(&self, name: &str) -> (i64, i64) {
-        let is_same = |index: &usize| {
-            let row = &COMMANDS[*index];
-            row.name == name || row.alias_of == Some(name)
-        };
-        let rows = (0..COMMANDS.len()).filter(is_same).map(|row| self.of(row));
-        rows.fold((0, 0), |(total, failed), row| {
-            (total + row.total.get(), failed + row.failed.get())
-        })
-    }
+/// `serverStatus` adds latencies up by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationClass {
+    /// Reads documents.
+    Read,
+    /// Writes documents.
+    Write,
+    /// All others.
+    Command,
 }
 
 /// How many operations there were, and how long they took together.
@@ -83,16 +80,16 @@ pub struct Latencies {
 
 impl Latencies {
     /// Those of one class.
-    pub fn of(&self, class: Class) -> &Latency {
+    pub fn of(&self, class: OperationClass) -> &Latency {
         match class {
-            Class::Read => &self.reads,
-            Class::Write => &self.writes,
-            Class::Command => &self.commands,
+            OperationClass::Read => &self.reads,
+            OperationClass::Write => &self.writes,
+            OperationClass::Command => &self.commands,
         }
     }
 
     /// Adds an operation that took this long.
-    pub fn add(&self, class: Class, took: Duration) {
+    pub fn add(&self, class: OperationClass, took: Duration) {
         let latency = self.of(class);
         let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
         latency.micros.add(micros);

@@ -1,17 +1,28 @@
-//! What all commands share: the engine, the settings, the counters.
+//! What the server's side of every request shares: the engine, the settings, who is connected, what was counted.
+//!
+//! Deliberately absent: what commands mean (`commands`), and sockets (`server`).
 
-use super::client::Activity;
-use super::counters::{CommandCounts, Compression, Counter, Latencies};
-use super::get_log::StartupWarning;
-use super::reply_memory::ReplyMemory;
-use super::top::Usage;
+mod client;
+mod counters;
+mod reply_memory;
+mod startup_warning;
+mod usage;
+
+pub use client::{Activity, Client, Running};
+pub use counters::{CommandCounts, Compression, OperationClass};
+pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
+pub use startup_warning::StartupWarning;
+pub use usage::{KINDS, Use};
+
 use crate::cli::Settings;
+use counters::{Counter, Latencies};
 use meridian_engine::Engine;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use usage::Usage;
 
 /// The server's side of every request.
 pub struct Service {
@@ -29,6 +40,8 @@ pub struct Service {
     pub started: Instant,
     /// What was counted since.
     pub counters: Counters,
+    /// How often each command ran.
+    pub command_counts: CommandCounts,
     /// How long commands took, by collection.
     pub usage: Usage,
     /// Writes that wait until they are on disk.
@@ -39,8 +52,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service that has answered nothing yet.
-    pub fn new(engine: Arc<Engine>, settings: Settings, address: SocketAddr) -> Self {
+    /// A service of so many commands that has answered nothing yet.
+    pub fn new(
+        engine: Arc<Engine>,
+        settings: Settings,
+        address: SocketAddr,
+        commands: usize,
+    ) -> Self {
         let host = format!("{}:{}", host_name(), address.port());
         let (started, counters) = (Instant::now(), Counters::default());
         let activities = Mutex::default();
@@ -53,6 +71,7 @@ impl Service {
             startup_warnings,
             started,
             counters,
+            command_counts: CommandCounts::new(commands),
             usage: Usage::default(),
             syncing: Counter::default(),
             reply_memory: Arc::default(),
@@ -103,7 +122,6 @@ pub struct Counters {
     pub documents_deleted: Counter,
     pub documents_returned: Counter,
     pub unknown_commands: Counter,
-    pub commands: CommandCounts,
     pub latencies: Latencies,
     pub compression: Compression,
 }

@@ -5,11 +5,12 @@
 //! as large as a quarter of what is left. So batches become smaller when many large ones are under way, and a
 //! cursor takes more of them; nobody is refused or waits.
 
-use super::cursor_reply::BATCH_BYTES_MAX;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The documents of one batch are at most this many bytes, save that one always fits.
+pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What all replies may have together beyond [`FREE_BYTES`] each.
 const ALL_BYTES_MAX: usize = 96 * 1024 * 1024;
 /// What a reply has without asking.
