@@ -5,7 +5,7 @@
 //! nobody asked for ten minutes.
 
 use crate::error::{Code, Error, Result};
-use crate::exec::{RESTING_BYTES_FREE, Rows};
+use crate::exec::{Rows, SUSPENDED_BYTES_FREE};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::operation::memory::Reservation;
@@ -35,11 +35,11 @@ pub(crate) trait Documents: Send {
     /// Storage failures, evaluation errors, memory and time limits.
     fn next(&mut self) -> Result<Option<RawDocumentBuf>>;
 
-    /// See [`Rows::rest`].
+    /// See [`Rows::suspend`].
     ///
     /// # Errors
     /// As there.
-    fn rest(&mut self) -> Result<()>;
+    fn suspend(&mut self) -> Result<()>;
 }
 
 impl Documents for std::vec::IntoIter<RawDocumentBuf> {
@@ -47,7 +47,7 @@ impl Documents for std::vec::IntoIter<RawDocumentBuf> {
         Ok(Iterator::next(self))
     }
 
-    fn rest(&mut self) -> Result<()> {
+    fn suspend(&mut self) -> Result<()> {
         Ok(())
     }
 }
@@ -154,26 +154,26 @@ impl Query {
     ///
     /// # Errors
     /// `ExceededMemoryLimit` when waiting cursors hold so much that there is none left.
-    fn rest(&mut self) -> Result<()> {
+    fn suspend(&mut self) -> Result<()> {
         let bytes = match self.held {
             true => self.document().as_bytes().len(),
             false => 0,
         };
-        let is_large = bytes > RESTING_BYTES_FREE;
+        let is_large = bytes > SUSPENDED_BYTES_FREE;
         match &mut self.source {
             Source::Rows(rows) if self.current.is_none() => {
                 let copy = self.held.then(|| rows.row().document.to_owned());
-                match rows.rest(self.held && is_large)? {
+                match rows.suspend(self.held && is_large)? {
                     true => self.held = false,
                     false => self.current = copy,
                 }
             }
             Source::Rows(_) => {}
-            Source::Documents(documents) => documents.rest()?,
+            Source::Documents(documents) => documents.suspend()?,
         }
         self.memory.shrink(0);
         if is_large && self.held {
-            self.memory = Reservation::at_rest(bytes)?;
+            self.memory = Reservation::for_suspended(bytes)?;
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ impl CursorRegistry {
         session: Option<Vec<u8>>,
         no_timeout: bool,
     ) -> Result<i64> {
-        query.rest()?;
+        query.suspend()?;
         let mut cursors = self.cursors.lock();
         if cursors.len() >= CURSORS_MAX {
             return Err(Error::new(
@@ -336,7 +336,7 @@ impl CursorRegistry {
         }
         let filled = operation::check().and_then(|()| {
             let is_exhausted = running.fill_while(count_max, fits, sink)?;
-            running.rest()?;
+            running.suspend()?;
             Ok(is_exhausted)
         });
         drop(running);

@@ -2,7 +2,7 @@
 //!
 //! One thread runs a statement from its beginning to its end, so it belongs to its thread, as MongoDB's
 //! operation context does to a client. Every long loop (scans, batches of writes, pages of an index build) asks [`check`] once
-//! in a while; threads that help with a scan are lent the statement. A thread without one, such as the
+//! in a while; threads that help with a scan run as the statement. A thread without one, such as the
 //! TTL sweep, is never interrupted. Where such a loop holds no lock it asks [`yield_if_due`], which also makes long
 //! statements take turns.
 
@@ -50,7 +50,7 @@ impl Operation {
     /// Runs `work` as this statement.
     pub fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let _slices = admission::SlicedStatement::begin();
-        lend(Some(Arc::clone(self)), work)
+        run_as(Some(Arc::clone(self)), work)
     }
 
     /// Asks the statement to end: soon it answers `Interrupted` (11601).
@@ -100,7 +100,7 @@ pub(crate) fn current() -> Option<Arc<Operation>> {
 }
 
 /// Runs `work` as `operation` on this thread, which may be one that helps.
-pub(crate) fn lend<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
+pub(crate) fn run_as<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
     let before = CURRENT.replace(operation);
     let _restore = Restore(before);
     work()
@@ -117,10 +117,10 @@ pub(crate) fn helper<'scope, T: Send + 'scope>(
         .expect("the system has room for one more thread")
 }
 
-/// As [`lend`], for work that may take long: the thread takes turns with other long statements.
-pub(crate) fn lend_for_long<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
+/// As [`run_as`], for work that may take long: the thread needs a ticket among other long statements.
+pub(crate) fn run_long_as<T>(operation: Option<Arc<Operation>>, work: impl FnOnce() -> T) -> T {
     let _slices = admission::SlicedStatement::begin();
-    lend(operation, work)
+    run_as(operation, work)
 }
 
 /// Whether this thread's statement may go on.

@@ -87,7 +87,7 @@ impl CountingGroup {
     }
 
     /// The key runs of the field's values, encoded in a direction.
-    pub fn key_runs(&self, direction: Direction) -> Stretches<'_> {
+    pub fn key_runs(&self, direction: Direction) -> KeyRunEnds<'_> {
         let cut = |reading: &FieldReading| match reading {
             FieldReading::Cut { constant, below } => Some(cut(constant, *below, direction)),
             _ => None,
@@ -95,7 +95,7 @@ impl CountingGroup {
         let mut cuts: Vec<Vec<u8>> = self.readings.iter().filter_map(cut).collect();
         cuts.sort_unstable();
         let is_cut = |reading: &&FieldReading| !matches!(reading, FieldReading::Cut { .. });
-        Stretches {
+        KeyRunEnds {
             others: self.readings.iter().filter(is_cut).collect(),
             cuts,
             direction,
@@ -105,14 +105,14 @@ impl CountingGroup {
 
 /// Where key runs of one key end, among the field's encoded values.
 #[derive(Debug)]
-pub struct Stretches<'g> {
+pub struct KeyRunEnds<'g> {
     /// Where comparisons change, ascending.
     cuts: Vec<Vec<u8>>,
     others: Vec<&'g FieldReading>,
     direction: Direction,
 }
 
-impl Stretches<'_> {
+impl KeyRunEnds<'_> {
     /// Appends to `out` bytes that lie behind `field`, which encodes `value`: the values up to there (but
     /// not including them) have the same group's key; null stands for a missing field as well.
     /// Without such bytes nothing is appended: all that lie behind have the same key.

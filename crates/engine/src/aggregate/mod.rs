@@ -31,7 +31,7 @@ mod unwind;
 pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, AccumulatorKind};
 pub use bucket::BucketAuto;
-pub use counting::{CountingGroup, Stretches};
+pub use counting::{CountingGroup, KeyRunEnds};
 pub use executor::{Executor, RUNNING, at_run_time, facet_document, run};
 pub use geo_near::{AddDistance, GeoNear};
 pub use group::{Group, Groups};

@@ -189,7 +189,7 @@ pub struct CollectionState {
     documents: AtomicI64,
     bytes: AtomicI64,
     ranks: Arc<CollectionRanks>,
-    watchers: ChangeCapture,
+    change_capture: ChangeCapture,
     id_accesses: Accesses,
 }
 
@@ -209,7 +209,7 @@ impl CollectionState {
             documents: documents.into(),
             bytes: bytes.into(),
             ranks: Arc::new(CollectionRanks::new(range_cache)),
-            watchers: ChangeCapture::default(),
+            change_capture: ChangeCapture::default(),
             id_accesses: Accesses::default(),
         }
     }
@@ -230,8 +230,8 @@ impl CollectionState {
     }
 
     /// The builds that must learn which documents change.
-    pub fn watchers(&self) -> &ChangeCapture {
-        &self.watchers
+    pub fn change_capture(&self) -> &ChangeCapture {
+        &self.change_capture
     }
 
     /// Number of documents, exact.

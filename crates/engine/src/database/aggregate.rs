@@ -338,9 +338,9 @@ impl Documents for Running {
     }
 
     /// The current row has been pushed into the stages.
-    fn rest(&mut self) -> Result<()> {
+    fn suspend(&mut self) -> Result<()> {
         if let Some(rows) = &mut self.rows {
-            rows.rest(false)?;
+            rows.suspend(false)?;
         }
         Ok(())
     }

@@ -148,14 +148,14 @@ impl Engine {
             cursors: self.cursors.figures(),
             work: self.work.figures(self.writer.conflicts()),
             storage: self.store.statistics(),
-            ranks: self.summary_figures(),
+            ranks: self.rank_figures(),
             range_cache_bytes: self.catalog.range_cache().bytes() as u64,
             audit: self.writer.ranks().audit_figures(),
             ranks_at_start: self.catalog.ranks_at_start().name(),
         }
     }
 
-    fn summary_figures(&self) -> RankFigures {
+    fn rank_figures(&self) -> RankFigures {
         let mut all = RankFigures::default();
         for collection in self.catalog.all() {
             let one = collection.state.ranks().figures();

@@ -159,7 +159,7 @@ impl Engine {
         }
         for (family, tree) in collection.counted_trees() {
             if let Some(ranks) = ranks.get(&tree) {
-                verify_summary(family, tree, ranks, &snapshot, &mut report)?;
+                verify_rank_index(family, tree, ranks, &snapshot, &mut report)?;
             }
         }
         Ok(report)
@@ -203,7 +203,7 @@ fn verify_documents(
 }
 
 /// Every range of a tree has as many entries as its rank index says.
-fn verify_summary(
+fn verify_rank_index(
     family: Family,
     tree: TreeKey,
     ranks: &RankIndex,

@@ -18,12 +18,12 @@ use crate::storage::Family;
 use smallvec::{SmallVec, smallvec};
 
 /// A boundary cell with about as many entries is not split: testing their points costs as much as splitting.
-const BORDER_ENTRIES: u64 = 128;
+const BOUNDARY_ENTRIES: u64 = 128;
 /// Points to be read from which on a second core is worth it.
 const READ_ALONE: u64 = 4_096;
 
 /// The buckets that an area's boundary runs through and whose points are not cached, ascending.
-pub(super) struct Border {
+pub(super) struct BoundaryPoints {
     access: GeoAccess,
     tree: CachedTree,
     unread: Vec<UnreadBucket>,
@@ -36,7 +36,7 @@ struct UnreadBucket {
     parts: SmallVec<[CoveredRange; 2]>,
 }
 
-impl Border {
+impl BoundaryPoints {
     /// The points that are known to be in the area, and that part of the boundary whose points are still to be
     /// counted; `None` when the rank index cannot tell.
     pub fn take(
@@ -48,12 +48,12 @@ impl Border {
         let ranks = view.ranks(index)?;
         view.unpin();
         let taken = SplitArea::of(access, &ranks)?;
-        let border = Self {
+        let boundary = Self {
             access: access.clone(),
             tree: CachedTree::of(Family::Indexes, index, view, &collection.state)?,
             unread: taken.unread,
         };
-        Some((taken.points, border))
+        Some((taken.points, boundary))
     }
 
     /// The points of the boundary that are in the area; of many as two halves.
@@ -106,11 +106,11 @@ impl<'a> SplitArea<'a> {
             let (start, end) = keys.of(part.first, part.last);
             match part.relation {
                 CellRelation::Inside => {
-                    let mut piece = |piece: PartialBucket<'_>| taken.add(piece.bucket, part);
-                    let whole = ranks.count_from(&mut hint, start, Some(end), &mut piece)?;
+                    let mut partial = |partial: PartialBucket<'_>| taken.add(partial.bucket, part);
+                    let whole = ranks.count_from(&mut hint, start, Some(end), &mut partial)?;
                     taken.points += whole;
                 }
-                CellRelation::Border => {
+                CellRelation::Boundary => {
                     let mut add = |range: BucketRef<'_>| taken.add(range, part);
                     ranks.buckets_from(&mut hint, start, end, &mut add)?;
                 }
@@ -125,7 +125,7 @@ impl<'a> SplitArea<'a> {
         let mut holds_few = |first: u64, last: u64| {
             let (start, end) = keys.of(first, last);
             let about = self.ranks.about_from(&mut hint, start, end);
-            about.is_none_or(|about| about <= BORDER_ENTRIES)
+            about.is_none_or(|about| about <= BOUNDARY_ENTRIES)
         };
         self.access.cover(CoverLimits {
             cells_max: CELLS_MAX,

@@ -119,7 +119,7 @@ impl Rows for CollectionRows {
     }
 
     /// The scan begins again at the current document or behind it.
-    fn rest(&mut self, again: bool) -> Result<bool> {
+    fn suspend(&mut self, again: bool) -> Result<bool> {
         let Some(scan) = self.scan.take() else {
             return Ok(false);
         };
@@ -185,7 +185,7 @@ impl IdRows {
 }
 
 impl Rows for IdRows {
-    fn rest(&mut self, _: bool) -> Result<bool> {
+    fn suspend(&mut self, _: bool) -> Result<bool> {
         self.document = Vec::new();
         Ok(false)
     }

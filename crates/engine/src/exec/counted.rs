@@ -2,7 +2,7 @@
 //!
 //! In: what the plan says can be counted. Out: the exact number, or `None` where the rank index is not built.
 
-use super::area_points::Border;
+use super::area_points::BoundaryPoints;
 use super::{Context, STEPS_BEFORE_SEEK, YieldCheck, counted_area, parallel};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
@@ -19,10 +19,10 @@ const ENTRIES_OF_A_SPAN: u64 = 8;
 impl TreeRanges {
     /// What is in the ranges in a view, to be counted; `None` when the rank index does not know.
     pub fn total(&self, view: &ReadView) -> Option<Total> {
-        let (runs, pieces) = self.runs(view)?;
+        let (runs, partial) = self.runs(view)?;
         Some(Total {
             whole: runs.iter().map(|run| run.entries).sum(),
-            pieces: TotalParts::Ranges(pieces),
+            partial: TotalParts::Ranges(partial),
         })
     }
 
@@ -40,9 +40,10 @@ impl TreeRanges {
         let index = view.ranks(self.tree)?;
         let (mut whole, mut in_partial) = (0, 0);
         let mut hint = SearchHint::default();
-        let mut piece = |piece: PartialBucket<'_>| in_partial += u64::from(piece.bucket.entries());
+        let mut partial =
+            |partial: PartialBucket<'_>| in_partial += u64::from(partial.bucket.entries());
         for range in &self.ranges {
-            whole += index.count_from(&mut hint, &range.start, Some(&range.end), &mut piece)?;
+            whole += index.count_from(&mut hint, &range.start, Some(&range.end), &mut partial)?;
         }
         Some((whole, whole + in_partial))
     }
@@ -50,19 +51,14 @@ impl TreeRanges {
     /// The runs of whole buckets, and the partial buckets that are left.
     pub(super) fn runs(&self, view: &ReadView) -> Option<(Vec<RankInterval>, PartialBuckets)> {
         let ranks = view.ranks(self.tree)?;
-        let mut pieces = PartialBuckets::new(self.family, self.tree);
+        let mut partial = PartialBuckets::new(self.family, self.tree);
         let mut runs = Vec::with_capacity(self.ranges.len());
         let mut hint = SearchHint::default();
         for range in &self.ranges {
-            let mut piece = |piece: PartialBucket<'_>| pieces.push(&piece, ());
-            runs.push(ranks.interval_from(
-                &mut hint,
-                &range.start,
-                Some(&range.end),
-                &mut piece,
-            )?);
+            let mut push = |bucket: PartialBucket<'_>| partial.push(&bucket, ());
+            runs.push(ranks.interval_from(&mut hint, &range.start, Some(&range.end), &mut push)?);
         }
-        Some((runs, pieces))
+        Some((runs, partial))
     }
 }
 
@@ -70,13 +66,13 @@ impl TreeRanges {
 /// view's snapshot.
 pub struct Total {
     whole: u64,
-    pieces: TotalParts,
+    partial: TotalParts,
 }
 
 enum TotalParts {
     Ranges(PartialBuckets),
     Area(PartialBuckets<CellRelation>, GeoAccess),
-    Border(Border),
+    Boundary(BoundaryPoints),
 }
 
 impl Total {
@@ -87,14 +83,14 @@ impl Total {
             Countable::Area(access) => access,
         };
         if access.position == 0 {
-            let (whole, border) = Border::take(access, collection, view)?;
-            let pieces = TotalParts::Border(border);
-            return Some(Self { whole, pieces });
+            let (whole, boundary) = BoundaryPoints::take(access, collection, view)?;
+            let partial = TotalParts::Boundary(boundary);
+            return Some(Self { whole, partial });
         }
         let taken = counted_area::take(access, view)?;
         Some(Self {
             whole: taken.runs.iter().map(|run| run.entries).sum(),
-            pieces: TotalParts::Area(taken.pieces, access.clone()),
+            partial: TotalParts::Area(taken.partial, access.clone()),
         })
     }
 
@@ -108,12 +104,12 @@ impl Total {
     /// # Errors
     /// Storage failures, time limits.
     pub fn count(&self, snapshot: &Snapshot, context: &Context) -> Result<u64> {
-        let walked = match &self.pieces {
-            TotalParts::Ranges(pieces) => pieces.count(snapshot, context)?,
-            TotalParts::Area(pieces, access) => {
-                pieces.count_where(snapshot, context, &counted_area::entry_test(access))?
+        let walked = match &self.partial {
+            TotalParts::Ranges(partial) => partial.count(snapshot, context)?,
+            TotalParts::Area(partial, access) => {
+                partial.count_where(snapshot, context, &counted_area::entry_test(access))?
             }
-            TotalParts::Border(border) => border.count(context)?,
+            TotalParts::Boundary(boundary) => boundary.count(context)?,
         };
         Ok(self.whole + walked)
     }
@@ -138,7 +134,7 @@ pub(super) struct PartialBuckets<M = ()> {
     tree: TreeKey,
     /// `tree ++ start` and `tree ++ end` of all partial buckets, one behind the other.
     keys: Vec<u8>,
-    pieces: Vec<CountedRange<M>>,
+    partial: Vec<CountedRange<M>>,
     entries_max: u64,
 }
 
@@ -154,15 +150,15 @@ impl<M: Copy + Sync> PartialBuckets<M> {
             family,
             tree,
             keys: Vec::new(),
-            pieces: Vec::new(),
+            partial: Vec::new(),
             entries_max: 0,
         }
     }
 
     /// Adds a partial bucket behind the others.
-    pub fn push(&mut self, piece: &PartialBucket<'_>, stamp: M) {
-        self.push_span(piece.start, piece.end, stamp);
-        self.entries_max += u64::from(piece.bucket.entries());
+    pub fn push(&mut self, partial: &PartialBucket<'_>, stamp: M) {
+        self.push_span(partial.start, partial.end, stamp);
+        self.entries_max += u64::from(partial.bucket.entries());
     }
 
     /// Adds the keys from `start` up to `end` (`None`: to the end of the tree) behind the others.
@@ -178,7 +174,7 @@ impl<M: Copy + Sync> PartialBuckets<M> {
             }
             None => self.keys.extend_from_slice(&self.tree.range().1),
         }
-        self.pieces.push(CountedRange {
+        self.partial.push(CountedRange {
             start_at,
             end_at,
             stamp,
@@ -199,14 +195,14 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         context: &Context,
         test: &(dyn Fn(M, &[u8]) -> bool + Sync),
     ) -> Result<u64> {
-        let count = |pieces: std::ops::Range<usize>| {
+        let count = |partial: std::ops::Range<usize>| {
             let mut found = 0;
-            self.walk(pieces, snapshot, context, &mut |stamp, _, value| {
+            self.walk(partial, snapshot, context, &mut |stamp, _, value| {
                 found += u64::from(test(stamp, value));
             })?;
             Ok(found)
         };
-        let all = 0..self.pieces.len();
+        let all = 0..self.partial.len();
         if self.entries_max < ENTRIES_ALONE || all.len() < 2 {
             return count(all);
         }
@@ -223,26 +219,29 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         context: &Context,
         visit: &mut Visit<'_, M>,
     ) -> Result<()> {
-        self.walk(0..self.pieces.len(), snapshot, context, visit)
+        self.walk(0..self.partial.len(), snapshot, context, visit)
     }
 
     fn walk(
         &self,
-        pieces: std::ops::Range<usize>,
+        partial: std::ops::Range<usize>,
         snapshot: &Snapshot,
         context: &Context,
         visit: &mut Visit<'_, M>,
     ) -> Result<()> {
-        if pieces.is_empty() {
+        if partial.is_empty() {
             return Ok(());
         }
-        let (first, last) = (self.start(pieces.start), self.end(pieces.end - 1));
+        let (first, last) = (self.start(partial.start), self.end(partial.end - 1));
         let mut scan = snapshot.scan(self.family, first, last, Order::Forward);
         let mut yield_check = YieldCheck::new(context.clone());
         let mut is_on_entry = false;
-        for piece in pieces {
-            let (start, end, stamp) =
-                (self.start(piece), self.end(piece), self.pieces[piece].stamp);
+        for partial in partial {
+            let (start, end, stamp) = (
+                self.start(partial),
+                self.end(partial),
+                self.partial[partial].stamp,
+            );
             // A short gap is stepped over; only a longer one is worth a search.
             let mut steps = 0;
             while is_on_entry && steps < STEPS_BEFORE_SEEK && scan.entry().0 < start {
@@ -270,14 +269,14 @@ impl<M: Copy + Sync> PartialBuckets<M> {
         Ok(())
     }
 
-    fn start(&self, piece: usize) -> &[u8] {
-        let bounds = &self.pieces[piece];
+    fn start(&self, partial: usize) -> &[u8] {
+        let bounds = &self.partial[partial];
         &self.keys[bounds.start_at..bounds.end_at]
     }
 
-    fn end(&self, piece: usize) -> &[u8] {
-        let next = self.pieces.get(piece + 1);
+    fn end(&self, partial: usize) -> &[u8] {
+        let next = self.partial.get(partial + 1);
         let end = next.map_or(self.keys.len(), |next| next.start_at);
-        &self.keys[self.pieces[piece].end_at..end]
+        &self.keys[self.partial[partial].end_at..end]
     }
 }

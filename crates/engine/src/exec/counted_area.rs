@@ -17,7 +17,7 @@ use crate::storage::Family;
 use meridian_value::key::{ABOVE_ALL, Direction, encode_cell};
 
 /// A boundary cell with about as many entries is not split: reading and testing them costs as much as splitting.
-const BORDER_ENTRIES: f64 = 48.0;
+const BOUNDARY_ENTRIES: f64 = 48.0;
 /// Cells of one area at most.
 pub(super) const CELLS_MAX: usize = 1 << 16;
 
@@ -36,7 +36,7 @@ pub(super) struct TakenArea {
     /// Whole ranges of the rank index inside.
     pub runs: Vec<RankInterval>,
     /// What has to be scanned, and on the boundary tested.
-    pub pieces: PartialBuckets<CellRelation>,
+    pub partial: PartialBuckets<CellRelation>,
 }
 
 /// About how many entries lie in the area, from a coarse covering; `None` when the rank index cannot tell.
@@ -54,16 +54,16 @@ pub(super) fn estimate(access: &GeoAccess, view: &ReadView) -> Option<u64> {
         let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
         for range in &ranges {
             let (start, end) = keys.of(range.first, range.last);
-            let mut in_pieces = 0.0;
-            let whole = ranks.count_from(&mut hint, start, Some(end), &mut |piece| {
-                in_pieces += piece.estimate();
+            let mut in_partial = 0.0;
+            let whole = ranks.count_from(&mut hint, start, Some(end), &mut |partial| {
+                in_partial += partial.estimate();
             })?;
             let share = match range.relation {
                 CellRelation::Inside => 1.0,
-                CellRelation::Border => 0.5,
+                CellRelation::Boundary => 0.5,
             };
             #[allow(clippy::cast_precision_loss)]
-            let in_range = share * (whole as f64 + in_pieces);
+            let in_range = share * (whole as f64 + in_partial);
             entries += in_range;
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn estimate(access: &GeoAccess, view: &ReadView) -> Option<u64> {
 pub(super) fn take(access: &GeoAccess, view: &ReadView) -> Option<TakenArea> {
     let ranks = view.ranks(access.index.tree)?;
     view.unpin();
-    let mut pieces = PartialBuckets::new(Family::Indexes, access.index.tree);
+    let mut partial = PartialBuckets::new(Family::Indexes, access.index.tree);
     let mut runs = Vec::new();
     let mut prefixes: Vec<&Vec<u8>> = access.prefixes.iter().collect();
     prefixes.sort_unstable();
@@ -85,14 +85,14 @@ pub(super) fn take(access: &GeoAccess, view: &ReadView) -> Option<TakenArea> {
             let (start, end) = keys.of(range.first, range.last);
             let inside = range.relation == CellRelation::Inside;
             if !inside {
-                pieces.push_span(start, Some(end), CellRelation::Border);
+                partial.push_span(start, Some(end), CellRelation::Boundary);
                 continue;
             }
-            let mut piece = |piece: PartialBucket<'_>| pieces.push(&piece, range.relation);
-            runs.push(ranks.interval_from(&mut hint, start, Some(end), &mut piece)?);
+            let mut push = |bucket: PartialBucket<'_>| partial.push(&bucket, range.relation);
+            runs.push(ranks.interval_from(&mut hint, start, Some(end), &mut push)?);
         }
     }
-    Some(TakenArea { runs, pieces })
+    Some(TakenArea { runs, partial })
 }
 
 /// The area's cells, the finer the more entries lie along its boundary.
@@ -100,12 +100,12 @@ fn covering(access: &GeoAccess, prefix: &[u8], ranks: &RankIndex) -> Vec<Covered
     let (mut hint, mut keys) = (SearchHint::default(), CellKeys::under(prefix));
     let mut holds_few = |first: u64, last: u64| {
         let (start, end) = keys.of(first, last);
-        let mut in_pieces = 0.0;
-        let whole = ranks.count_from(&mut hint, start, Some(end), &mut |piece| {
-            in_pieces += piece.estimate();
+        let mut in_partial = 0.0;
+        let whole = ranks.count_from(&mut hint, start, Some(end), &mut |partial| {
+            in_partial += partial.estimate();
         });
         #[allow(clippy::cast_precision_loss)]
-        whole.is_none_or(|whole| whole as f64 + in_pieces <= BORDER_ENTRIES)
+        whole.is_none_or(|whole| whole as f64 + in_partial <= BOUNDARY_ENTRIES)
     };
     let limits = CoverLimits {
         cells_max: CELLS_MAX,

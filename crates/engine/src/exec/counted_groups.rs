@@ -32,7 +32,7 @@ pub struct CountedGroups {
     pub entries: u64,
     /// Of these, entries that the rank index counted and nobody read.
     pub not_scanned: u64,
-    /// Stretches of the field's values that were counted one by one.
+    /// Key runs of the field's values that were counted one by one.
     pub key_runs: u64,
 }
 

@@ -105,9 +105,9 @@ impl Rows for CoveredRows {
         Ok(false)
     }
 
-    fn rest(&mut self, _: bool) -> Result<bool> {
+    fn suspend(&mut self, _: bool) -> Result<bool> {
         self.buffer = RowBuffer::default();
-        self.entries.rest();
+        self.entries.suspend();
         Ok(false)
     }
 

@@ -53,9 +53,9 @@ impl Entries for FilterEntries {
         self.input.entry()
     }
 
-    fn rest(&mut self) {
+    fn suspend(&mut self) {
         self.buffer = RowBuffer::default();
-        self.input.rest();
+        self.input.suspend();
     }
 
     fn is_certain(&self) -> bool {

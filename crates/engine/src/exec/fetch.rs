@@ -7,7 +7,7 @@
 
 use super::cached::{CachedDocuments, CachedTree};
 use super::row_buffers::{BufferLayout, BufferedBatch, BufferedRows};
-use super::{Context, Entries, RESTING_BYTES_FREE, Row, Rows, parallel};
+use super::{Context, Entries, Row, Rows, SUSPENDED_BYTES_FREE, parallel};
 use crate::error::{Result, corrupt_document};
 use crate::operation::memory::Reservation;
 use crate::query::Filter;
@@ -489,14 +489,14 @@ impl Rows for FetchRows {
     }
 
     /// Few documents may stay; where there are more, they are read again later, a few at first.
-    fn rest(&mut self, again: bool) -> Result<bool> {
-        self.entries.rest();
+    fn suspend(&mut self, again: bool) -> Result<bool> {
+        self.entries.suspend();
         let again = again && self.position > 0;
         self.position -= usize::from(again);
         if let Some(wanted) = self.wanted.as_mut().filter(|_| again) {
             *wanted += 1;
         }
-        if self.memory.bytes() == 0 && self.document_bytes() <= RESTING_BYTES_FREE {
+        if self.memory.bytes() == 0 && self.document_bytes() <= SUSPENDED_BYTES_FREE {
             return Ok(again);
         }
         let left = self.requests.drain(..).skip(self.position);
@@ -512,8 +512,8 @@ impl Rows for FetchRows {
         let bytes = keys
             .map(|(key, _)| key.len() + size_of::<(Vec<u8>, bool)>())
             .sum();
-        if bytes > RESTING_BYTES_FREE {
-            self.memory = Reservation::at_rest(bytes)?;
+        if bytes > SUSPENDED_BYTES_FREE {
+            self.memory = Reservation::for_suspended(bytes)?;
         }
         Ok(again)
     }

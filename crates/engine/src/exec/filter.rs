@@ -28,8 +28,8 @@ impl Rows for FilterRows {
         Ok(false)
     }
 
-    fn rest(&mut self, again: bool) -> Result<bool> {
-        self.input.rest(again)
+    fn suspend(&mut self, again: bool) -> Result<bool> {
+        self.input.suspend(again)
     }
 
     fn row(&self) -> Row<'_> {

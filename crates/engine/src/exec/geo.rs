@@ -1,7 +1,7 @@
 //! Index entries whose cells a region may match.
 //!
 //! The covering's ranges of cells are walked in order, stepping from one to the next without a seek
-//! where they touch. A point in an `Inside` range matches without a test; in a `Border` range it is
+//! where they touch. A point in an `Inside` range matches without a test; in a `Boundary` range it is
 //! tested on the exact coordinates in its entry. Lines and polygons are candidates: their documents
 //! are tested.
 
@@ -174,7 +174,7 @@ impl Entries for GeoEntries {
         }
     }
 
-    fn rest(&mut self) {
+    fn suspend(&mut self) {
         if let Some(scan) = self.scan.take() {
             self.resumed_at = Some(behind(scan.key().to_vec()));
             self.prefixes.push(std::mem::take(&mut self.prefix));

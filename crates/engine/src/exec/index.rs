@@ -193,7 +193,7 @@ impl Entries for IndexEntries {
         entry_of(scan, &self.index)
     }
 
-    fn rest(&mut self) {
+    fn suspend(&mut self) {
         if let Some(scan) = self.scan.take() {
             let scanned = std::mem::take(&mut self.scanned);
             let left = self.order.rest_of(scanned, scan.key(), false);

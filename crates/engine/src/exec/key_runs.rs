@@ -244,13 +244,13 @@ impl Known<'_> {
         let (mut from, mut to) = (start.to_vec(), end.to_vec());
         let key = |bytes: &[u8]| self.tree.key(bytes).to_vec();
         let (start, end) = (TreeKey::strip(start), TreeKey::strip(end));
-        let mut piece = |piece: PartialBucket<'_>| match piece.end {
-            Some(behind) if piece.start == start => from = key(behind),
-            _ => to = key(piece.start),
+        let mut partial = |partial: PartialBucket<'_>| match partial.end {
+            Some(behind) if partial.start == start => from = key(behind),
+            _ => to = key(partial.start),
         };
         let entries =
             self.ranks
-                .count_from(&mut SearchHint::default(), start, Some(end), &mut piece)?;
+                .count_from(&mut SearchHint::default(), start, Some(end), &mut partial)?;
         Some(Jump { from, to, entries })
     }
 }

@@ -36,8 +36,8 @@ impl Rows for LimitRows {
         self.input.advance()
     }
 
-    fn rest(&mut self, again: bool) -> Result<bool> {
-        let comes_again = self.input.rest(again)?;
+    fn suspend(&mut self, again: bool) -> Result<bool> {
+        let comes_again = self.input.suspend(again)?;
         self.limit += u64::from(comes_again);
         Ok(comes_again)
     }

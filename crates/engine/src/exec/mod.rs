@@ -61,7 +61,7 @@ use std::time::{Duration, Instant};
 /// A search in a tree costs as much as about so many steps to the next entry.
 const STEPS_BEFORE_SEEK: u64 = 40;
 
-/// What a node lends: a document and the encoded `_id` it is stored under.
+/// What a node gives, borrowed: a document and the encoded `_id` it is stored under.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     /// The encoded `_id`.
@@ -71,7 +71,7 @@ pub struct Row<'a> {
 }
 
 /// What waits for its client holds so many bytes without a reservation.
-pub const RESTING_BYTES_FREE: usize = 16 * 1024;
+pub const SUSPENDED_BYTES_FREE: usize = 16 * 1024;
 
 /// A source of documents.
 pub trait Rows: Send {
@@ -84,12 +84,12 @@ pub trait Rows: Send {
     /// The current row; only after [`Self::advance`] returned true.
     fn row(&self) -> Row<'_>;
 
-    /// Nobody will ask for a while: gives up memory that can be had again, and scans, which keep memtables and blocks
+    /// The cursor waits for its client: gives up memory that can be had again, and scans, which keep memtables and blocks
     /// from being freed. There is no current row after it; where it shall come `again`, true says that it is the next.
     ///
     /// # Errors
     /// `ExceededMemoryLimit` when what must be held is more than waiting cursors may hold.
-    fn rest(&mut self, _again: bool) -> Result<bool> {
+    fn suspend(&mut self, _again: bool) -> Result<bool> {
         Ok(false)
     }
 
@@ -149,8 +149,8 @@ pub trait Entries: Send {
         true
     }
 
-    /// As [`Rows::rest`]; the next entry is the one behind the current one.
-    fn rest(&mut self);
+    /// As [`Rows::suspend`]; the next entry is the one behind the current one.
+    fn suspend(&mut self);
 
     /// The number of documents from here to the end, when no document needs to be tested.
     ///

@@ -57,8 +57,8 @@ fn share<T: Sync, R: Send>(
         return Ok(Vec::new());
     }
     let part = |range: Range<usize>| work(&items[range.clone()]).map(|result| (result, range));
-    let loan = || Loan::take(&WAITING, WAITING_PARTS, WAITING_MAX);
-    let Some(_loan) = waits.then(loan).flatten() else {
+    let borrowed = || BorrowedCore::take(&WAITING, WAITING_PARTS, WAITING_MAX);
+    let Some(_borrowed) = waits.then(borrowed).flatten() else {
         let middle = usize::midpoint(first, end);
         let (low, high) = join(|| part(first..middle), || part(middle..end));
         return Ok(vec![low?, high?]);
@@ -71,7 +71,7 @@ fn share<T: Sync, R: Send>(
         let part = &part;
         let begin = |range| {
             let operation = operation.clone();
-            operation::helper(scope, move || operation::lend(operation, || part(range)))
+            operation::helper(scope, move || operation::run_as(operation, || part(range)))
         };
         let threads: Vec<_> = ranges.map(begin).collect();
         threads.into_iter().map(result_of).collect()
@@ -124,15 +124,15 @@ fn halves<A: Send, B: Send>(
     second: impl FnOnce() -> B + Send,
     are_long: bool,
 ) -> (A, B) {
-    let Some(_loan) = Loan::take(&BORROWED, 1, operation::cores() - 1) else {
+    let Some(_borrowed) = BorrowedCore::take(&BORROWED, 1, operation::cores() - 1) else {
         let a = first();
         return (a, second());
     };
     let operation = operation::current();
     std::thread::scope(|scope| {
         let other = operation::helper(scope, || match are_long {
-            true => operation::lend_for_long(operation, second),
-            false => operation::lend(operation, second),
+            true => operation::run_long_as(operation, second),
+            false => operation::run_as(operation, second),
         });
         let a = first();
         if are_long {
@@ -150,24 +150,25 @@ fn result_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// Threads of a kind that are limited, until it is dropped.
-struct Loan {
-    lent: &'static AtomicUsize,
+struct BorrowedCore {
+    borrowed: &'static AtomicUsize,
     threads: usize,
 }
 
-impl Loan {
+impl BorrowedCore {
     /// So many threads, if there are not more than `most` of the kind then.
-    fn take(lent: &'static AtomicUsize, threads: usize, most: usize) -> Option<Self> {
+    fn take(borrowed: &'static AtomicUsize, threads: usize, most: usize) -> Option<Self> {
         let take = |before: usize| Some(before + threads).filter(|after| *after <= most);
-        lent.fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+        borrowed
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
             .ok()
-            .map(|_| Self { lent, threads })
+            .map(|_| Self { borrowed, threads })
     }
 }
 
-impl Drop for Loan {
+impl Drop for BorrowedCore {
     fn drop(&mut self) {
-        self.lent.fetch_sub(self.threads, Ordering::AcqRel);
+        self.borrowed.fetch_sub(self.threads, Ordering::AcqRel);
     }
 }
 

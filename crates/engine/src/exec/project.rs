@@ -35,9 +35,9 @@ impl Rows for ProjectRows {
         Ok(true)
     }
 
-    fn rest(&mut self, again: bool) -> Result<bool> {
+    fn suspend(&mut self, again: bool) -> Result<bool> {
         self.current = RawDocumentBuf::new();
-        self.input.rest(again)
+        self.input.suspend(again)
     }
 
     fn row(&self) -> Row<'_> {

@@ -42,7 +42,7 @@ impl Rows for SortRows {
         Ok(self.current.is_some())
     }
 
-    fn rest(&mut self, again: bool) -> Result<bool> {
+    fn suspend(&mut self, again: bool) -> Result<bool> {
         self.current = None;
         match &mut self.sorted {
             Some(sorted) if again => sorted.unread(),

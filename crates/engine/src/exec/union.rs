@@ -1,7 +1,7 @@
 //! The rows of several inputs, each document once: `$or` over several indexes.
 
 use super::seen::SeenIds;
-use super::{RESTING_BYTES_FREE, Row, Rows};
+use super::{Row, Rows, SUSPENDED_BYTES_FREE};
 use crate::error::Result;
 use crate::operation::memory::Reservation;
 use crate::query::Sort;
@@ -42,9 +42,9 @@ impl Rows for UnionRows {
     }
 
     /// What has been seen does not come again.
-    fn rest(&mut self, _: bool) -> Result<bool> {
+    fn suspend(&mut self, _: bool) -> Result<bool> {
         if let Some(input) = self.inputs.get_mut(self.current) {
-            input.rest(false)?;
+            input.suspend(false)?;
         }
         Ok(false)
     }
@@ -118,16 +118,16 @@ impl Rows for MergedRows {
     }
 
     /// The next rows come again, or wait as copies.
-    fn rest(&mut self, _: bool) -> Result<bool> {
+    fn suspend(&mut self, _: bool) -> Result<bool> {
         for number in &self.passed {
             self.copies[*number] = None;
-            self.inputs[*number].rest(false)?;
+            self.inputs[*number].suspend(false)?;
         }
         for Reverse((key, number)) in std::mem::take(&mut self.heads) {
             if self.copies[number].is_none() {
                 let row = self.inputs[number].row();
                 let copy = (row.id.to_vec(), row.document.to_owned());
-                if self.inputs[number].rest(true)? {
+                if self.inputs[number].suspend(true)? {
                     self.passed.push(number);
                     continue;
                 }
@@ -140,8 +140,8 @@ impl Rows for MergedRows {
         let bytes = copies
             .map(|(id, document)| id.len() + document.as_bytes().len())
             .sum();
-        if bytes > RESTING_BYTES_FREE {
-            self.memory = Reservation::at_rest(bytes)?;
+        if bytes > SUSPENDED_BYTES_FREE {
+            self.memory = Reservation::for_suspended(bytes)?;
         }
         Ok(false)
     }

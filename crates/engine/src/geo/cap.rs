@@ -145,7 +145,7 @@ impl SphericalCap {
         if wider.height < 1.0 && !wider.may_intersect(cell) {
             Relation::Disjoint
         } else {
-            Relation::Border
+            Relation::Boundary
         }
     }
 
@@ -167,7 +167,7 @@ impl SphericalCap {
         if is_whole && farthest < self.radius_radians - MARGIN {
             Relation::Inside
         } else {
-            Relation::Border
+            Relation::Boundary
         }
     }
 }

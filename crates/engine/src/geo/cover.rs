@@ -1,7 +1,7 @@
 //! Ranges of leaf cells that hold every point a region matches: S2 cells, or the squares of a 2d index.
 //!
 //! In: a region and limits. Out: sorted, disjoint ranges, each wholly `Inside` (every leaf
-//! cell in it matches) or on the `Border` (its points must be tested). Border cells are
+//! cell in it matches) or on the `Boundary` (its points must be tested). Boundary cells are
 //! split level by level until the number of cells reaches the limit, or until the caller
 //! says that a cell holds too few entries to be worth it.
 
@@ -21,7 +21,7 @@ pub enum CellRelation {
     /// Every point in the range matches.
     Inside,
     /// Some may not.
-    Border,
+    Boundary,
 }
 
 /// Leaf cell ids from `first` to `last`, both included.
@@ -76,9 +76,9 @@ pub fn cover(region: &Region, limits: CoverLimits<'_>) -> Vec<CoveredRange> {
     let (targets, points) = region.cover_targets();
     // Single points match on both sides of a polygon's edge.
     let cuts = limits.cuts && points.is_empty();
-    let (inside, border) = descend_sphere(&targets, CoverLimits { cuts, ..limits });
+    let (inside, boundary) = descend_sphere(&targets, CoverLimits { cuts, ..limits });
     let inside = inside.into_iter().chain(points);
-    merged(inside, border)
+    merged(inside, boundary)
 }
 
 /// Covers the pairs of a plane that a region matches, by the plane's squares; the region is one that
@@ -91,12 +91,12 @@ pub fn cover_plane(region: &Region, grid: PlaneGrid, limits: CoverLimits<'_>) ->
     let mut inside = Vec::new();
     let all = Squares::all(*target, grid, &mut inside);
     let target = *target;
-    let border = descend(all, &mut inside, &PlaneDescent { target, grid }, limits);
-    merged(inside.into_iter(), border)
+    let boundary = descend(all, &mut inside, &PlaneDescent { target, grid }, limits);
+    merged(inside.into_iter(), boundary)
 }
 
 /// The boundary cells of one level.
-pub(super) trait BorderCells: Default {
+pub(super) trait BoundaryCells: Default {
     /// The number of cells.
     fn count(&self) -> usize;
 
@@ -104,7 +104,7 @@ pub(super) trait BorderCells: Default {
     fn cell(&self, at: usize) -> CellId;
 }
 
-impl BorderCells for Frontier {
+impl BoundaryCells for Frontier {
     fn count(&self) -> usize {
         self.nodes.len()
     }
@@ -121,8 +121,8 @@ type Left = (CellId, Option<Cut>);
 fn descend_sphere(targets: &[GridTarget<'_>], limits: CoverLimits<'_>) -> (Vec<CellId>, Vec<Left>) {
     let mut inside = Vec::new();
     let roots = Frontier::roots(targets, &mut inside);
-    let border = descend(roots, &mut inside, &SphereDescent { targets }, limits);
-    (inside, border)
+    let boundary = descend(roots, &mut inside, &SphereDescent { targets }, limits);
+    (inside, boundary)
 }
 
 /// How boundary cells of one kind are taken apart.
@@ -165,18 +165,18 @@ impl Descent<Squares> for PlaneDescent<'_> {
 }
 
 /// Splits boundary cells level by level; the boundary cells that were left.
-fn descend<B: BorderCells>(
+fn descend<B: BoundaryCells>(
     mut level: B,
     inside: &mut Vec<CellId>,
     descent: &impl Descent<B>,
     mut limits: CoverLimits<'_>,
 ) -> Vec<Left> {
-    let mut border = Vec::new();
+    let mut boundary = Vec::new();
     while level.count() > 0 {
         let depth = level.cell(0).level().as_u8();
         // A boundary cell has about two boundary children and one inside; a few cells, up to four
         // around a corner, cost nothing to split however small the limit is.
-        let expected = inside.len() + border.len() + 3 * level.count();
+        let expected = inside.len() + boundary.len() + 3 * level.count();
         let is_fine = depth >= limits.level_max.min(LEAF_LEVEL)
             || (expected > limits.cells_max && level.count() > 1);
         let mut next = B::default();
@@ -185,18 +185,18 @@ fn descend<B: BorderCells>(
             let stopped = |stop: &mut StopAt<'_>| stop(id.range_min().id(), id.range_max().id());
             if is_fine || limits.stop.as_mut().is_some_and(stopped) {
                 let cut = limits.cuts.then(|| descent.cut(&level, at)).flatten();
-                border.push((id, cut));
+                boundary.push((id, cut));
             } else {
                 descent.split(&level, at, &mut next, inside);
             }
         }
         level = next;
     }
-    border
+    boundary
 }
 
 /// Sorts the ranges of cells, drops those inside another, and joins neighbours with the same relation.
-fn merged(inside: impl Iterator<Item = CellId>, border: Vec<Left>) -> Vec<CoveredRange> {
+fn merged(inside: impl Iterator<Item = CellId>, boundary: Vec<Left>) -> Vec<CoveredRange> {
     let range = |cell: CellId, relation, cut| CoveredRange {
         first: cell.range_min().id(),
         last: cell.range_max().id(),
@@ -204,9 +204,9 @@ fn merged(inside: impl Iterator<Item = CellId>, border: Vec<Left>) -> Vec<Covere
         cut,
     };
     let inside = inside.map(|cell| range(cell, CellRelation::Inside, None));
-    let border = border.into_iter();
-    let border = border.map(|(cell, cut)| range(cell, CellRelation::Border, cut));
-    let mut sorted: Vec<_> = inside.chain(border).collect();
+    let boundary = boundary.into_iter();
+    let boundary = boundary.map(|(cell, cut)| range(cell, CellRelation::Boundary, cut));
+    let mut sorted: Vec<_> = inside.chain(boundary).collect();
     sorted.sort_unstable_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)));
     let mut out: Vec<CoveredRange> = Vec::with_capacity(sorted.len());
     for range in sorted {
@@ -301,9 +301,9 @@ fn covering(geometry: &Geometry) -> SmallVec<[CellId; 1]> {
             level_max: INDEX_LEVEL_MAX,
             ..CoverLimits::default()
         };
-        let (inside, border) = descend_sphere(&targets, limits);
+        let (inside, boundary) = descend_sphere(&targets, limits);
         cells.extend(inside);
-        cells.extend(border.into_iter().map(|(cell, _)| cell));
+        cells.extend(boundary.into_iter().map(|(cell, _)| cell));
     }
     cells.sort_unstable();
     cells.dedup();

@@ -151,7 +151,7 @@ pub struct BigPolygon {
     /// The ring as given.
     pub(super) ring: Ring,
     /// The same boundary enclosing at most a hemisphere: the ring or its complement.
-    pub(super) border: Polygon,
+    pub(super) boundary: Polygon,
     /// Whether `boundary` is the ring itself.
     pub(super) is_normalized: bool,
 }

@@ -218,7 +218,7 @@ impl Frontier {
         for child in node
             .cell
             .children()
-            .expect("a border cell that is split is no leaf")
+            .expect("a boundary cell that is split is no leaf")
         {
             let mut open = next.open(child);
             for item in self.items_of(node) {
@@ -331,7 +331,7 @@ impl Open<'_> {
         let rect = self.rect;
         let touching = edges.filter(|index| flat[*index as usize].touches(&rect));
         if self.keep(target, touching, inside) {
-            Relation::Border
+            Relation::Boundary
         } else if inside {
             Relation::Inside
         } else {
@@ -351,11 +351,11 @@ impl Open<'_> {
                 || second.is_some_and(|rect| planar.edge_touches(index as usize, rect))
         };
         if self.keep(target, edges.filter(|index| touches(*index)), false) {
-            return Relation::Border;
+            return Relation::Boundary;
         }
         let relation = planar.relation(first);
         let agrees = second.is_none_or(|rect| planar.relation(rect) == relation);
-        self.bare(target, if agrees { relation } else { Relation::Border })
+        self.bare(target, if agrees { relation } else { Relation::Boundary })
     }
 
     /// Keeps the edges that touch the cell; whether there are any.
@@ -377,7 +377,7 @@ impl Open<'_> {
 
     /// Keeps a shape without edges where it is on the boundary.
     fn bare(&mut self, target: usize, relation: Relation) -> Relation {
-        if relation == Relation::Border {
+        if relation == Relation::Boundary {
             self.frontier.items.push(CellItem {
                 target: size(target),
                 first_edge: 0,

@@ -7,7 +7,7 @@
 //! storage, index keys.
 //!
 //! How a scan uses a covering:
-//! - points are indexed under their leaf cell. In an `Inside` range all match; in a `Border`
+//! - points are indexed under their leaf cell. In an `Inside` range all match; in a `Boundary`
 //!   range each is tested with [`Region::matches_entry`], by its leaf cell or else its exact coordinates.
 //! - lines and polygons are indexed under the cells of [`index_cells`], at most
 //!   [`INDEX_LEVEL_MAX`]. Those that may match have a cell id within some range, or one of

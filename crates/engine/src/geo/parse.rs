@@ -404,13 +404,13 @@ fn big_polygon(coordinates: Option<RawBsonRef<'_>>) -> Result<BigPolygon> {
         )));
     };
     let ring = Ring::new(ring_vertices(ring, all)?);
-    let mut border = ring.clone();
-    border.normalize();
+    let mut boundary = ring.clone();
+    boundary.normalize();
     let is_normalized = ring.is_normalized();
     Ok(BigPolygon {
         ring,
-        border: Polygon {
-            rings: vec![border],
+        boundary: Polygon {
+            rings: vec![boundary],
         },
         is_normalized,
     })

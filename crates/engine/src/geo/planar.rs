@@ -42,7 +42,7 @@ pub(super) struct DegreeRect {
 pub(super) enum Relation {
     Disjoint,
     Inside,
-    Border,
+    Boundary,
 }
 
 impl Planar {
@@ -137,7 +137,7 @@ impl Planar {
                 } else if in_box(*low, *high, wide.low) && in_box(*low, *high, wide.high) {
                     Relation::Inside
                 } else {
-                    Relation::Border
+                    Relation::Boundary
                 }
             }
             Planar::Center { center, radius } => center_relation(*center, *radius, wide, margin),
@@ -193,7 +193,7 @@ fn center_relation(center: Position, radius: f64, rect: DegreeRect, margin: f64)
     } else if farthest < radius - margin {
         Relation::Inside
     } else {
-        Relation::Border
+        Relation::Boundary
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: the shape of a region. Out: for each square whether it is disjoint, inside or on the boundary. Squares
 //! are widened by more than any rounding, and no pair outside of the plane is in any.
 
-use super::cover::BorderCells;
+use super::cover::BoundaryCells;
 use super::geometry::Position;
 use super::grid::{GridTarget, size};
 use super::planar::{DegreeRect, Planar, Relation};
@@ -24,7 +24,7 @@ struct Square {
     edge_count: u32,
 }
 
-impl BorderCells for Squares {
+impl BoundaryCells for Squares {
     fn count(&self) -> usize {
         self.squares.len()
     }
@@ -77,12 +77,12 @@ impl Squares {
             GridTarget::Planar(planar) => self.relation(planar, rect, edges),
             GridTarget::Cap(cap) => cap.relation_to_degrees(rect),
             // No 2d index answers for a shape with geodesic edges.
-            GridTarget::Boundary(_) => Relation::Border,
+            GridTarget::Boundary(_) => Relation::Boundary,
         };
         match relation {
             Relation::Disjoint => {}
             Relation::Inside => inside.push(cell),
-            Relation::Border => self.squares.push(Square {
+            Relation::Boundary => self.squares.push(Square {
                 cell,
                 first_edge: size(first_edge),
                 edge_count: size(self.edges.len() - first_edge),
@@ -101,7 +101,7 @@ impl Squares {
         let touching = edges.filter(|edge| planar.edge_touches(*edge as usize, rect));
         self.edges.extend(touching);
         if self.edges.len() > before {
-            Relation::Border
+            Relation::Boundary
         } else {
             planar.relation(rect)
         }
@@ -148,7 +148,7 @@ mod tests {
         let size = range * 10_f64.powf(random.random_range(-4.0..0.3));
         let mut near = |spread: f64| grid.min + range * random.random_range(-0.1..1.1) + spread;
         let (x, y) = (near(0.0), near(0.0));
-        let borders = [x, y, x + size, y + size];
+        let boundaries = [x, y, x + size, y + size];
         let shape = match random.random_range(0..4) {
             0 => rawdoc! { "$box": [[x, y], [x + size, y + size]] },
             1 => rawdoc! { "$center": [[x, y], size] },
@@ -160,7 +160,7 @@ mod tests {
                 [x, y], [x + size, y - size / 3.0], [x + size / 2.0, y + size / 5.0], [x + size, y + size]
             ] },
         };
-        (shape, borders)
+        (shape, boundaries)
     }
 
     /// Squares inside hold matching pairs only, and no matching pair is outside all squares.
@@ -171,7 +171,7 @@ mod tests {
         for number in 0..400 {
             let [min, max] = GRIDS[number % GRIDS.len()];
             let grid = PlaneGrid { min, max };
-            let (shape, borders) = shape(&mut random, grid);
+            let (shape, boundaries) = shape(&mut random, grid);
             let region = Region::parse_within(RawBsonRef::Document(&shape)).expect("a shape");
             assert!(region.suits_plane());
             let limits = CoverLimits {
@@ -183,9 +183,9 @@ mod tests {
             for _ in 0..300 {
                 let mut coordinate = || {
                     let at = match random.random_range(0..4) {
-                        0 => *borders.choose(&mut random).expect("four"),
+                        0 => *boundaries.choose(&mut random).expect("four"),
                         1 => {
-                            *borders.choose(&mut random).expect("four")
+                            *boundaries.choose(&mut random).expect("four")
                                 + random.random_range(-1.0..1.0)
                         }
                         _ => random.random_range(min..=max),
@@ -202,7 +202,7 @@ mod tests {
                     format!("seed {SEED}, shape {number}: {shape:?} at {x}, {y} in {grid:?}");
                 match range.map(|range| range.relation) {
                     Some(CellRelation::Inside) => assert!(matches, "inside: {shown}"),
-                    Some(CellRelation::Border) => {}
+                    Some(CellRelation::Boundary) => {}
                     None => assert!(!matches, "outside: {shown}"),
                 }
                 inside +=

@@ -144,7 +144,7 @@ impl Reach {
     }
 
     /// No point outside of the cell, which holds the query's point, is nearer.
-    pub fn border(&self, cell: CellId) -> f64 {
+    pub fn boundary(&self, cell: CellId) -> f64 {
         match &self.cells {
             Cells::Sphere(center) => at_least(Cell::from_cell_id(cell).boundary_distance(*center)),
             Cells::Plane { grid, center } => {

@@ -345,22 +345,22 @@ pub(super) fn big_contains_line(big: &BigPolygon, line: &Line) -> bool {
     } else {
         ClipSide::Interior
     };
-    clip(&big.border, line, outside).is_empty()
+    clip(&big.boundary, line, outside).is_empty()
 }
 
 /// Whether a strict-winding polygon contains a polygon.
 pub(super) fn big_contains(big: &BigPolygon, polygon: &Polygon) -> bool {
     if big.is_normalized {
-        polygon_contains(&big.border, polygon)
+        polygon_contains(&big.boundary, polygon)
     } else {
-        !polygon_intersects(&big.border, polygon)
+        !polygon_intersects(&big.boundary, polygon)
     }
 }
 
 /// Whether a strict-winding polygon meets a polygon.
 pub(super) fn big_intersects(big: &BigPolygon, polygon: &Polygon) -> bool {
     if big.is_normalized {
-        polygon_intersects(&big.border, polygon)
+        polygon_intersects(&big.boundary, polygon)
     } else {
         ring_intersects(&big.ring, polygon.shell())
     }

@@ -453,7 +453,7 @@ fn probe(
 }
 
 /// Radians from a point to a polygon's boundary.
-fn border_distance(polygon: &Polygon, position: Position) -> f64 {
+fn boundary_distance(polygon: &Polygon, position: Position) -> f64 {
     let point = position.point();
     let edges = polygon.rings.iter().flat_map(super::geometry::Ring::edges);
     edges
@@ -496,7 +496,7 @@ fn the_fast_path_agrees_with_the_plain_twin() {
                 region.matches_point(lon, lat),
                 "shape {shape}: {lon}, {lat} by its cell"
             );
-            if border_distance(polygon, position) > 1e-8 {
+            if boundary_distance(polygon, position) > 1e-8 {
                 assert_eq!(
                     exact,
                     twin.contains_point(&position.point()),
@@ -530,7 +530,7 @@ fn check_cover(region: &Region, limits: CoverLimits<'_>, points: impl Iterator<I
         );
         match covered(&ranges, leaf) {
             Some(CellRelation::Inside) => assert!(matches, "{lon}, {lat} is in an inside range"),
-            Some(CellRelation::Border) => {}
+            Some(CellRelation::Boundary) => {}
             None => assert!(!matches, "{lon}, {lat} is in no range"),
         }
     }
@@ -577,7 +577,7 @@ fn coverings_are_sound_for_every_kind_of_region() {
 }
 
 #[test]
-fn lines_that_cut_border_cells_agree_with_the_region() {
+fn lines_that_cut_boundary_cells_agree_with_the_region() {
     const SEED: u64 = 20_261_124;
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let (mut told, mut close) = (0, 0);
@@ -667,7 +667,7 @@ fn the_caller_may_stop_a_covering_early() {
     assert!(
         coarse
             .iter()
-            .all(|range| range.relation == CellRelation::Border)
+            .all(|range| range.relation == CellRelation::Boundary)
     );
 }
 

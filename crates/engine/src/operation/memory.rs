@@ -129,7 +129,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `ExceededMemoryLimit` when there is not enough.
-    pub fn at_rest(bytes: usize) -> Result<Self> {
+    pub fn for_suspended(bytes: usize) -> Result<Self> {
         Self::leaving(bytes, BUDGET_BYTES / 2).ok_or_else(|| {
             let message = format!(
                 "the cursor would hold {bytes} bytes until its next batch is asked for; {} of {BUDGET_BYTES} bytes are \

@@ -163,8 +163,8 @@ mod tests {
                 }
             }
             let count = |ranks: &RankIndex, start: &[u8]| {
-                ranks.count(start, None, &mut |piece| {
-                    assert!(piece.bucket.entries() as usize <= all.len());
+                ranks.count(start, None, &mut |partial| {
+                    assert!(partial.bucket.entries() as usize <= all.len());
                 })
             };
             for start in (0..=255_u8).map(|first| [first]) {

@@ -24,7 +24,7 @@ const PARTS_IN_A_ROW: usize = 64;
 #[derive(Default)]
 pub struct BuildQueue {
     waiting: Mutex<VecDeque<Arc<CollectionRanks>>>,
-    arrived: Condvar,
+    has_work: Condvar,
 }
 
 impl BuildQueue {
@@ -32,7 +32,7 @@ impl BuildQueue {
     pub fn wait(&self, timeout: Duration) {
         let mut waiting = self.waiting.lock();
         if waiting.is_empty() {
-            self.arrived.wait_for(&mut waiting, timeout);
+            self.has_work.wait_for(&mut waiting, timeout);
         }
     }
 }
@@ -42,7 +42,7 @@ impl Maintenance {
     pub fn queue(&self, ranks: &Arc<CollectionRanks>) {
         if ranks.queue() {
             self.queue.waiting.lock().push_back(ranks.clone());
-            self.queue.arrived.notify_one();
+            self.queue.has_work.notify_one();
         }
     }
 

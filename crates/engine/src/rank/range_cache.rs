@@ -82,8 +82,8 @@ impl std::fmt::Debug for CachedRange {
 /// All cached ranges of all trees together.
 pub struct RangeCache {
     budget: Arc<CacheBudget>,
-    /// What the budget had lent to others before, who keep it.
-    lent_before: usize,
+    /// What the budget had reserved to others before, who keep it.
+    reserved_before: usize,
     clock: Mutex<EvictionClock>,
     asked: AtomicU32,
 }
@@ -110,7 +110,7 @@ impl RangeCache {
     /// An empty one that takes its memory from here.
     pub fn new(budget: Arc<CacheBudget>) -> Self {
         Self {
-            lent_before: budget.lent(),
+            reserved_before: budget.reserved(),
             budget,
             clock: Mutex::default(),
             asked: AtomicU32::new(0),
@@ -156,17 +156,19 @@ impl RangeCache {
 
     /// Bytes of memory of all cached ranges.
     pub fn bytes(&self) -> usize {
-        self.budget.lent().saturating_sub(self.lent_before)
+        self.budget.reserved().saturating_sub(self.reserved_before)
     }
 
     /// They never take more.
     fn bytes_max(&self) -> u64 {
-        self.budget.lent_max().saturating_sub(self.lent_before) as u64
+        self.budget
+            .reserved_max()
+            .saturating_sub(self.reserved_before) as u64
     }
 
     fn reserve(&self, bytes: usize, clock: &mut EvictionClock) -> Option<CacheReservation> {
         for _ in 0..LOOKED_AT_MAX {
-            if let Some(reservation) = self.budget.lend(bytes) {
+            if let Some(reservation) = self.budget.reserve(bytes) {
                 return Some(reservation);
             }
             let Some(range) = clock.ranges.pop_front()?.upgrade() else {
@@ -213,7 +215,7 @@ mod tests {
     fn what_is_used_stays_and_the_rest_makes_room() {
         let cache = cache();
         let (used, borrowed) = (add(&cache, 1_000), add(&cache, 1_001));
-        let lent = borrowed.borrow::<Bytes>();
+        let reserved = borrowed.borrow::<Bytes>();
         let is_cached = |range: &CachedRange| range.held.read().is_some();
         let mut others = Vec::new();
         while others.first().is_none_or(|first: &Arc<_>| is_cached(first)) {
@@ -222,7 +224,7 @@ mod tests {
             assert!(others.len() < 1_000_000, "the memory has no end");
         }
         assert!(used.contents::<Bytes>().is_some() && is_cached(&borrowed));
-        assert_eq!(lent.map(|lent| lent.0), Some(1_001));
+        assert_eq!(reserved.map(|reserved| reserved.0), Some(1_001));
         let cached = others.iter().filter(|range| is_cached(range));
         assert!(cached.count() > others.len() / 2);
         let bytes = cache.bytes();

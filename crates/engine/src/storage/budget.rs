@@ -1,27 +1,27 @@
-//! Memory of the block cache that is lent to what is kept beside it.
+//! Memory of the block cache that is reserved for what is cached beside it.
 //!
 //! Entries that are kept in memory ready to use take the place of blocks: the cache shrinks by what is
-//! lent, so that `cache_bytes` bounds both together.
+//! reserved, so that `cache_bytes` bounds both together.
 
 use parking_lot::Mutex;
 use rocksdb::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Part of the cache that is lent at most: this share of it.
-const LENT_SHARE: usize = 4;
-/// The cache is told when what is lent has changed by about so much.
+/// Part of the cache that is reserved at most: this share of it.
+const RESERVED_SHARE: usize = 4;
+/// The cache is told when what is reserved has changed by about so much.
 const STEP_BYTES: usize = 1 << 20;
 
 /// What the cache lends.
 pub struct CacheBudget {
     total: usize,
-    lent: AtomicUsize,
+    reserved: AtomicUsize,
     /// The cache that shrinks, if there is one.
     cache: Option<Mutex<Cache>>,
 }
 
-/// Bytes that were lent; dropping it gives them back.
+/// Bytes that were reserved; dropping it gives them back.
 pub struct CacheReservation {
     room: Arc<CacheBudget>,
     bytes: usize,
@@ -31,19 +31,19 @@ impl CacheBudget {
     pub(super) fn new(total: usize, cache: Option<Cache>) -> Arc<Self> {
         Arc::new(Self {
             total,
-            lent: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             cache: cache.map(Mutex::new),
         })
     }
 
-    /// Lends so many bytes; `None` when too many are lent already.
-    pub fn lend(self: &Arc<Self>, bytes: usize) -> Option<CacheReservation> {
-        let add = |lent: usize| {
-            let lent = lent.checked_add(bytes)?;
-            (lent <= self.lent_max()).then_some(lent)
+    /// Reserves so many bytes; `None` when too many are reserved already.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<CacheReservation> {
+        let add = |reserved: usize| {
+            let reserved = reserved.checked_add(bytes)?;
+            (reserved <= self.reserved_max()).then_some(reserved)
         };
         let order = Ordering::Relaxed;
-        let before = self.lent.fetch_update(order, order, add).ok()?;
+        let before = self.reserved.fetch_update(order, order, add).ok()?;
         self.adjust(before, before + bytes);
         Some(CacheReservation {
             room: self.clone(),
@@ -51,28 +51,28 @@ impl CacheBudget {
         })
     }
 
-    /// Bytes that are lent at most.
-    pub fn lent_max(&self) -> usize {
-        self.total / LENT_SHARE
+    /// Bytes that are reserved at most.
+    pub fn reserved_max(&self) -> usize {
+        self.total / RESERVED_SHARE
     }
 
-    /// Bytes that are lent.
-    pub fn lent(&self) -> usize {
-        self.lent.load(Ordering::Relaxed)
+    /// Bytes that are reserved.
+    pub fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     fn adjust(&self, before: usize, after: usize) {
         if let (Some(cache), true) = (&self.cache, before / STEP_BYTES != after / STEP_BYTES) {
             let mut cache = cache.lock();
             // Whoever comes last sets what is true then.
-            cache.set_capacity(self.total - self.lent());
+            cache.set_capacity(self.total - self.reserved());
         }
     }
 }
 
 impl Drop for CacheReservation {
     fn drop(&mut self) {
-        let before = self.room.lent.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.room.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
         self.room.adjust(before, before - self.bytes);
     }
 }
@@ -87,15 +87,15 @@ mod tests {
     #[test]
     fn a_quarter_is_lent_and_comes_back() {
         let room = CacheBudget::new(400, None);
-        let first = room.lend(60).expect("there is room");
-        assert!(room.lend(41).is_none());
-        let second = room.lend(40).expect("exactly so much is left");
-        assert_eq!(room.lent(), 100);
+        let first = room.reserve(60).expect("there is room");
+        assert!(room.reserve(41).is_none());
+        let second = room.reserve(40).expect("exactly so much is left");
+        assert_eq!(room.reserved(), 100);
         drop(first);
-        assert_eq!(room.lent(), 40);
+        assert_eq!(room.reserved(), 40);
         drop(second);
-        assert!(room.lend(usize::MAX).is_none());
-        assert!(room.lend(100).is_some());
+        assert!(room.reserve(usize::MAX).is_none());
+        assert!(room.reserve(100).is_some());
     }
 
     /// What a store has in its cache once everything was read from it.
@@ -132,9 +132,9 @@ mod tests {
         store.flush().expect("there is room on the disk");
         assert!(bytes_used(&store) > 56 * MEBIBYTE);
         // Of the quarter, rows have an eighth.
-        let lease = store.cache_budget().lend(14 << 20).expect("a quarter");
+        let reservation = store.cache_budget().reserve(14 << 20).expect("a quarter");
         assert!(bytes_used(&store) < 52 * MEBIBYTE);
-        drop(lease);
+        drop(reservation);
         assert!(bytes_used(&store) > 56 * MEBIBYTE);
     }
 }

@@ -194,7 +194,7 @@ impl Store {
         }
     }
 
-    /// The part of the cache that is lent to what is kept in memory beside it.
+    /// The part of the cache that is reserved for what is kept in memory beside it.
     pub fn cache_budget(&self) -> Arc<CacheBudget> {
         match self.0.local() {
             Some(local) => local.cache_budget(),

@@ -44,7 +44,7 @@ impl Writer {
         }
         for Locked { changes, .. } in &*locked {
             let state = &changes.collection().state;
-            state.watchers().note(changes.changed_keys());
+            state.change_capture().note(changes.changed_keys());
             state.ranks().begin_commit(&self.store);
         }
         let written = self.store.write(batch);

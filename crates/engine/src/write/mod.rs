@@ -122,7 +122,7 @@ impl Writer {
 
     /// Waits until there is room for more changes. The caller holds no lock.
     fn wait_for_room(&self, collection: &Collection) -> Result<()> {
-        collection.state.watchers().wait_for_room()?;
+        collection.state.change_capture().wait_for_room()?;
         if let Some(wait) = self.store.wait_for_merges() {
             operation::check()?;
             operation::release_ticket();

@@ -173,9 +173,9 @@ impl NearEntries {
                 few: false,
             },
         );
-        let border = self.reach.border(home);
+        let boundary = self.reach.boundary(home);
         self.push(
-            border,
+            boundary,
             What::Outside {
                 prefix,
                 cell: home.id(),
@@ -228,7 +228,7 @@ impl NearEntries {
         let leading = start.len() - 9;
         let (entries, cells) = self.state.ranks().peek(self.index.tree, |ranks| {
             let mut range = None;
-            let mut piece = |piece: crate::rank::PartialBucket<'_>| {
+            let mut partial = |partial: crate::rank::PartialBucket<'_>| {
                 // Ranges begin at keys that are cut short.
                 let cell = |key: &[u8]| {
                     let rest = key.strip_prefix(&start[4..leading])?;
@@ -237,16 +237,16 @@ impl NearEntries {
                     whole[..length].copy_from_slice(&rest[..length]);
                     decode_cell(&whole, Direction::Ascending)
                 };
-                let first = cell(&piece.bucket.start()).unwrap_or(0);
-                let behind = piece.bucket.end();
+                let first = cell(&partial.bucket.start()).unwrap_or(0);
+                let behind = partial.bucket.end();
                 let last = behind.and_then(|key| cell(&key)).unwrap_or(u64::MAX);
-                range = Some((piece.bucket.entries(), last.saturating_sub(first)));
+                range = Some((partial.bucket.entries(), last.saturating_sub(first)));
             };
             ranks.count_from(
                 &mut SearchHint::default(),
                 TreeKey::strip(&start),
                 Some(TreeKey::strip(&end)),
-                &mut piece,
+                &mut partial,
             )?;
             range
         })?;
@@ -267,17 +267,18 @@ impl NearEntries {
     fn about(&self, prefix: u32, first: u64, last: u64) -> Option<f64> {
         let (start, end) = self.walk.keys(prefix, first, last);
         self.state.ranks().peek(self.index.tree, |ranks| {
-            let mut in_pieces = 0.0;
-            let mut piece = |piece: crate::rank::PartialBucket<'_>| in_pieces += piece.estimate();
+            let mut in_partial = 0.0;
+            let mut partial =
+                |partial: crate::rank::PartialBucket<'_>| in_partial += partial.estimate();
             let mut hint = SearchHint::default();
             let whole = ranks.count_from(
                 &mut hint,
                 TreeKey::strip(&start),
                 Some(TreeKey::strip(&end)),
-                &mut piece,
+                &mut partial,
             )?;
             #[allow(clippy::cast_precision_loss)]
-            Some(whole as f64 + in_pieces)
+            Some(whole as f64 + in_partial)
         })
     }
 
@@ -355,8 +356,8 @@ impl NearEntries {
         if is_asked && !self.walk.is_known_empty(prefix, first, last) {
             about = self.about(prefix, first, last);
         }
-        let is_crowded = about.is_some_and(|about| about > self.scanned_most(1));
-        if !is_crowded && self.scan(item, prefix, first, last, at_most)? {
+        let is_oversized = about.is_some_and(|about| about > self.scanned_most(1));
+        if !is_oversized && self.scan(item, prefix, first, last, at_most)? {
             return Ok(());
         }
         let few = about.is_some_and(|about| about <= self.scanned_most(CELLS_ASKED_TOGETHER));
@@ -430,9 +431,9 @@ impl NearEntries {
                 self.push_cell(distance, prefix, sibling, few);
             }
         }
-        let border = self.reach.border(parent).max(distance);
+        let boundary = self.reach.boundary(parent).max(distance);
         self.push(
-            border,
+            boundary,
             What::Outside {
                 prefix,
                 cell: parent.id(),
@@ -617,8 +618,8 @@ impl Entries for NearEntries {
     }
 
     /// What was found and has not been handed out is held.
-    fn rest(&mut self) {
-        self.walk.rest();
+    fn suspend(&mut self) {
+        self.walk.suspend();
     }
 }
 

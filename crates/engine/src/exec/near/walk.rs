@@ -166,7 +166,7 @@ impl CellWalk {
     }
 
     /// Gives the scan up; no range is being walked.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn suspend(&mut self) {
         (self.scan, self.at) = (None, None);
     }
 

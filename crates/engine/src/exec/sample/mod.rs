@@ -347,5 +347,5 @@ impl Entries for SampledEntries {
     }
 
     /// All that was drawn has been read.
-    fn rest(&mut self) {}
+    fn suspend(&mut self) {}
 }

@@ -30,15 +30,15 @@ impl Population {
                 let index = &access.index;
                 let mut population = Self::new(Family::Indexes, index.tree, Some(index.clone()));
                 let matches = counted_area::entry_test(access);
-                population.list(&taken.pieces, view, context, &matches)?;
+                population.list(&taken.partial, view, context, &matches)?;
                 population.add_runs(&taken.runs);
                 Ok(population)
             }
             Countable::Ranges(ranges) => {
-                let (runs, pieces) = as_planned(ranges.runs(view))?;
+                let (runs, partial) = as_planned(ranges.runs(view))?;
                 view.unpin();
                 let mut population = Self::new(ranges.family, ranges.tree, ranges.index.clone());
-                population.list(&pieces, view, context, &|(), _| true)?;
+                population.list(&partial, view, context, &|(), _| true)?;
                 population.add_runs(&runs);
                 Ok(population)
             }
@@ -57,13 +57,13 @@ impl Population {
 
     fn list<M: Copy + Sync>(
         &mut self,
-        pieces: &PartialBuckets<M>,
+        partial: &PartialBuckets<M>,
         view: &ReadView,
         context: &Context,
         test: &dyn Fn(M, &[u8]) -> bool,
     ) -> Result<()> {
         let (mut listed, mut failed) = (Vec::new(), None);
-        pieces.each(view.snapshot(), context, &mut |stamp, key, value| {
+        partial.each(view.snapshot(), context, &mut |stamp, key, value| {
             if test(stamp, value) {
                 match self.id_of(key) {
                     Ok(id) => listed.push(id.to_vec()),

@@ -79,8 +79,8 @@ impl RankIndex {
                 about += f64::from(self.count_at(place));
             } else {
                 let first_key = self.start(place);
-                self.edge(place, start.max(&first_key), Some(to), &mut |piece| {
-                    about += piece.estimate();
+                self.edge(place, start.max(&first_key), Some(to), &mut |partial| {
+                    about += partial.estimate();
                 });
             }
             if about > most {

@@ -110,9 +110,9 @@ impl RankIndex {
         &self,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(PartialBucket<'_>),
+        partial: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<u64> {
-        self.count_from(&mut SearchHint::default(), start, end, piece)
+        self.count_from(&mut SearchHint::default(), start, end, partial)
     }
 
     /// [`Self::count`] where buckets are asked for in ascending order: each is looked for from where
@@ -122,9 +122,9 @@ impl RankIndex {
         hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(PartialBucket<'_>),
+        partial: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<u64> {
-        let (from, to) = self.whole_buckets(hint, start, end, piece)?;
+        let (from, to) = self.whole_buckets(hint, start, end, partial)?;
         Some(self.sum(from, to))
     }
 
@@ -135,9 +135,9 @@ impl RankIndex {
         hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(PartialBucket<'_>),
+        partial: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<RankInterval> {
-        let (from, to) = self.whole_buckets(hint, start, end, piece)?;
+        let (from, to) = self.whole_buckets(hint, start, end, partial)?;
         if from < hint.ranked.0 {
             hint.ranked = SearchHint::default().ranked;
         }
@@ -215,7 +215,7 @@ impl RankIndex {
         hint: &mut SearchHint,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(PartialBucket<'_>),
+        partial: &mut dyn FnMut(PartialBucket<'_>),
     ) -> Option<(BucketPosition, Option<BucketPosition>)> {
         if end.is_some_and(|end| end <= start) {
             return Some((BucketPosition::FIRST, Some(BucketPosition::FIRST)));
@@ -227,18 +227,18 @@ impl RankIndex {
         hint.place = first;
         let last = end.map(|end| self.find(first, end));
         if last == Some(first) {
-            self.edge(first, start, end, piece);
+            self.edge(first, start, end, partial);
             return Some((first, Some(first)));
         }
         let mut from = first;
         if *self.start(first) < *start {
-            self.edge(first, start, self.end(first).as_deref(), piece);
+            self.edge(first, start, self.end(first).as_deref(), partial);
             from = self.next(first);
         }
         if let (Some(last), Some(end)) = (last, end)
             && *self.start(last) < *end
         {
-            self.edge(last, &self.start(last), Some(end), piece);
+            self.edge(last, &self.start(last), Some(end), partial);
         }
         Some((from, last))
     }
@@ -249,11 +249,11 @@ impl RankIndex {
         place: BucketPosition,
         start: &[u8],
         end: Option<&[u8]>,
-        piece: &mut dyn FnMut(PartialBucket<'_>),
+        partial: &mut dyn FnMut(PartialBucket<'_>),
     ) {
         let bucket = self.bucket_at(place);
         if bucket.entries() > 0 {
-            piece(PartialBucket { start, end, bucket });
+            partial(PartialBucket { start, end, bucket });
         }
     }
 

@@ -15,7 +15,7 @@ struct Model {
     ranks: RankIndex,
     keys: Keys,
     walk: Option<(UnbuiltSpan, Keys)>,
-    learnt_anew: usize,
+    rebuilt: usize,
 }
 
 impl Model {
@@ -24,7 +24,7 @@ impl Model {
             ranks,
             keys,
             walk: None,
-            learnt_anew: 0,
+            rebuilt: 0,
         }
     }
 
@@ -40,7 +40,7 @@ impl Model {
 
     fn remove(&mut self, keys: &[Vec<u8>]) {
         let kept = self.ranks.remove(keys.iter().map(Vec::as_slice));
-        self.learnt_anew += usize::from(!kept);
+        self.rebuilt += usize::from(!kept);
         keys.iter().for_each(|key| {
             self.keys.remove(key);
         });
@@ -68,7 +68,7 @@ impl Model {
             walked.push(key);
         }
         let plausible = self.ranks.finish_rebuild(walked);
-        self.learnt_anew += usize::from(!plausible);
+        self.rebuilt += usize::from(!plausible);
     }
 
     fn count(&self, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
@@ -77,13 +77,13 @@ impl Model {
 
     fn count_by(&self, ranks: &RankIndex, start: &[u8], end: Option<&[u8]>) -> Option<u64> {
         let mut walked = 0;
-        let whole = ranks.count(start, end, &mut |piece| {
+        let whole = ranks.count(start, end, &mut |partial| {
             let inside = self
                 .keys
-                .range(piece.start.to_vec()..)
-                .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
+                .range(partial.start.to_vec()..)
+                .take_while(|key| partial.end.is_none_or(|end| key.as_slice() < end))
                 .count();
-            assert!(inside <= piece.bucket.entries() as usize);
+            assert!(inside <= partial.bucket.entries() as usize);
             walked += inside as u64;
         });
         whole.map(|whole| whole + walked)
@@ -122,20 +122,20 @@ impl Model {
         assert_eq!(found, expected);
         let mut hint = SearchHint::default();
         for key in expected.iter().step_by(11) {
-            let mut in_piece = 0;
-            let mut piece = |piece: PartialBucket<'_>| {
-                in_piece += self
+            let mut in_partial = 0;
+            let mut partial = |bucket: PartialBucket<'_>| {
+                in_partial += self
                     .keys
-                    .range(piece.start.to_vec()..)
-                    .take_while(|key| piece.end.is_none_or(|end| key.as_slice() < end))
+                    .range(bucket.start.to_vec()..)
+                    .take_while(|key| bucket.end.is_none_or(|end| key.as_slice() < end))
                     .count();
             };
             let run = self
                 .ranks
-                .interval_from(&mut hint, key, None, &mut piece)
+                .interval_from(&mut hint, key, None, &mut partial)
                 .unwrap();
             let before = self.keys.range(..key.clone()).count();
-            assert_eq!(run.first_rank as usize, before + in_piece);
+            assert_eq!(run.first_rank as usize, before + in_partial);
         }
     }
 }
@@ -179,7 +179,7 @@ fn counts_and_ranks_are_those_of_an_ordered_set() {
             }
             model.check(&mut random);
         }
-        assert_eq!(model.learnt_anew, 0);
+        assert_eq!(model.rebuilt, 0);
         model.ranks.set_busy(false);
         while model.walk.is_some() || model.ranks.wants_rebuild() {
             model.finish(1_000);
@@ -235,7 +235,7 @@ fn ranges_are_coarse_while_much_is_written_and_fine_after_it() {
 
 /// What is left to be split when the store is idle is scanned in few scans.
 #[test]
-fn crowded_neighbours_are_cut_in_one_walk() {
+fn oversized_neighbours_are_cut_in_one_walk() {
     let mut random = ChaCha8Rng::seed_from_u64(9);
     let mut model = Model::new(RankIndex::empty(), Keys::new());
     model.ranks.set_busy(true);
@@ -268,7 +268,7 @@ fn crowded_neighbours_are_cut_in_one_walk() {
 
 /// Which buckets are oversized is not saved: it is found out again.
 #[test]
-fn a_decoded_summary_is_cut_where_it_is_crowded() {
+fn a_decoded_rank_index_is_cut_where_it_is_oversized() {
     let mut random = ChaCha8Rng::seed_from_u64(10);
     let mut model = Model::new(RankIndex::empty(), Keys::new());
     model.add(random_keys(&mut random, 5_000));
@@ -291,16 +291,16 @@ fn ascending_keys_need_no_walk() {
         ranks.add(keys.iter().map(|key| &key[..]));
     }
     assert!(!ranks.wants_rebuild());
-    let mut pieces = 0;
+    let mut partial = 0;
     let whole = ranks.count(
         &500_u32.to_be_bytes(),
         Some(&90_500_u32.to_be_bytes()),
-        &mut |piece| {
-            pieces += 1;
-            assert!(piece.bucket.entries() <= ENTRIES_MAX);
+        &mut |bucket| {
+            partial += 1;
+            assert!(bucket.bucket.entries() <= ENTRIES_MAX);
         },
     );
-    assert!(whole.unwrap() > 89_500 && pieces <= 2);
+    assert!(whole.unwrap() > 89_500 && partial <= 2);
 }
 
 #[test]
@@ -328,8 +328,8 @@ fn random_keys_take_a_byte_of_memory_at_most() {
     model.count(b"\x14\x50", Some(b"\x14\x90")).unwrap();
     model
         .ranks
-        .count(b"\x14\x50", Some(b"\x14\x90"), &mut |piece| {
-            longest = longest.max(piece.bucket.entries());
+        .count(b"\x14\x50", Some(b"\x14\x90"), &mut |partial| {
+            longest = longest.max(partial.bucket.entries());
         });
     assert!(longest > 0 && longest <= ENTRIES_MAX);
 }

@@ -157,7 +157,7 @@ impl RocksStore {
 
     /// How full the cache is.
     pub(super) fn percent_filled(&self) -> usize {
-        let room = self.cache_bytes - self.room.lent();
+        let room = self.cache_bytes - self.room.reserved();
         self.cache.get_usage() / (room / 100)
     }
 

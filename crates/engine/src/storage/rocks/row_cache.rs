@@ -1,4 +1,4 @@
-//! Documents that are asked for by their keys again and again, ready to be lent.
+//! Documents that are asked for by their keys again and again, ready to be borrowed.
 //!
 //! Looking a key up costs the library most of a microsecond when its block is in memory, here a tenth of
 //! that. A row is what a key held at a sequence number. Who reads at that number or at a later one may have
@@ -37,7 +37,7 @@ pub(super) struct RowCache {
     rows: Cache<Box<[u8]>, Arc<StoredRow>, Weight>,
     buckets: Box<[Bucket]>,
     hasher: RandomState,
-    _lease: Option<CacheReservation>,
+    _reservation: Option<CacheReservation>,
 }
 
 /// What a key held.
@@ -53,7 +53,7 @@ pub(super) struct StoredRow {
 pub(super) enum CacheLookup {
     /// Its row.
     Row(Arc<StoredRow>),
-    /// Nothing that may be lent.
+    /// Nothing that may be borrowed.
     Missing {
         /// Whether what the store has should be kept.
         is_wanted: bool,
@@ -138,7 +138,7 @@ impl Bucket {
 }
 
 impl RowCache {
-    /// Rows in a share of `cache_bytes`, lent by `room`.
+    /// Rows in a share of `cache_bytes`, reserved in `room`.
     pub(super) fn new(cache_bytes: usize, room: &Arc<CacheBudget>) -> Self {
         let bytes = cache_bytes / SHARE;
         let buckets = (bytes / BUCKET_SHARE).next_power_of_two();
@@ -146,7 +146,7 @@ impl RowCache {
             rows: Cache::with_weighter(buckets, bytes as u64, Weight),
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             hasher: RandomState::new(),
-            _lease: room.lend(bytes),
+            _reservation: room.reserve(bytes),
         }
     }
 

@@ -145,7 +145,7 @@ impl<'w> Build<'w> {
             ranks: vec![RankIndex::empty(); indexes.len()],
             indexes,
             snapshot: writer.store.snapshot(),
-            changed: collection.state.watchers().watch(),
+            changed: collection.state.change_capture().watch(),
             sorter: changed_sorter(writer),
             reported: Instant::now(),
         }
