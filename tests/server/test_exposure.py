@@ -98,10 +98,22 @@ def test_listening_beyond_this_machine_is_warned_of(tmp_path, address):
     server = Meridian(tmp_path / "server")
     server.command_line = lambda: [
         str(MERIDIAN), "serve", "--data", str(server.data), "--listen", f"{address}:{server.port}", "--cache-size", "128MiB",
+        "--auth", "off",
     ]  # fmt: skip
     with server.start():
         wait_for_log(server, "beyond this machine")
         assert any(f"{address}:{server.port}" in warning["msg"] for warning in warnings(server))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "[::]"])
+def test_listening_beyond_this_machine_needs_a_word_about_access(tmp_path, address):
+    result = subprocess.run(
+        [str(MERIDIAN), "serve", "--data", str(tmp_path / "data"), "--listen", f"{address}:0"],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert "--auth on" in result.stderr and "--auth off" in result.stderr
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("more", [[], ["--tls-mode", "require"], ["--tls-mode", "disabled"], ["--tls-mode", "allow"]])

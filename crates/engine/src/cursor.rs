@@ -217,10 +217,19 @@ impl Query {
     }
 }
 
+/// Whose a cursor is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CursorOwner {
+    /// The session that it ends with.
+    pub session: Option<Vec<u8>>,
+    /// The user who opened it.
+    pub user: Option<String>,
+}
+
 struct OpenCursor {
     query: Arc<Mutex<Query>>,
     namespace: Namespace,
-    session: Option<Vec<u8>>,
+    owner: CursorOwner,
     no_timeout: bool,
     /// Whether its second batch was handed out.
     went_on: bool,
@@ -273,7 +282,7 @@ impl CursorRegistry {
         &self,
         mut query: Query,
         namespace: Namespace,
-        session: Option<Vec<u8>>,
+        owner: CursorOwner,
         no_timeout: bool,
     ) -> Result<i64> {
         query.suspend()?;
@@ -299,7 +308,7 @@ impl CursorRegistry {
         let cursor = OpenCursor {
             query,
             namespace,
-            session,
+            owner,
             no_timeout,
             went_on: false,
             last_used: Instant::now(),
@@ -386,6 +395,12 @@ impl CursorRegistry {
         Ok((cursor.query.clone(), cursor.time_left))
     }
 
+    /// Who opened a cursor; `None` when it is not open.
+    pub fn owner(&self, id: i64) -> Option<CursorOwner> {
+        let cursors = self.cursors.lock();
+        cursors.get(&id).map(|cursor| cursor.owner.clone())
+    }
+
     /// Closes a cursor.
     pub fn kill(&self, id: i64, namespace: &Namespace) -> KillOutcome {
         let mut cursors = self.cursors.lock();
@@ -402,7 +417,7 @@ impl CursorRegistry {
     pub fn kill_session(&self, session: &[u8]) {
         self.cursors
             .lock()
-            .retain(|_, cursor| cursor.session.as_deref() != Some(session));
+            .retain(|_, cursor| cursor.owner.session.as_deref() != Some(session));
     }
 
     /// Closes all cursors that read a namespace; it is being dropped.
@@ -493,12 +508,16 @@ mod tests {
     #[test]
     fn cursors_belong_to_their_namespace_and_expire() {
         let registry = CursorRegistry::default();
+        let owner = CursorOwner {
+            session: Some(vec![1]),
+            user: None,
+        };
         let (mine, other) = (
             Namespace::new("d", "a").unwrap(),
             Namespace::new("d", "b").unwrap(),
         );
         let id = registry
-            .open(query(3), mine.clone(), Some(vec![1]), false)
+            .open(query(3), mine.clone(), owner.clone(), false)
             .unwrap();
         let error = registry
             .get_more(id, &other, None, &mut |_| true, &mut |_| ())
@@ -519,9 +538,7 @@ mod tests {
             Code::CursorNotFound
         );
         assert_eq!((registry.open_count(), registry.timed_out()), (0, 1));
-        let id = registry
-            .open(query(3), mine.clone(), Some(vec![1]), true)
-            .unwrap();
+        let id = registry.open(query(3), mine.clone(), owner, true).unwrap();
         registry.expire(Instant::now() + CURSOR_LIFETIME);
         assert_eq!(registry.open_count(), 1);
         registry.kill_session(&[1]);

@@ -31,7 +31,7 @@ pub mod update;
 pub mod write;
 
 pub use catalog::CollectionOptions;
-pub use cursor::{CursorFigures, CursorRegistry, KillOutcome, Query};
+pub use cursor::{CursorFigures, CursorOwner, CursorRegistry, KillOutcome, Query};
 pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};

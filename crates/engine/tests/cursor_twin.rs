@@ -5,8 +5,8 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawArrayBuf, RawBsonRef, rawdoc};
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, CursorRegistry, DeleteStatement, Engine, EngineOptions,
-    FindRequest, InsertOptions, Namespace, Query,
+    AggregateRequest, AggregateTarget, CursorOwner, CursorRegistry, DeleteStatement, Engine,
+    EngineOptions, FindRequest, InsertOptions, Namespace, Query,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -229,7 +229,9 @@ fn in_batches(mut query: Query, engine: &Engine, random: &mut ChaCha8Rng) -> Vec
     {
         return documents;
     }
-    let id = registry.open(query, namespace(), None, false).unwrap();
+    let id = registry
+        .open(query, namespace(), CursorOwner::default(), false)
+        .unwrap();
     loop {
         write(engine, random);
         let most = random.random_range(1..60);

@@ -1,5 +1,6 @@
 //! The `meridian` binary: the server, and the tools around it.
 
+mod access;
 mod cli;
 mod commands;
 mod demo;

@@ -37,6 +37,8 @@ pub struct Settings {
     pub tls_certificate_key_file: Option<PathBuf>,
     /// Clients must have a certificate that one of these signed.
     pub tls_ca_file: Option<PathBuf>,
+    /// Whether clients have to log in, and may do what their roles allow.
+    pub auth: bool,
 }
 
 /// Which connections are encrypted.
@@ -59,6 +61,16 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// Whether there is access control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// Clients log in, and may do what their roles allow.
+    On,
+    /// Whoever can connect can do everything.
+    Off,
 }
 
 /// Whether the write-ahead log is written.
@@ -109,6 +121,10 @@ pub struct SettingArguments {
     /// PEM file: clients must have a certificate signed by one of these
     #[arg(long, value_name = "FILE")]
     tls_ca_file: Option<PathBuf>,
+    /// Access control: clients log in, and may do what their roles allow. Without a word, off on a loopback address;
+    /// to listen elsewhere needs it on, or off in words
+    #[arg(long, value_name = "on|off")]
+    auth: Option<Auth>,
 }
 
 impl SettingArguments {
@@ -144,13 +160,15 @@ impl SettingArguments {
                 .tls_certificate_key_file
                 .or(others.tls_certificate_key_file),
             tls_ca_file: self.tls_ca_file.or(others.tls_ca_file),
+            auth: self.auth.or(others.auth),
         }
     }
 
     /// Fills in the defaults.
     ///
     /// # Errors
-    /// If the cache size is not a size, or clients are to have certificates where nothing is encrypted.
+    /// If the cache size is not a size, clients are to have certificates where nothing is encrypted, or whoever is on
+    /// the network is let in without a word.
     pub fn complete(self) -> anyhow::Result<Settings> {
         anyhow::ensure!(
             self.tls_ca_file.is_none() || self.tls_certificate_key_file.is_some(),
@@ -170,9 +188,15 @@ impl SettingArguments {
             None => TlsMode::Disabled,
         };
         let default_listen = || DEFAULT_LISTEN.parse().expect("the default is an address");
+        let listen = self.listen.unwrap_or_else(default_listen);
+        anyhow::ensure!(
+            listen.ip().is_loopback() || self.auth.is_some(),
+            "{listen} can be reached from other machines: say --auth on, so that clients log in, or --auth off, if \
+             whoever reaches it may do everything"
+        );
         Ok(Settings {
             data: self.data.unwrap_or_else(|| DEFAULT_DATA.into()),
-            listen: self.listen.unwrap_or_else(default_listen),
+            listen,
             cache_bytes,
             journal: self.journal != Some(Journal::Off),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
@@ -182,6 +206,7 @@ impl SettingArguments {
             tls_mode: self.tls_mode.unwrap_or(default_tls),
             tls_certificate_key_file: self.tls_certificate_key_file,
             tls_ca_file: self.tls_ca_file,
+            auth: self.auth == Some(Auth::On),
         })
     }
 }

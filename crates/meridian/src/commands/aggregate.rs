@@ -54,6 +54,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let query = match current_op_stage(&request) {
         Some(stage) if context.generic.database == "admin" => current_op::query(
             context.service,
+            context.client.login.name().cloned(),
             stage,
             &request.pipeline[1..],
             request.allow_disk_use,

@@ -2,10 +2,11 @@
 
 use super::arguments::{Arguments, collection_name, elements};
 use super::generic::{self, Generic};
+use crate::access::{Privileges, UserName};
 use crate::service::Client;
 use crate::service::Service;
 use bson::raw::{RawBsonRef, RawDocument};
-use meridian_engine::{Code, Engine, Error, Namespace, Result};
+use meridian_engine::{Code, CursorOwner, Engine, Error, Namespace, Result};
 use meridian_wire::Sequence;
 
 /// What a command's function is given.
@@ -26,6 +27,34 @@ impl<'a> Context<'a> {
     /// The database engine.
     pub fn engine(&self) -> &'a Engine {
         &self.service.engine
+    }
+
+    /// Whose the cursors are that are opened now.
+    pub fn cursor_owner(&self) -> CursorOwner {
+        CursorOwner {
+            session: self.generic.session.map(|id| self.session_key(id)),
+            user: self.client.login.name().map(UserName::id),
+        }
+    }
+
+    /// What whoever asks may do; `None` where everything is allowed.
+    ///
+    /// # Errors
+    /// Those of reading users.
+    pub fn privileges(&mut self) -> Result<Option<Privileges>> {
+        let access = &self.service.access;
+        if !access.is_enabled {
+            return Ok(None);
+        }
+        let user = self.client.login.user(access, &self.service.engine)?;
+        let privileges = user.map(|user| user.privileges.clone());
+        Ok(Some(privileges.unwrap_or_default()))
+    }
+
+    /// A session of this user: another's with the same identifier is another.
+    pub fn session_key(&self, id: &[u8]) -> Vec<u8> {
+        let user = self.client.login.name().map(UserName::id);
+        [id, user.unwrap_or_default().as_bytes()].concat()
     }
 
     /// The value of the first field, whose name is the command's.

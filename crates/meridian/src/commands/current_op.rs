@@ -5,6 +5,7 @@ use super::arguments::{Arguments, elements};
 use super::context::Context;
 use super::generic::is_generic;
 use super::table::COMMANDS;
+use crate::access::UserName;
 use crate::service::Service;
 use crate::service::{Activity, Running};
 use bson::DateTime;
@@ -20,8 +21,8 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let own = |name: &str| matches!(name, "$all" | "$ownOps");
     let options = elements(context.body).filter(|(name, _)| own(name));
     let arguments = Arguments::collect("currentOp", options, &["$all", "$ownOps"])?;
-    // There are no users, so all operations are the asker's own.
-    arguments.flag("$ownOps")?;
+    let only_own = arguments.flag("$ownOps")?;
+    let own_user = context.client.login.name().cloned();
     let mut wanted = Vec::new();
     let mut filter = DocumentWriter::new(&mut wanted);
     for (name, value) in elements(context.body).skip(1) {
@@ -32,7 +33,8 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     drop(filter);
     let filter = Filter::parse(&RawDocumentBuf::from_bytes(wanted).expect("just written"))?;
     let mut operations = reply.array("inprog");
-    for operation in list(context.service, arguments.flag("$all")?) {
+    let wanted = only_own.then_some(&own_user);
+    for operation in list(context.service, arguments.flag("$all")?, wanted) {
         if filter.matches(&operation)? {
             operations.push_document(&operation);
         }
@@ -43,6 +45,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
 /// A pipeline that begins with `$currentOp`, whose options are `stage`.
 pub fn query(
     service: &Service,
+    user: Option<UserName>,
     stage: &RawDocument,
     rest: &[&RawDocument],
     allow_disk_use: bool,
@@ -58,11 +61,12 @@ pub fn query(
         "truncateOps",
     ];
     let arguments = Arguments::parse("$currentOp", stage, &known)?;
-    for without_effect in ["allUsers", "idleSessions", "localOps", "truncateOps"] {
+    for without_effect in ["idleSessions", "localOps", "truncateOps"] {
         arguments.flag(without_effect)?;
     }
     arguments.refuse_flags(&["idleCursors", "backtrace", "targetAllNodes"])?;
-    let operations = list(service, arguments.flag("idleConnections")?);
+    let only_own = (!arguments.flag("allUsers")?).then_some(&user);
+    let operations = list(service, arguments.flag("idleConnections")?, only_own);
     let pipeline = Pipeline::parse(rest)?;
     let variables = Variables::new(bson::DateTime::now());
     let input = operations.into_iter().map(Ok);
@@ -75,11 +79,24 @@ pub fn query(
     Ok(Query::from_documents(rows.collect::<Result<_>>()?))
 }
 
-fn list(service: &Service, idle_too: bool) -> Vec<RawDocumentBuf> {
+/// All operations, or those of a user. Without access control all are everybody's.
+fn list(
+    service: &Service,
+    idle_too: bool,
+    only_of: Option<&Option<UserName>>,
+) -> Vec<RawDocumentBuf> {
+    let only_of = only_of.filter(|_| service.access.is_enabled);
     let activities = service.activities();
     let listed = activities
         .iter()
-        .filter(|activity| idle_too || activity.running().is_some());
+        .filter(|activity| match (activity.running(), only_of) {
+            (None, None) => idle_too,
+            (None, Some(_)) => false,
+            (Some(_), None) => true,
+            (Some(running), Some(user)) => {
+                running.user.as_ref().map(|user| &user.name) == user.as_ref()
+            }
+        });
     listed.map(|activity| describe(service, activity)).collect()
 }
 

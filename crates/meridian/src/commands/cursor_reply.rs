@@ -64,11 +64,11 @@ pub fn write_first_batch(
     let id = if exhausted || options.single_batch {
         0
     } else {
-        let session = context.generic.session.map(<[u8]>::to_vec);
+        let owner = context.cursor_owner();
         context
             .engine()
             .cursors()
-            .open(query, namespace, session, options.no_timeout)?
+            .open(query, namespace, owner, options.no_timeout)?
     };
     cursor.int64("id", id).string("ns", &name);
     Ok(())
@@ -121,10 +121,9 @@ pub fn write_list(
     let id = if left.is_empty() {
         0
     } else {
-        let session = context.generic.session.map(<[u8]>::to_vec);
         let query = Query::from_documents(left);
         let cursors = context.engine().cursors();
-        cursors.open(query, namespace, session, options.no_timeout)?
+        cursors.open(query, namespace, context.cursor_owner(), options.no_timeout)?
     };
     let mut cursor = reply.document("cursor");
     cursor.int64("id", id).string("ns", &name);

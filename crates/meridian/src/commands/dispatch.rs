@@ -6,7 +6,7 @@ use super::arguments::elements;
 use super::context::Context;
 use super::generic::Generic;
 use super::table::{self, Command, Kind};
-use super::top;
+use super::{privileges, top};
 use crate::service::Client;
 use crate::service::OperationClass;
 use crate::service::Service;
@@ -192,7 +192,12 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     let operation = Operation::new(generic.deadline);
     let index = table::index_of(command);
     let writes = command.class == OperationClass::Write || has_output(command.name, body);
-    activity.begin(index, writes, body, Arc::clone(&operation));
+    let user = client
+        .login
+        .user(&service.access, &service.engine)?
+        .cloned();
+    let shown = Some(body).filter(|_| !command.is_secret);
+    activity.begin(index, writes, shown, user, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
     let synced = generic.synced;
@@ -205,7 +210,12 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         generic,
     };
     let mut reply = DocumentWriter::new(out);
-    let work = || (command.run)(&mut context, &mut reply);
+    let work = || {
+        privileges::check(command, &mut context)?;
+        (command.run)(&mut context, &mut reply)?;
+        note_change(&context, command);
+        Ok(())
+    };
     let outcome = operation.run(work);
     // The one place where acknowledged writes are made durable; also after a partial failure,
     // because a reply that lists write errors acknowledges the other writes.
@@ -222,6 +232,14 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     top::count(service, command, database, body, took);
     log_if_slow(command, database, body, took);
     outcome
+}
+
+/// Users and roles are documents too, and commands that write documents may change them.
+fn note_change(context: &Context<'_>, command: &Command) {
+    let may_reach = context.generic.database == "admin" || has_output(command.name, context.body);
+    if command.writes && may_reach {
+        context.service.access.changed();
+    }
 }
 
 fn sync(service: &Service) -> Result<()> {

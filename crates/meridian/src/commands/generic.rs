@@ -39,7 +39,7 @@ impl<'a> Generic<'a> {
     /// MongoDB's, by field.
     pub fn parse(command: &Command, body: &'a RawDocument, journal: bool) -> Result<Self> {
         let fields = Fields::collect(body);
-        let database = parse_database(fields.database)?;
+        let database = parse_database(fields.database, command)?;
         if command.admin_only && database != "admin" {
             let message = format!(
                 "{} may only be run against the admin database.",
@@ -152,7 +152,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn parse_database(value: Option<RawBsonRef<'_>>) -> Result<&str> {
+fn parse_database<'a>(value: Option<RawBsonRef<'a>>, command: &Command) -> Result<&'a str> {
     let Some(value) = value else {
         return Err(Error::location(
             40571,
@@ -167,7 +167,10 @@ fn parse_database(value: Option<RawBsonRef<'_>>) -> Result<&str> {
         let message = format!("'.' is an invalid character in the database name: {name}");
         return Err(Error::new(Code::InvalidNamespace, message));
     }
-    check_database_name(name).map(|()| name)
+    match name {
+        "$external" if command.is_about_users => Ok(name),
+        _ => check_database_name(name).map(|()| name),
+    }
 }
 
 fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {

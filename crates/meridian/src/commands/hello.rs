@@ -5,6 +5,7 @@
 
 use super::arguments::{array_values, elements, wrong_type};
 use super::context::Context;
+use super::sasl;
 use bson::raw::RawBsonRef;
 use meridian_engine::Result;
 use meridian_wire::{Compressor, DocumentWriter, MESSAGE_BYTES_MAX};
@@ -33,6 +34,7 @@ fn answer(
     reply: &mut DocumentWriter<'_>,
     primary_field: &str,
 ) -> Result<()> {
+    let mut speculative = None;
     // Fields of later versions are ignored on purpose: this is how versions are negotiated.
     for (name, value) in elements(context.body).skip(1) {
         match name {
@@ -41,6 +43,8 @@ fn answer(
             }
             "compression" => context.client.compressors = negotiate(value)?,
             "client" => log_client(context, value),
+            "saslSupportedMechs" => sasl::write_mechanisms(context, value, reply)?,
+            "speculativeAuthenticate" => speculative = Some(value),
             _ => {}
         }
     }
@@ -66,6 +70,9 @@ fn answer(
         for compressor in &context.client.compressors {
             names.push(RawBsonRef::String(compressor.name()));
         }
+    }
+    if let Some(login) = speculative {
+        sasl::speculate(context, login, reply);
     }
     Ok(())
 }

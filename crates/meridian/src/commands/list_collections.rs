@@ -13,7 +13,8 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["filter", "nameOnly", "authorizedCollections", "cursor"];
     let arguments = context.arguments("listCollections", &known)?;
-    arguments.flag("authorizedCollections")?;
+    let only_own = arguments.flag("authorizedCollections")?;
+    let privileges = context.privileges()?.filter(|_| only_own);
     let options = list_options(&arguments)?;
     let name_only = arguments.flag("nameOnly")?;
     let filter = arguments
@@ -23,6 +24,12 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let database = context.generic.database;
     let mut rows = Vec::new();
     for info in context.engine().list_collections(database)? {
+        let is_seen = privileges
+            .as_ref()
+            .is_none_or(|privileges| privileges.touch_collection(database, &info.name));
+        if !is_seen {
+            continue;
+        }
         let row = describe(&info, Detail::Full);
         let listed = match &filter {
             Some(filter) => filter.matches(&row)?,

@@ -1,6 +1,7 @@
 //! `listDatabases`: the databases, as many as a filter lets through.
 
 use super::context::Context;
+use crate::access::{ActionSet, Resource};
 use bson::RawDocumentBuf;
 use meridian_engine::query::Filter;
 use meridian_engine::{DatabaseInfo, Result};
@@ -10,7 +11,12 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["filter", "nameOnly", "authorizedDatabases"];
     let arguments = context.arguments("listDatabases", &known)?;
-    arguments.flag("authorizedDatabases")?;
+    let only_own = arguments.flag("authorizedDatabases")?;
+    // Who may not list all sees those that it may do something in.
+    let privileges = context.privileges()?.filter(|privileges| {
+        let lists = ActionSet::of(&["listDatabases"]);
+        only_own || !privileges.allow(&Resource::Cluster, &lists)
+    });
     let name_only = arguments.flag("nameOnly")?;
     let filter = arguments
         .document("filter")?
@@ -26,8 +32,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         let mut databases = reply.array("databases");
         for info in with_built_in(context.engine().list_databases()?) {
             let row = describe(&info);
-            if let Some(filter) = &filter
-                && !filter.matches(&row)?
+            let is_seen = privileges
+                .as_ref()
+                .is_none_or(|privileges| privileges.touch_database(&info.name));
+            if !is_seen
+                || !filter
+                    .as_ref()
+                    .map_or(Ok(true), |filter| filter.matches(&row))?
             {
                 continue;
             }

@@ -41,7 +41,8 @@ pub fn kill(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()>
 fn close_cursors(context: &Context<'_>, scope: &'static str, path: &str) -> Result<()> {
     context.arguments(scope, &[])?;
     for session in parse_sessions(context.value(), path)? {
-        context.engine().cursors().kill_session(session);
+        let session = context.session_key(session);
+        context.engine().cursors().kill_session(&session);
     }
     Ok(())
 }

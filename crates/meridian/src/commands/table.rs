@@ -1,7 +1,9 @@
 //! The one table of commands, sorted by name.
 
 use super::context::Context;
+use super::privileges::{self, Needs};
 use super::*;
+use crate::access::ActionSet;
 use crate::service::OperationClass;
 use meridian_engine::Result;
 use meridian_wire::DocumentWriter;
@@ -31,6 +33,12 @@ pub struct Command {
     pub stable_api: bool,
     /// It may come as an OP_QUERY.
     pub legacy: bool,
+    /// What whoever asks needs.
+    pub needs: Needs,
+    /// Its document holds secrets, and is shown to nobody.
+    pub is_secret: bool,
+    /// It may run against `$external`, the database of users who are known elsewhere.
+    pub is_about_users: bool,
 }
 
 /// `serverStatus` counts operations by these.
@@ -58,6 +66,9 @@ const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
         writes: false,
         stable_api: false,
         legacy: false,
+        needs: Needs::Unstated,
+        is_secret: false,
+        is_about_users: false,
     }
 }
 
@@ -82,6 +93,40 @@ impl Command {
         self
     }
 
+    const fn needs(mut self, needs: Needs) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    /// On the server.
+    const fn server(self, actions: &[&str]) -> Self {
+        self.needs(Needs::Server(ActionSet::of(actions)))
+    }
+
+    /// On the database.
+    const fn database(self, actions: &[&str]) -> Self {
+        self.needs(Needs::Database(ActionSet::of(actions)))
+    }
+
+    /// On the collection.
+    const fn collection(self, actions: &[&str]) -> Self {
+        self.needs(Needs::Collection(ActionSet::of(actions)))
+    }
+
+    const fn special(self, is_allowed: fn(&privileges::Request<'_>) -> bool) -> Self {
+        self.needs(Needs::Special(is_allowed))
+    }
+
+    const fn about_users(mut self) -> Self {
+        self.is_about_users = true;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
     const fn kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
@@ -101,70 +146,85 @@ impl Command {
 /// All commands, sorted by name so that a look-up is a binary search.
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
-    command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
-    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read),
-    command("authenticate", users::authenticate, "Refused: there are no users yet.").stable(),
-    command("buildInfo", build_info::run, "Version and build.").legacy(),
-    command("buildinfo", build_info::run, "Same as buildInfo.").legacy().alias_of("buildInfo"),
-    command("collMod", coll_mod::run, "Changes a collection's validator or an index's options.").writes().stable(),
-    command("collStats", coll_stats::run, "Counts and sizes of a collection."),
-    command("collstats", coll_stats::run, "Same as collStats.").alias_of("collStats"),
-    command("commitTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable(),
-    command("connectionStatus", connection_status::run, "Who is logged in on this connection."),
-    command("count", count::run, "Counts the documents that match.").stable().class(OperationClass::Read),
-    command("create", create::run, "Creates a collection.").writes().stable(),
-    command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable(),
-    command("currentOp", current_op::run, "What is running now.").admin(),
-    command("dataSize", data_size::run, "Size of a collection's documents."),
-    command("datasize", data_size::run, "Same as dataSize.").alias_of("dataSize"),
-    command("dbStats", db_stats::run, "Counts and sizes of a database."),
-    command("dbstats", db_stats::run, "Same as dbStats.").alias_of("dbStats"),
-    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
-    command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes().alias_of("dropIndexes"),
-    command("distinct", distinct::run, "The distinct values of a field.").class(OperationClass::Read),
-    command("drop", drop::run, "Drops a collection.").writes().stable(),
-    command("dropDatabase", drop_database::run, "Drops a database.").writes().stable(),
-    command("dropIndexes", drop_indexes::run, "Drops indexes.").writes().stable(),
-    command("endSessions", sessions::end, "Ends sessions.").stable(),
-    command("explain", explain::run, "How a command would run, and how it did.").stable(),
-    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(OperationClass::Read),
-    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(OperationClass::Write),
-    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(OperationClass::Write).alias_of("findAndModify"),
-    command("fsync", fsync::run, "Makes every acknowledged write durable.").admin(),
-    command("getCmdLineOpts", get_cmd_line_opts::run, "How the server was started.").admin(),
-    command("getDiagnosticData", server_status::run_diagnostic, "serverStatus, as diagnostics ask for it.").admin(),
-    command("getLog", get_log::run, "Warnings of the start.").admin(),
-    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(OperationClass::Read),
-    command("getParameter", get_parameter::run, "Reads server parameters.").admin(),
-    command("hello", hello::run, "What this server is and can do.").stable().legacy(),
-    command("hostInfo", host_info::run, "What this machine is."),
-    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
-    command("isMaster", hello::run_legacy, "Same as hello, for old drivers.").legacy(),
-    command("ismaster", hello::run_legacy, "Same as hello, for old drivers.").legacy().alias_of("isMaster"),
-    command("killCursors", kill_cursors::run, "Closes cursors.").stable(),
-    command("killOp", kill_op::run, "Asks a running command to end.").admin(),
-    command("killSessions", sessions::kill, "Ends sessions."),
-    command("listCollections", list_collections::run, "The collections of a database.").stable(),
-    command("listCommands", list_commands::run, "This table."),
-    command("listDatabases", list_databases::run, "The databases.").admin().stable(),
-    command("listIndexes", list_indexes::run, "The indexes of a collection.").stable(),
-    command("logout", users::logout, "Nothing to do: there are no users yet."),
-    command("ping", ping::run, "Answers.").stable(),
-    command("profile", profile::run, "The profiler's settings: it is off."),
-    command("refreshSessions", sessions::refresh, "Keeps sessions alive.").stable(),
-    command("renameCollection", rename_collection::run, "Renames a collection.").admin().writes(),
-    command("replSetGetStatus", refused::replica_set, "Refused: needs a replica set.").admin(),
-    command("rolesInfo", users::roles_info, "The roles: none yet."),
-    command("saslContinue", users::authenticate, "Refused: there are no users yet.").stable(),
-    command("saslStart", users::authenticate, "Refused: there are no users yet.").stable(),
-    command("serverStatus", server_status::run, "Counters of the running server."),
-    command("setParameter", set_parameter::run, "Sets ttlMonitorSleepSecs.").admin(),
-    command("startSession", sessions::start, "Starts a session."),
-    command("top", top::run, "How often and how long each collection was used.").admin(),
-    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write),
-    command("usersInfo", users::users_info, "The users: none yet."),
-    command("validate", validate::run, "Verifies documents against indexes."),
-    command("whatsmyuri", whats_my_uri::run, "The client's address."),
+    command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
+    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read).special(privileges::aggregate),
+    command("authenticate", sasl::authenticate, "Logs in by a certificate: not there yet.").stable().needs(Needs::Nothing).about_users(),
+    command("buildInfo", build_info::run, "Version and build.").legacy().needs(Needs::Nothing),
+    command("buildinfo", build_info::run, "Same as buildInfo.").legacy().alias_of("buildInfo").needs(Needs::Nothing),
+    command("collMod", coll_mod::run, "Changes a collection's validator or an index's options.").writes().stable().collection(&["collMod"]),
+    command("collStats", coll_stats::run, "Counts and sizes of a collection.").collection(&["collStats"]),
+    command("collstats", coll_stats::run, "Same as collStats.").alias_of("collStats").collection(&["collStats"]),
+    command("commitTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
+    command("connectionStatus", connection_status::run, "Who is logged in on this connection.").needs(Needs::Nothing),
+    command("count", count::run, "Counts the documents that match.").stable().class(OperationClass::Read).collection(&["find"]),
+    command("create", create::run, "Creates a collection.").writes().stable().special(privileges::create),
+    command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable().collection(&["createIndex"]),
+    command("createRole", roles::create, "Makes a role.").writes().special(roles::may_create),
+    command("createUser", users::create, "Makes a user.").writes().special(users::may_create).secret().about_users(),
+    command("currentOp", current_op::run, "What is running now.").admin().special(privileges::current_op),
+    command("dataSize", data_size::run, "Size of a collection's documents.").special(privileges::data_size),
+    command("datasize", data_size::run, "Same as dataSize.").alias_of("dataSize").special(privileges::data_size),
+    command("dbStats", db_stats::run, "Counts and sizes of a database.").database(&["dbStats"]),
+    command("dbstats", db_stats::run, "Same as dbStats.").alias_of("dbStats").database(&["dbStats"]),
+    command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write).collection(&["remove"]),
+    command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes().alias_of("dropIndexes").collection(&["dropIndex"]),
+    command("distinct", distinct::run, "The distinct values of a field.").class(OperationClass::Read).collection(&["find"]),
+    command("drop", drop::run, "Drops a collection.").writes().stable().collection(&["dropCollection"]),
+    command("dropAllRolesFromDatabase", roles::drop_all, "Drops the roles of a database.").writes().database(&["dropRole"]),
+    command("dropAllUsersFromDatabase", users::drop_all, "Drops the users of a database.").writes().database(&["dropUser"]).about_users(),
+    command("dropDatabase", drop_database::run, "Drops a database.").writes().stable().database(&["dropDatabase"]),
+    command("dropIndexes", drop_indexes::run, "Drops indexes.").writes().stable().collection(&["dropIndex"]),
+    command("dropRole", roles::drop_role, "Drops a role.").writes().database(&["dropRole"]),
+    command("dropUser", users::drop_user, "Drops a user.").writes().database(&["dropUser"]).about_users(),
+    command("endSessions", sessions::end, "Ends sessions.").stable().needs(Needs::Login),
+    command("explain", explain::run, "How a command would run, and how it did.").stable().special(privileges::explain),
+    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(OperationClass::Read).collection(&["find"]),
+    command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(OperationClass::Write).special(privileges::find_and_modify),
+    command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(OperationClass::Write).alias_of("findAndModify").special(privileges::find_and_modify),
+    command("fsync", fsync::run, "Makes every acknowledged write durable.").admin().server(&["fsync"]),
+    command("getCmdLineOpts", get_cmd_line_opts::run, "How the server was started.").admin().server(&["getCmdLineOpts"]),
+    command("getDiagnosticData", server_status::run_diagnostic, "serverStatus, as diagnostics ask for it.").admin().server(&["serverStatus", "replSetGetStatus"]),
+    command("getLog", get_log::run, "Warnings of the start.").admin().server(&["getLog"]),
+    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(OperationClass::Read).special(privileges::get_more),
+    command("getParameter", get_parameter::run, "Reads server parameters.").admin().server(&["getParameter"]),
+    command("grantPrivilegesToRole", roles::grant_privileges, "Adds privileges to a role.").writes().special(roles::may_grant_own),
+    command("grantRolesToRole", roles::grant_roles, "Has a role inherit others.").writes().special(users::may_grant_roles),
+    command("grantRolesToUser", users::grant_roles, "Grants roles to a user.").writes().special(users::may_grant_roles).about_users(),
+    command("hello", hello::run, "What this server is and can do.").stable().legacy().needs(Needs::Nothing),
+    command("hostInfo", host_info::run, "What this machine is.").server(&["hostInfo"]),
+    command("insert", insert::run, "Inserts documents.").writes().stable().kind(Kind::Write).class(OperationClass::Write).special(privileges::insert),
+    command("invalidateUserCache", users::invalidate_cache, "Looks up users and roles again.").admin().server(&["invalidateUserCache"]),
+    command("isMaster", hello::run_legacy, "Same as hello, for old drivers.").legacy().needs(Needs::Nothing),
+    command("ismaster", hello::run_legacy, "Same as hello, for old drivers.").legacy().alias_of("isMaster").needs(Needs::Nothing),
+    command("killCursors", kill_cursors::run, "Closes cursors.").stable().special(privileges::kill_cursors),
+    command("killOp", kill_op::run, "Asks a running command to end.").admin().special(privileges::kill_op),
+    command("killSessions", sessions::kill, "Ends sessions.").needs(Needs::Login),
+    command("listCollections", list_collections::run, "The collections of a database.").stable().special(privileges::list_collections),
+    command("listCommands", list_commands::run, "This table.").needs(Needs::Nothing),
+    command("listDatabases", list_databases::run, "The databases.").admin().stable().special(privileges::list_databases),
+    command("listIndexes", list_indexes::run, "The indexes of a collection.").stable().collection(&["listIndexes"]),
+    command("logout", sasl::logout, "Ends the login at a database.").needs(Needs::Nothing).about_users(),
+    command("ping", ping::run, "Answers.").stable().needs(Needs::Nothing),
+    command("profile", profile::run, "The profiler's settings: it is off.").special(privileges::profile),
+    command("refreshSessions", sessions::refresh, "Keeps sessions alive.").stable().needs(Needs::Login),
+    command("renameCollection", rename_collection::run, "Renames a collection.").admin().writes().special(privileges::rename_collection),
+    command("replSetGetStatus", refused::replica_set, "Refused: needs a replica set.").admin().server(&["replSetGetStatus"]),
+    command("revokePrivilegesFromRole", roles::revoke_privileges, "Takes privileges from a role.").writes().special(roles::may_revoke_own),
+    command("revokeRolesFromRole", roles::revoke_roles, "Has a role inherit others no longer.").writes().special(users::may_revoke_roles),
+    command("revokeRolesFromUser", users::revoke_roles, "Takes roles from a user.").writes().special(users::may_revoke_roles).about_users(),
+    command("rolesInfo", roles::info, "The roles.").special(roles::may_list),
+    command("saslContinue", sasl::go_on, "Goes on with a login.").stable().needs(Needs::Nothing).secret(),
+    command("saslStart", sasl::start, "Begins a login.").stable().needs(Needs::Nothing).secret().about_users(),
+    command("serverStatus", server_status::run, "Counters of the running server.").server(&["serverStatus"]),
+    command("setParameter", set_parameter::run, "Sets ttlMonitorSleepSecs.").admin().server(&["setParameter"]),
+    command("startSession", sessions::start, "Starts a session.").needs(Needs::Login),
+    command("top", top::run, "How often and how long each collection was used.").admin().server(&["top"]),
+    command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write).special(privileges::update),
+    command("updateRole", roles::update, "Changes a role.").writes().special(roles::may_update),
+    command("updateUser", users::update, "Changes a user.").writes().special(users::may_update).secret().about_users(),
+    command("usersInfo", users::info, "The users.").special(users::may_list).about_users(),
+    command("validate", validate::run, "Verifies documents against indexes.").collection(&["validate"]),
+    command("whatsmyuri", whats_my_uri::run, "The client's address.").needs(Needs::Nothing),
 ];
 
 /// The command of this name.
@@ -184,6 +244,17 @@ pub fn index_of(command: &Command) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_says_what_it_needs() {
+        for command in COMMANDS {
+            assert!(
+                !matches!(command.needs, Needs::Unstated),
+                "{}",
+                command.name
+            );
+        }
+    }
 
     #[test]
     fn the_table_is_sorted_and_finds_its_rows() {

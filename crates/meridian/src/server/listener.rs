@@ -110,7 +110,11 @@ impl Listener {
                 Ok((socket, peer)) => {
                     was_exhausted = false;
                     next_id = next_id.checked_add(1).unwrap_or(1);
-                    let client = Client::new(next_id, peer.to_string(), &service.reply_memory);
+                    let server = socket
+                        .local_addr()
+                        .map_or(service.address.ip(), |own| own.ip());
+                    let memory = &service.reply_memory;
+                    let client = Client::new(next_id, peer.to_string(), server, memory);
                     self.admit(socket, client, pool, &refusing);
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}

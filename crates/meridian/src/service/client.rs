@@ -1,10 +1,12 @@
 //! Who asks: what commands know of the connection that a request came over.
 
 use super::reply_memory::{ReplyMemory, Share};
+use crate::access::{Login, User};
 use bson::RawDocument;
 use meridian_engine::{BuildProgress, Operation};
 use meridian_wire::Compressor;
 use parking_lot::Mutex;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
@@ -22,13 +24,22 @@ pub struct Client {
     pub activity: Arc<Activity>,
     /// What the reply that is being made or sent has taken.
     pub reply_share: Share,
+    /// Who is logged in.
+    pub login: Login,
 }
 
 impl Client {
     /// A connection that has said nothing yet.
-    pub fn new(connection_id: i32, peer: String, memory: &Arc<ReplyMemory>) -> Self {
+    pub fn new(
+        connection_id: i32,
+        peer: String,
+        server: IpAddr,
+        memory: &Arc<ReplyMemory>,
+    ) -> Self {
         let activity = Arc::new(Activity::new(connection_id, peer.clone()));
+        let login = Login::new(&peer, server);
         Self {
+            login,
             connection_id,
             peer,
             compressors: Vec::new(),
@@ -68,6 +79,8 @@ pub struct Running {
     pub operation: Arc<Operation>,
     /// How far it is, if it says so.
     pub progress: Option<BuildProgress>,
+    /// Who runs it.
+    pub user: Option<Arc<User>>,
     /// Its document, or none when that is too large to be kept.
     body: Vec<u8>,
 }
@@ -89,20 +102,21 @@ impl Activity {
         }
     }
 
-    /// Notes the command with this index in the table as running from now; it `writes` documents or reads.
+    /// Notes the command with this index in the table as running from now; it `writes` documents or reads. Its document
+    /// is given if others may see it.
     pub fn begin(
         &self,
         command: usize,
         writes: bool,
-        body: &RawDocument,
+        body: Option<&RawDocument>,
+        user: Option<Arc<User>>,
         operation: Arc<Operation>,
     ) {
         static NEXT_ID: AtomicI32 = AtomicI32::new(1);
         let mut kept = std::mem::take(&mut *self.spare.lock());
         kept.clear();
-        if body.as_bytes().len() <= SHOWN_BYTES_MAX {
-            kept.extend_from_slice(body.as_bytes());
-        }
+        let shown = body.filter(|body| body.as_bytes().len() <= SHOWN_BYTES_MAX);
+        kept.extend_from_slice(shown.map_or(&[], |body| body.as_bytes()));
         *self.running.lock() = Some(Running {
             operation_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             command,
@@ -110,6 +124,7 @@ impl Activity {
             started: Instant::now(),
             operation,
             progress: None,
+            user,
             body: kept,
         });
     }

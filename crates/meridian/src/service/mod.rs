@@ -14,6 +14,7 @@ pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
 pub use startup_warning::StartupWarning;
 pub use usage::{KINDS, Use};
 
+use crate::access::Access;
 use crate::cli::Settings;
 use counters::{Counter, Latencies};
 use meridian_engine::Engine;
@@ -48,6 +49,8 @@ pub struct Service {
     pub syncing: Counter,
     /// What replies under way have taken.
     pub reply_memory: Arc<ReplyMemory>,
+    /// Who may do what.
+    pub access: Access,
     activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
 }
 
@@ -61,6 +64,7 @@ impl Service {
     ) -> Self {
         let host = format!("{}:{}", host_name(), address.port());
         let (started, counters) = (Instant::now(), Counters::default());
+        let access = Access::new(settings.auth);
         let activities = Mutex::default();
         let startup_warnings = StartupWarning::all(&settings, address);
         Self {
@@ -75,6 +79,7 @@ impl Service {
             usage: Usage::default(),
             syncing: Counter::default(),
             reply_memory: Arc::default(),
+            access,
             activities,
         }
     }

@@ -19,13 +19,16 @@ impl StartupWarning {
     /// The warnings that these settings deserve, for a server at this address.
     pub fn all(settings: &Settings, address: SocketAddr) -> Vec<Self> {
         // MongoDB's words, which operators look for.
-        let mut messages = vec![(
+        let mut messages = Vec::new();
+        if !settings.auth {
+            messages.push((
             22120,
             "Access control is not enabled for the database. Read and write access to data and \
              configuration is unrestricted"
                 .to_owned(),
-        )];
-        if !address.ip().is_loopback() {
+            ));
+        }
+        if !address.ip().is_loopback() && !settings.auth {
             let message = format!(
                 "This server listens on {address}, beyond this machine: whoever can reach the address can read \
                  and change everything"

@@ -1,0 +1,212 @@
+"""Every built-in role against every command and many targets: who may do what is what a real mongod with --auth says."""
+
+import pymongo
+import pytest
+from bson import Binary, Int64
+from harness.servers import Meridian, Mongod
+
+ADMIN = {"username": "root", "password": "secret", "authSource": "admin"}
+
+OF_DATABASES = ["read", "readWrite", "dbAdmin", "userAdmin", "dbOwner", "enableSharding"]
+OF_ADMIN = [
+    "backup", "clusterAdmin", "clusterManager", "clusterMonitor", "dbAdminAnyDatabase", "hostManager", "readAnyDatabase",
+    "readWriteAnyDatabase", "restore", "root", "userAdminAnyDatabase", "__queryableBackup", "__system",
+]  # fmt: skip
+
+# Roles of our own, each by its privileges.
+OWN = {
+    "finder": [({"db": "test", "collection": "c"}, ["find"])],
+    "inserter": [({"db": "test", "collection": "c"}, ["insert"])],
+    "updater": [({"db": "test", "collection": "c"}, ["update"])],
+    "remover": [({"db": "test", "collection": "c"}, ["remove"])],
+    "output": [({"db": "test", "collection": "c"}, ["find"]), ({"db": "test", "collection": "out"}, ["insert", "remove"])],
+    "merger": [({"db": "test", "collection": "c"}, ["find"]), ({"db": "test", "collection": "out"}, ["insert", "update"])],
+    "renamer": [({"db": "test", "collection": ""}, ["renameCollectionSameDB"])],
+    "changer": [({"db": "test", "collection": ""}, ["changeOwnPassword", "changeOwnCustomData"])],
+    "granter": [({"db": "test", "collection": ""}, ["grantRole", "revokeRole", "viewRole"])],
+    "anything": [({"anyResource": True}, ["anyAction"])],
+    "system": [({"db": "", "collection": "system.users"}, ["find", "insert"])],
+}
+
+
+def statements():
+    """Database, command: harmless when it may run, on things that are there or not."""
+    for database in ("test", "other"):
+        c = "c"
+        yield database, {"find": c}
+        yield database, {"find": "system.js"}
+        yield database, {"count": c}
+        yield database, {"distinct": c, "key": "a"}
+        yield database, {"insert": c, "documents": [{"a": 1}]}
+        yield database, {"insert": c, "documents": [{"a": 1}], "bypassDocumentValidation": True}
+        yield database, {"update": c, "updates": [{"q": {"a": 9}, "u": {"$set": {"b": 1}}}]}
+        yield database, {"update": c, "updates": [{"q": {"a": 1}, "u": {"$set": {"b": 1}}, "upsert": True}]}
+        yield database, {"delete": c, "deletes": [{"q": {"a": 9}, "limit": 0}]}
+        yield database, {"findAndModify": c, "query": {"a": 9}, "update": {"$set": {"b": 1}}}
+        yield database, {"findAndModify": c, "query": {"a": 1}, "update": {"$set": {"b": 1}}, "upsert": True}
+        yield database, {"findAndModify": c, "query": {"a": 9}, "remove": True}
+        yield database, {"aggregate": c, "pipeline": [], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$match": {"a": 1}}, {"$out": "out"}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$merge": "out"}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$merge": {"into": "out", "whenMatched": "fail"}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$merge": {"into": "out", "whenNotMatched": "discard"}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$merge": {"into": {"db": "other", "coll": "out"}}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$indexStats": {}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$collStats": {"count": {}}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$facet": {"a": [{"$match": {}}]}}], "cursor": {}}
+        yield database, {"explain": {"find": c}}
+        yield database, {"explain": {"update": c, "updates": [{"q": {}, "u": {"$set": {"b": 1}}}]}}
+        yield database, {"explain": {"delete": c, "deletes": [{"q": {}, "limit": 0}]}}
+        yield database, {"create": c}
+        yield database, {"createIndexes": c, "indexes": [{"key": {"a": 1}, "name": "a_1"}]}
+        yield database, {"dropIndexes": c, "index": "none"}
+        yield database, {"collMod": c}
+        yield database, {"drop": "none"}
+        yield database, {"listIndexes": c}
+        yield database, {"listCollections": 1}
+        yield database, {"listCollections": 1, "nameOnly": True, "authorizedCollections": True}
+        yield database, {"collStats": c}
+        yield database, {"dbStats": 1}
+        yield database, {"validate": c}
+        yield database, {"dataSize": f"{database}.{c}"}
+        yield database, {"profile": -1}
+        yield database, {"killCursors": c, "cursors": [Int64(1)]}
+        yield database, {"usersInfo": 1}
+        yield database, {"usersInfo": "somebody"}
+        yield database, {"rolesInfo": 1}
+        yield database, {"rolesInfo": "read"}
+        yield database, {"createUser": "somebody", "pwd": "x", "roles": []}
+        yield database, {"createUser": "somebody", "pwd": "x", "roles": ["read"]}
+        yield database, {"updateUser": "somebody", "pwd": "y"}
+        yield database, {"updateUser": "somebody", "customData": {"a": 1}}
+        yield database, {"updateUser": "somebody", "roles": ["read"]}
+        yield database, {"grantRolesToUser": "somebody", "roles": ["read"]}
+        yield database, {"revokeRolesFromUser": "somebody", "roles": ["read"]}
+        yield database, {"createRole": "some", "privileges": [], "roles": []}
+        yield database, {
+            "createRole": "some",
+            "privileges": [{"resource": {"db": database, "collection": "c"}, "actions": ["find"]}],
+            "roles": ["read"],
+        }
+        yield database, {"updateRole": "some", "roles": []}
+        yield database, {"grantRolesToRole": "some", "roles": ["read"]}
+        yield database, {"revokeRolesFromRole": "some", "roles": ["read"]}
+        yield database, {
+            "grantPrivilegesToRole": "some",
+            "privileges": [{"resource": {"db": database, "collection": "c"}, "actions": ["find"]}],
+        }
+        yield database, {
+            "revokePrivilegesFromRole": "some",
+            "privileges": [{"resource": {"db": database, "collection": "c"}, "actions": ["find"]}],
+        }
+    yield "scratch", {"dropDatabase": 1}
+    yield "scratch", {"dropUser": "nobody"}
+    yield "scratch", {"dropRole": "nothing"}
+    yield "scratch", {"dropAllUsersFromDatabase": 1}
+    yield "scratch", {"dropAllRolesFromDatabase": 1}
+    for database in ("admin", "local", "config"):
+        yield database, {"find": "c"}
+        yield database, {"listCollections": 1}
+        yield database, {"dbStats": 1}
+    yield "admin", {"find": "system.users"}
+    yield "admin", {"find": "system.roles"}
+    yield "admin", {"find": "system.version"}
+    yield "admin", {"count": "system.users"}
+    yield "admin", {"listDatabases": 1, "nameOnly": True}
+    yield "admin", {"listDatabases": 1, "nameOnly": True, "authorizedDatabases": False}
+    yield "admin", {"usersInfo": {"forAllDBs": True}}
+    yield "admin", {"createUser": "somebody", "pwd": "x", "roles": [{"role": "read", "db": "test"}]}
+    yield "admin", {"invalidateUserCache": 1}
+    yield "admin", {"serverStatus": 1}
+    yield "test", {"serverStatus": 1}
+    yield "admin", {"hostInfo": 1}
+    yield "admin", {"getCmdLineOpts": 1}
+    yield "admin", {"getLog": "global"}
+    yield "admin", {"getParameter": 1, "ttlMonitorSleepSecs": 1}
+    yield "admin", {"setParameter": 1, "ttlMonitorSleepSecs": 1}
+    yield "admin", {"fsync": 1}
+    yield "admin", {"top": 1}
+    yield "admin", {"currentOp": 1}
+    yield "admin", {"currentOp": 1, "$ownOps": True}
+    yield "admin", {"killOp": 1, "op": 123456789}
+    yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}
+    yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}], "cursor": {}}
+    yield "admin", {"replSetGetStatus": 1}
+    yield "admin", {"getDiagnosticData": 1}
+    yield "admin", {"renameCollection": "test.none", "to": "test.none2"}
+    yield "admin", {"renameCollection": "test.none", "to": "test.c", "dropTarget": True}
+    yield "admin", {"renameCollection": "test.none", "to": "other.none"}
+    for command in ("ping", "hello", "buildInfo", "connectionStatus", "listCommands", "whatsmyuri", "startSession"):
+        yield "admin", {command: 1}
+    yield "admin", {"endSessions": []}
+    yield "admin", {"refreshSessions": []}
+    yield "admin", {"killSessions": []}
+    session = Binary(bytes(16), 4)
+    yield "admin", {"endSessions": [{"id": session}]}
+
+
+def users():
+    for database in ("test", "admin"):
+        for role in OF_DATABASES:
+            yield f"{role}-{database}", [{"role": role, "db": database}]
+    for role in OF_ADMIN:
+        if role not in ("__queryableBackup", "__system"):
+            yield role, [{"role": role, "db": "admin"}]
+    for role in OWN:
+        yield role, [{"role": role, "db": "admin"}]
+    yield "nobody", []
+
+
+USERS = dict(users())
+
+
+def prepare(server):
+    first = server.connect()
+    first.admin.command("createUser", "root", pwd="secret", roles=["root"])
+    root = server.connect(**ADMIN)
+    for database in ("test", "other"):
+        root[database].c.insert_one({"a": 1})
+    for role, privileges in OWN.items():
+        listed = [{"resource": resource, "actions": actions} for resource, actions in privileges]
+        root.admin.command("createRole", role, privileges=listed, roles=[])
+    for user, roles in USERS.items():
+        root.test.command("createUser", user, pwd="secret", roles=roles, mechanisms=["SCRAM-SHA-1"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """Both servers with access control, and the same users."""
+    with Mongod(arguments=["--auth"]) as oracle, Meridian(arguments=["--auth", "on"]) as subject:
+        roots = prepare(oracle), prepare(subject)
+        yield oracle, subject
+        for root in roots:
+            root.close()
+
+
+def is_refused(client, database, command):
+    try:
+        client[database].command(command)
+    except pymongo.errors.OperationFailure as error:
+        return error.code == 13
+    return False
+
+
+@pytest.mark.parametrize("user", [*USERS, None])
+def test_who_may_do_what(closed, user):
+    login = {"username": user, "password": "secret", "authSource": "test", "authMechanism": "SCRAM-SHA-1"} if user else {}
+    oracle, subject = (server.connect(**login) for server in closed)
+    more, less = [], []
+    for database, command in statements():
+        theirs, ours = (is_refused(client, database, dict(command)) for client in (oracle, subject))
+        if theirs and not ours:
+            more.append((database, command))
+        if ours and not theirs:
+            less.append((database, command))
+    oracle.close(), subject.close()
+    assert not more, f"{user} may do here what it may not in mongod: {more}"
+    assert not less, f"{user} may not do here what it may in mongod: {less}"
+
+
+def test_there_are_enough_combinations():
+    assert (len(USERS) + 1) * sum(1 for _ in statements()) >= 1_500
