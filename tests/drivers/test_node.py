@@ -4,7 +4,7 @@ import os
 import pathlib
 import subprocess
 
-from harness.servers import CACHE
+from harness.servers import CACHE, Meridian
 
 HERE = pathlib.Path(__file__).parent / "node"
 MODULES = CACHE / "node" / "node_modules"
@@ -44,3 +44,31 @@ def test_mongosh_greets_without_warnings(subject, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     shown = result.stdout + result.stderr
     assert "warn" not in shown.lower() and "error" not in shown.lower(), shown
+
+
+def test_logins(tmp_path):
+    """By the Node.js driver, and by mongosh as a person does it: the first user, then a login."""
+    shell = [str(MODULES / ".bin" / "mongosh"), "--quiet"]
+    home = {"HOME": str(tmp_path)}
+    with Meridian(tmp_path / "server", ["--auth", "on"]) as server:
+        script = """
+            use_admin = db.getSiblingDB("admin");
+            print(use_admin.createUser({user: "root", pwd: "secret", roles: ["root"]}).ok);
+            print(use_admin.auth("root", "secret").ok);
+            test = db.getSiblingDB("test");
+            print(test.createUser({user: "someone", pwd: "pässword", roles: ["readWrite"]}).ok);
+            print(test.getUsers().users.map(user => user.user).join(), test.getRole("readWrite").isBuiltin);
+            test.createRole({role: "own", privileges: [], roles: ["read"]});
+            test.grantRolesToUser("someone", ["own"]);
+            print(test.getUser("someone").roles.map(role => role.role).sort().join());
+        """
+        result = run([*shell, server.uri, "--eval", script], **home)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.stdout.split("\n")[:-1] == ["1", "1", "1", "someone true", "own,readWrite"]
+        again = [*shell, server.uri, "--username", "root", "--password", "secret", "--eval", "db.getSiblingDB('test').getUsers().users.length"]
+        assert run(again, **home).stdout.strip() == "1"
+        refused = run([*shell, server.uri, "--username", "root", "--password", "no", "--eval", "1"], **home)
+        assert refused.returncode != 0 and "Authentication failed" in refused.stdout + refused.stderr
+        result = run(["node", str(HERE / "login.js"), server.uri])
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines() == ["SCRAM-SHA-1 13", "SCRAM-SHA-256 13", "default 13", "wrong 18"]

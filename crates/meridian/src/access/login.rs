@@ -5,7 +5,7 @@ use super::privilege::{Privilege, Privileges, Resource};
 use super::restriction::parse_restrictions;
 use super::scram::{ClientFirst, Conversation, Keys, Mechanism, failed};
 use super::store::{self, Kind, Resolved};
-use super::{ActionSet, scram};
+use super::{ActionSet, EXTERNAL, scram};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use meridian_engine::{Code, Engine, Error, Result};
@@ -164,6 +164,8 @@ pub struct Login {
     peer: Option<SocketAddr>,
     /// The address of the server that the client has connected to.
     server: IpAddr,
+    /// That of the client's certificate, once it is known whether it has one.
+    subject: Option<Option<String>>,
     user: Option<Arc<User>>,
     under_way: Option<UnderWay>,
     conversations: i32,
@@ -195,6 +197,7 @@ impl Login {
         Self {
             peer: peer.parse().ok(),
             server,
+            subject: None,
             user: None,
             under_way: None,
             conversations: 0,
@@ -240,6 +243,41 @@ impl Login {
             });
         }
         privileges
+    }
+
+    /// Tells the subject of the client's certificate, if it has one; it is asked for once.
+    pub fn know_subject(&mut self, subject: impl FnOnce() -> Option<String>) {
+        self.subject.get_or_insert_with(subject);
+    }
+
+    /// Logs in whom the client's certificate names, who must be the user that is named, if one is.
+    ///
+    /// # Errors
+    /// `AuthenticationFailed`; those of [`Self::log_in`].
+    pub fn log_in_by_certificate(
+        &mut self,
+        access: &Access,
+        engine: &Engine,
+        named: Option<&str>,
+    ) -> Result<UserName> {
+        let refused = |message| Err(Error::new(Code::AuthenticationFailed, message));
+        let Some(subject) = self.subject.clone().flatten() else {
+            return refused("No verified subject name available from client");
+        };
+        if named.is_some_and(|named| named != subject) {
+            return refused("There is no x.509 client certificate matching the user.");
+        }
+        let name = UserName {
+            user: subject,
+            database: EXTERNAL.to_owned(),
+        };
+        let found = store::find_one(engine, Kind::Users, &name.id())?;
+        if !found.is_some_and(|document| store::is_external(&document)) {
+            self.refuse(access, &name);
+            return Err(failed());
+        }
+        self.log_in(access, engine, &name)?;
+        Ok(name)
     }
 
     /// The first message of a login at a database.

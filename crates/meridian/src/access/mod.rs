@@ -4,6 +4,9 @@
 //! [`scram`] is the login by a password; [`privilege`] is what may be done, made of the built-in roles ([`builtin`]) and
 //! of those in the [`store`]. Deliberately absent: what a command needs (its row of the table of commands says so).
 
+/// The database of users who are known elsewhere: by certificates.
+pub const EXTERNAL: &str = "$external";
+
 mod action;
 mod builtin;
 mod login;

@@ -184,6 +184,12 @@ pub fn keys(document: &RawDocument, mechanism: Mechanism) -> Option<Keys> {
     Keys::from_document(credentials.get_document(mechanism.name()).ok()?)
 }
 
+/// Whether a user's document leaves it to a certificate who it is.
+pub fn is_external(document: &RawDocument) -> bool {
+    let credentials = document.get_document("credentials");
+    credentials.is_ok_and(|own| own.get_bool("external").unwrap_or(false))
+}
+
 /// The names of the mechanisms that a user's document has.
 pub fn mechanisms(document: &RawDocument) -> Vec<String> {
     let Ok(credentials) = document.get_document("credentials") else {

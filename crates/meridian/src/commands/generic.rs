@@ -3,6 +3,7 @@
 
 use super::arguments::{Arguments, array_values, elements, integer, type_name, wrong_type};
 use super::table::Command;
+use crate::access::EXTERNAL;
 use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
 use meridian_engine::check_database_name;
@@ -168,7 +169,7 @@ fn parse_database<'a>(value: Option<RawBsonRef<'a>>, command: &Command) -> Resul
         return Err(Error::new(Code::InvalidNamespace, message));
     }
     match name {
-        "$external" if command.is_about_users => Ok(name),
+        EXTERNAL if command.is_about_users => Ok(name),
         _ => check_database_name(name).map(|()| name),
     }
 }

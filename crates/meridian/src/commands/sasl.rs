@@ -1,4 +1,4 @@
-//! `saslStart`, `saslContinue`, `logout`, and what `hello` carries of a login.
+//! `saslStart`, `saslContinue`, `authenticate`, `logout`, and what `hello` carries of a login.
 
 use super::arguments::{Arguments, array_values, elements};
 use super::context::Context;
@@ -80,19 +80,36 @@ pub fn logout(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<(
     Ok(())
 }
 
-/// Refuses `authenticate`: of its mechanisms, MongoDB-X509 is not there yet.
-pub fn authenticate(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
-    let named = elements(context.body).find(|(name, _)| *name == "mechanism");
-    match named.and_then(|(_, value)| value.as_str()) {
-        Some("MONGODB-X509") => Err(Error::not_implemented("the mechanism MONGODB-X509")),
-        other => Err(Error::new(
+/// Logs in by the certificate of the connection (MONGODB-X509).
+pub fn authenticate(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("authenticate", CERTIFICATE)?;
+    by_certificate(context, &arguments, reply)
+}
+
+const CERTIFICATE: &[&str] = &["mechanism", "user", "db", "nonce", "key"];
+
+fn by_certificate(
+    context: &mut Context<'_>,
+    arguments: &Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mechanism = arguments.string("mechanism")?.unwrap_or("MONGODB-CR");
+    if mechanism != "MONGODB-X509" {
+        return Err(Error::new(
             Code::MechanismUnavailable,
-            format!(
-                "Received authentication for mechanism {} which is not enabled",
-                other.unwrap_or("MONGODB-CR")
-            ),
-        )),
+            format!("Received authentication for mechanism {mechanism} which is not enabled"),
+        ));
     }
+    let named = arguments.string("user")?.filter(|user| !user.is_empty());
+    let (access, engine) = (&context.service.access, &*context.service.engine);
+    let name = context
+        .client
+        .login
+        .log_in_by_certificate(access, engine, named)?;
+    reply
+        .string("dbname", &name.database)
+        .string("user", &name.user);
+    Ok(())
 }
 
 /// `saslSupportedMechs` of a `hello`: `"database.user"`.
@@ -123,18 +140,31 @@ pub fn speculate(context: &mut Context<'_>, value: RawBsonRef<'_>, reply: &mut D
     let Some(document) = value.as_document() else {
         return;
     };
-    if let Ok(answer) = begin_speculative(context, document) {
-        write(&answer, &mut reply.document("speculativeAuthenticate"));
+    let mut fields = elements(document);
+    match fields.next().map(|(name, _)| name) {
+        Some("saslStart") => {
+            if let Ok(answer) = begin_speculative(context, fields) {
+                write(&answer, &mut reply.document("speculativeAuthenticate"));
+            }
+        }
+        Some("authenticate") => {
+            let mut bytes = Vec::new();
+            let arguments = Arguments::collect("authenticate", fields, CERTIFICATE);
+            let mut inner = DocumentWriter::new(&mut bytes);
+            let done = arguments.and_then(|own| by_certificate(context, &own, &mut inner));
+            drop(inner);
+            if let (Ok(()), Ok(answer)) = (done, RawDocument::from_bytes(&bytes)) {
+                reply.embed("speculativeAuthenticate", answer);
+            }
+        }
+        _ => {}
     }
 }
 
-fn begin_speculative(context: &mut Context<'_>, document: &RawDocument) -> Result<Answer> {
-    let mut fields = elements(document);
-    if fields.next().map(|(name, _)| name) != Some("saslStart") {
-        return Err(Error::not_implemented(
-            "speculativeAuthenticate without saslStart",
-        ));
-    }
+fn begin_speculative<'a>(
+    context: &mut Context<'_>,
+    fields: impl Iterator<Item = (&'a str, RawBsonRef<'a>)>,
+) -> Result<Answer> {
     let arguments = Arguments::collect("saslStart", fields, START)?;
     let database = arguments
         .string("db")?

@@ -148,7 +148,7 @@ impl Command {
 pub static COMMANDS: &[Command] = &[
     command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
     command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read).special(privileges::aggregate),
-    command("authenticate", sasl::authenticate, "Logs in by a certificate: not there yet.").stable().needs(Needs::Nothing).about_users(),
+    command("authenticate", sasl::authenticate, "Logs in by the connection's certificate.").stable().needs(Needs::Nothing).about_users(),
     command("buildInfo", build_info::run, "Version and build.").legacy().needs(Needs::Nothing),
     command("buildinfo", build_info::run, "Same as buildInfo.").legacy().alias_of("buildInfo").needs(Needs::Nothing),
     command("collMod", coll_mod::run, "Changes a collection's validator or an index's options.").writes().stable().collection(&["collMod"]),

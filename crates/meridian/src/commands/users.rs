@@ -6,7 +6,7 @@ use super::privileges::Request;
 use super::sasl::strings;
 use crate::access::scram::{Keys, Mechanism};
 use crate::access::store::{self, Kind};
-use crate::access::{ActionSet, Resource, RoleName, UserName, parse_restrictions};
+use crate::access::{ActionSet, EXTERNAL, Resource, RoleName, UserName, parse_restrictions};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use bson::{RawBinaryRef, cstr, rawdoc};
@@ -23,9 +23,6 @@ const FIELDS: &[&str] = &[
     "mechanisms",
     "authenticationRestrictions",
 ];
-
-/// The database of users who are known elsewhere: by certificates.
-const EXTERNAL: &str = "$external";
 
 /// Makes a user.
 pub fn create(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {

@@ -23,12 +23,20 @@ use rustls::pki_types::{TrustAnchor, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore};
 use std::sync::Arc;
+use x509_cert::der::Decode as _;
 
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
+
+/// The subject of a certificate as a distinguished name (RFC 4514), the most specific part first: the name of a user.
+pub fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
+    let parsed = x509_cert::Certificate::from_der(certificate).ok()?;
+    let name = parsed.tbs_certificate().subject().to_string();
+    (!name.is_empty()).then_some(name)
+}
 
 /// Accepts clients with a certificate of one of the authorities.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! Between two requests a connection may be served by no thread (see [`super::pool`]); what a thread needs to
 //! serve one, it brings.
 
+use super::client_certificate;
 use super::receive::{ReceiveBuffer, ReceiveError};
 use super::registry::Registry;
 use super::tls::{Stream, Tls};
@@ -201,6 +202,8 @@ impl Connection<'_> {
                 .counters
                 .physical_bytes_in
                 .add_size(header.length);
+            let certificate = || client_certificate::subject(self.stream.client_certificate()?);
+            self.client.login.know_subject(certificate);
             self.handle(header, receive.frame(header))?;
             receive.consume(header);
             if registry.is_stopping() {

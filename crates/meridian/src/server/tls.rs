@@ -2,7 +2,7 @@
 //!
 //! In: certificate and key files, in PEM. Out: a [`Stream`] for each connection, on which frames travel as
 //! on a plain socket. The handshake happens with the first read, on a thread that serves it then.
-//! Deliberately absent: users; a client certificate only says that its owner may connect.
+//! Deliberately absent: users; that a client's certificate is good says that its owner may connect, and who it is.
 
 use super::client_certificate::ClientVerifier;
 use crate::cli::{Settings, TlsMode};
@@ -143,6 +143,14 @@ impl Stream {
                     Socket(socket),
                 ))))
             }
+        }
+    }
+
+    /// The certificate that the client has shown, once something was read.
+    pub fn client_certificate(&self) -> Option<&CertificateDer<'_>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Encrypted(stream) => stream.conn.peer_certificates()?.first(),
         }
     }
 
