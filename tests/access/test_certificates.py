@@ -1,7 +1,10 @@
 """MONGODB-X509: logins by the client's certificate, beside a real mongod with the same certificates."""
 
 import contextlib
+import shutil
+import signal
 import subprocess
+import time
 
 import pymongo
 import pytest
@@ -112,3 +115,42 @@ def test_without_a_certificate_nobody_logs_in_by_one(tmp_path):
         with server.connect() as client, pytest.raises(pymongo.errors.OperationFailure) as failure:
             client["$external"].command("authenticate", 1, mechanism="MONGODB-X509")
         assert (failure.value.code, failure.value.details["errmsg"]) == (18, "No verified subject name available from client")
+
+
+@pytest.mark.parametrize("by", ["command", "signal"])
+def test_certificates_are_rotated(tmp_path, files, by):
+    """Who is connected stays connected; whoever connects from then on sees the new certificate."""
+    shutil.copy(files / "server.pem", tmp_path / "server.pem")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl(tmp_path, "req", "-x509", *key, "-days", "2", "-subj", "/CN=new", "-keyout", "new.key", "-out", "new.pem")
+    certificate(tmp_path, "next", "/CN=next", "new")
+    with Meridian(tmp_path / "server", ["--tls-certificate-key-file", str(tmp_path / "server.pem")]) as server:
+
+        def sees(authority):
+            options = {"serverSelectionTimeoutMS": 1500, "tls": True, "tlsCAFile": str(authority)}
+            with server.connect(**options) as client:
+                try:
+                    return client.admin.command("ping")["ok"] == 1
+                except pymongo.errors.ServerSelectionTimeoutError:
+                    return False
+
+        def rotate():
+            if by == "command":
+                return stays.admin.command("rotateCertificates", 1)
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+
+        with server.connect(tls=True, tlsCAFile=str(files / "ours.pem"), maxPoolSize=1) as stays:
+            stays.admin.command("ping")
+            assert sees(files / "ours.pem") and not sees(tmp_path / "new.pem")
+            (tmp_path / "server.pem").write_text("no certificate")
+            if by == "command":
+                with pytest.raises(pymongo.errors.OperationFailure, match="Could not rotate certificates"):
+                    rotate()
+            else:
+                rotate()
+            assert sees(files / "ours.pem"), "what cannot be read changes nothing"
+            shutil.copy(tmp_path / "next.pem", tmp_path / "server.pem")
+            rotate()
+            assert sees(tmp_path / "new.pem") and not sees(files / "ours.pem")
+            stays.admin.command("ping")

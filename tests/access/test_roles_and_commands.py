@@ -131,6 +131,7 @@ def statements():
     yield "admin", {"killOp": 1, "op": 123456789}
     yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}
     yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}], "cursor": {}}
+    yield "admin", {"rotateCertificates": 1}
     yield "admin", {"replSetGetStatus": 1}
     yield "admin", {"getDiagnosticData": 1}
     yield "admin", {"renameCollection": "test.none", "to": "test.none2"}

@@ -167,6 +167,7 @@ pub struct Login {
     /// That of the client's certificate, once it is known whether it has one.
     subject: Option<Option<String>>,
     user: Option<Arc<User>>,
+    attempt: Option<(UserName, &'static str)>,
     under_way: Option<UnderWay>,
     conversations: i32,
 }
@@ -199,6 +200,7 @@ impl Login {
             server,
             subject: None,
             user: None,
+            attempt: None,
             under_way: None,
             conversations: 0,
         }
@@ -215,6 +217,16 @@ impl Login {
             self.user = access.user(engine, &user.name)?;
         }
         Ok(self.user.as_ref())
+    }
+
+    /// Who is logged in, as it was when its privileges were last looked up.
+    pub fn logged_in(&self) -> Option<&Arc<User>> {
+        self.user.as_ref()
+    }
+
+    /// Who tried to log in last, and by what.
+    pub fn attempt(&self) -> Option<&(UserName, &'static str)> {
+        self.attempt.as_ref()
     }
 
     /// Who logged in last.
@@ -271,6 +283,7 @@ impl Login {
             user: subject,
             database: EXTERNAL.to_owned(),
         };
+        self.attempt = Some((name.clone(), "MONGODB-X509"));
         let found = store::find_one(engine, Kind::Users, &name.id())?;
         if !found.is_some_and(|document| store::is_external(&document)) {
             self.refuse(access, &name);
@@ -293,7 +306,7 @@ impl Login {
         payload: &[u8],
         skips_empty: bool,
     ) -> Result<Answer> {
-        self.under_way = None;
+        (self.under_way, self.attempt) = (None, None);
         let Some(mechanism) = Mechanism::parse(mechanism) else {
             return Err(Error::new(
                 Code::MechanismUnavailable,
@@ -305,6 +318,7 @@ impl Login {
             user: first.user.clone(),
             database: database.to_owned(),
         };
+        self.attempt = Some((name.clone(), mechanism.name()));
         let found = store::find_one(engine, Kind::Users, &name.id())?;
         let keys = found.and_then(|document| store::keys(&document, mechanism));
         // Whoever asks for a user that there is not gets as far as one who does not know the password.

@@ -5,7 +5,7 @@ use super::log;
 use super::settings::{SettingArguments, Settings, TlsMode};
 use crate::commands;
 use crate::server::{Listener, Tls};
-use crate::service::Service;
+use crate::service::{AuditLog, Service};
 use anyhow::Context as _;
 use clap::Args;
 use meridian_engine::{Engine, EngineOptions};
@@ -55,15 +55,23 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
     let tls = Tls::from_settings(&settings)?;
-    let listener = Listener::bind(settings.listen, tls)
+    let listener = Listener::bind(settings.listen, tls.clone())
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let engine = open_engine(&settings)?;
-    let service = Arc::new(Service::new(
+    let mut service = Service::new(
         Arc::clone(&engine),
         settings.clone(),
         listener.address(),
         commands::COMMANDS,
-    ));
+    );
+    service.rotate_certificates = tls.map(|tls| Box::new(move || tls.reload()) as _);
+    if let Some(path) = &settings.audit_log {
+        let (filter, address) = (settings.audit_filter.as_deref(), listener.address());
+        let audit = AuditLog::open(path, filter, settings.audit_sync, address)?;
+        audit.write("startup", None, bson::Document::new(), 0);
+        service.audit = Some(audit);
+    }
+    let service = Arc::new(service);
     // Not before: clients that connect while the engine opens would wait for as long as that takes.
     let pool = listener
         .listen(&service)
@@ -79,9 +87,9 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
         tracing::warn!("{}", warning.message);
     }
     announce(&settings, handle.address()?);
-    let signal = next_stop(&mut signals);
+    let signal = next_stop(&mut signals, &service);
     tracing::info!(signal, "stopping: running commands may finish");
-    exit_on_second_signal(signals);
+    exit_on_second_signal(signals, Arc::clone(&service));
     let busy = handle.stop(SHUTDOWN_PATIENCE);
     if busy > 0 {
         tracing::warn!(
@@ -91,6 +99,9 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
     }
     accepting.join().ok();
     engine.shutdown();
+    if let Some(audit) = &service.audit {
+        audit.write("shutdown", None, bson::Document::new(), 0);
+    }
     tracing::info!("stopped");
     Ok(())
 }
@@ -167,21 +178,34 @@ fn announce(settings: &Settings, address: SocketAddr) {
     let _ = out.flush();
 }
 
-/// Waits for a signal to stop.
-fn next_stop(signals: &mut Signals) -> Option<i32> {
+/// Waits for a signal to stop. SIGHUP has files be read or begun anew.
+fn next_stop(signals: &mut Signals, service: &Service) -> Option<i32> {
     signals.forever().find(|signal| {
         if *signal == SIGHUP {
-            tracing::info!(
-                "SIGHUP is ignored: settings and certificates are read at the start only"
-            );
+            hang_up(service);
         }
         *signal != SIGHUP
     })
 }
 
-fn exit_on_second_signal(mut signals: Signals) {
+fn hang_up(service: &Service) {
+    let certificates = service.rotate_certificates.as_ref().map(|rotate| rotate());
+    let audit = service.audit.as_ref().map(AuditLog::reopen);
+    for (what, outcome) in [("certificates", certificates), ("audit log", audit)] {
+        match outcome {
+            None => {}
+            Some(Ok(())) => tracing::info!(what, "SIGHUP: read anew"),
+            Some(Err(error)) => {
+                tracing::error!(what, error = format!("{error:#}"), "SIGHUP: kept as before")
+            }
+        }
+    }
+    tracing::info!("SIGHUP: settings are read at the start only");
+}
+
+fn exit_on_second_signal(mut signals: Signals, service: Arc<Service>) {
     thread::spawn(move || {
-        if next_stop(&mut signals).is_some() {
+        if next_stop(&mut signals, &service).is_some() {
             tracing::warn!("a second signal: leaving without waiting");
             std::process::exit(130);
         }

@@ -39,6 +39,12 @@ pub struct Settings {
     pub tls_ca_file: Option<PathBuf>,
     /// Whether clients have to log in, and may do what their roles allow.
     pub auth: bool,
+    /// Where the record of who did what is kept.
+    pub audit_log: Option<PathBuf>,
+    /// Which events it has: a query in JSON.
+    pub audit_filter: Option<String>,
+    /// Whether each event is on disk before its reply is sent.
+    pub audit_sync: bool,
 }
 
 /// Which connections are encrypted.
@@ -63,13 +69,13 @@ pub enum LogFormat {
     Json,
 }
 
-/// Whether there is access control.
+/// Whether something is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Auth {
-    /// Clients log in, and may do what their roles allow.
+pub enum Switch {
+    /// It is.
     On,
-    /// Whoever can connect can do everything.
+    /// It is not.
     Off,
 }
 
@@ -124,7 +130,17 @@ pub struct SettingArguments {
     /// Access control: clients log in, and may do what their roles allow. Without a word, off on a loopback address;
     /// to listen elsewhere needs it on, or off in words
     #[arg(long, value_name = "on|off")]
-    auth: Option<Auth>,
+    auth: Option<Switch>,
+    /// Record who did what: logins, what was refused, changes of users, roles, collections, indexes and databases; a line
+    /// of JSON each, in the shape of MongoDB's audit messages. SIGHUP begins the file anew after it was moved
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+    /// Record only events that this query matches, e.g. '{"atype": "authCheck"}'
+    #[arg(long, value_name = "JSON")]
+    audit_filter: Option<String>,
+    /// Whether each event is on disk before its reply is sent [default: off]
+    #[arg(long, value_name = "on|off")]
+    audit_sync: Option<Switch>,
 }
 
 impl SettingArguments {
@@ -161,6 +177,9 @@ impl SettingArguments {
                 .or(others.tls_certificate_key_file),
             tls_ca_file: self.tls_ca_file.or(others.tls_ca_file),
             auth: self.auth.or(others.auth),
+            audit_log: self.audit_log.or(others.audit_log),
+            audit_filter: self.audit_filter.or(others.audit_filter),
+            audit_sync: self.audit_sync.or(others.audit_sync),
         }
     }
 
@@ -187,6 +206,10 @@ impl SettingArguments {
             Some(_) => TlsMode::Require,
             None => TlsMode::Disabled,
         };
+        anyhow::ensure!(
+            self.audit_log.is_some() || (self.audit_filter.is_none() && self.audit_sync.is_none()),
+            "audit-filter and audit-sync need audit-log: without it nothing is recorded"
+        );
         let default_listen = || DEFAULT_LISTEN.parse().expect("the default is an address");
         let listen = self.listen.unwrap_or_else(default_listen);
         anyhow::ensure!(
@@ -206,7 +229,10 @@ impl SettingArguments {
             tls_mode: self.tls_mode.unwrap_or(default_tls),
             tls_certificate_key_file: self.tls_certificate_key_file,
             tls_ca_file: self.tls_ca_file,
-            auth: self.auth == Some(Auth::On),
+            auth: self.auth == Some(Switch::On),
+            audit_log: self.audit_log,
+            audit_filter: self.audit_filter,
+            audit_sync: self.audit_sync == Some(Switch::On),
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::aggregate::has_output;
 use super::arguments::elements;
+use super::audited;
 use super::context::Context;
 use super::generic::Generic;
 use super::table::{self, Command, Kind};
@@ -227,6 +228,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     if outcome.is_ok() {
         reply.double("ok", 1.0);
     }
+    audited::record(service, context.client, command, (database, body), &outcome);
     let took = started.elapsed();
     count_end(service, index, took, outcome.is_ok());
     top::count(service, command, database, body, took);

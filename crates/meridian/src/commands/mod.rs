@@ -10,6 +10,7 @@
 //! MongoDB's messages.
 
 mod arguments;
+mod audited;
 mod context;
 mod cursor_reply;
 mod dispatch;
@@ -57,6 +58,7 @@ mod profile;
 mod refused;
 mod rename_collection;
 mod roles;
+mod rotate_certificates;
 mod sasl;
 mod server_status;
 mod sessions;

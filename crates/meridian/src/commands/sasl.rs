@@ -1,6 +1,7 @@
 //! `saslStart`, `saslContinue`, `authenticate`, `logout`, and what `hello` carries of a login.
 
 use super::arguments::{Arguments, array_values, elements};
+use super::audited::record_login;
 use super::context::Context;
 use crate::access::{Answer, UserName, mechanisms_of};
 use base64::Engine as _;
@@ -31,9 +32,29 @@ pub fn go_on(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Resul
     let payload = payload(&arguments)?;
     let (access, engine) = (&context.service.access, &*context.service.engine);
     let id = i32::try_from(id).unwrap_or(-1);
-    let answer = context.client.login.go_on(access, engine, id, &payload)?;
-    write(&answer, reply);
-    Ok(())
+    let answer = context.client.login.go_on(access, engine, id, &payload);
+    match answer {
+        Ok(answer) if !answer.is_done => {
+            write(&answer, reply);
+            Ok(())
+        }
+        ended => {
+            let (ended, outcome) = match ended {
+                Ok(answer) => (Some(answer), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            record(context, &outcome);
+            ended.iter().for_each(|answer| write(answer, reply));
+            outcome
+        }
+    }
+}
+
+/// Records how a login has ended.
+fn record(context: &Context<'_>, outcome: &Result<()>) {
+    let attempt = context.client.login.attempt();
+    let (name, mechanism) = attempt.map_or((None, ""), |(name, by)| (Some(name), *by));
+    record_login(context.service, context.client, name, mechanism, outcome);
 }
 
 fn begin(context: &mut Context<'_>, arguments: &Arguments<'_>, database: &str) -> Result<Answer> {
@@ -102,10 +123,10 @@ fn by_certificate(
     }
     let named = arguments.string("user")?.filter(|user| !user.is_empty());
     let (access, engine) = (&context.service.access, &*context.service.engine);
-    let name = context
-        .client
-        .login
-        .log_in_by_certificate(access, engine, named)?;
+    let login = &mut context.client.login;
+    let outcome = login.log_in_by_certificate(access, engine, named);
+    record(context, &outcome.as_ref().map(|_| ()).map_err(Clone::clone));
+    let name = outcome?;
     reply
         .string("dbname", &name.database)
         .string("user", &name.user);

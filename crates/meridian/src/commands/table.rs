@@ -213,6 +213,7 @@ pub static COMMANDS: &[Command] = &[
     command("revokeRolesFromRole", roles::revoke_roles, "Has a role inherit others no longer.").writes().special(users::may_revoke_roles),
     command("revokeRolesFromUser", users::revoke_roles, "Takes roles from a user.").writes().special(users::may_revoke_roles).about_users(),
     command("rolesInfo", roles::info, "The roles.").special(roles::may_list),
+    command("rotateCertificates", rotate_certificates::run, "Has new connections use the certificates that the files hold now.").admin().server(&["rotateCertificates"]),
     command("saslContinue", sasl::go_on, "Goes on with a login.").stable().needs(Needs::Nothing).secret(),
     command("saslStart", sasl::start, "Begins a login.").stable().needs(Needs::Nothing).secret().about_users(),
     command("serverStatus", server_status::run, "Counters of the running server.").server(&["serverStatus"]),

@@ -7,13 +7,14 @@
 use super::client_certificate::ClientVerifier;
 use crate::cli::{Settings, TlsMode};
 use anyhow::Context as _;
+use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,12 @@ const NEXT_BYTES_MAX: Duration = Duration::from_secs(10);
 /// How connections are encrypted.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    config: Arc<ServerConfig>,
+    /// For connections that begin now.
+    config: Arc<RwLock<Arc<ServerConfig>>>,
+    /// Certificate and key.
+    key_file: PathBuf,
+    /// Who signs clients' certificates.
+    ca_file: Option<PathBuf>,
     /// Plain connections are served too.
     allows_plain: bool,
 }
@@ -42,12 +48,27 @@ impl Tls {
         if settings.tls_mode == TlsMode::Disabled {
             return Ok(None);
         }
-        let key_file = settings.tls_certificate_key_file.as_deref();
+        let key_file = settings.tls_certificate_key_file.clone();
         let key_file = key_file.context("TLS needs tls-certificate-key-file")?;
+        let ca_file = settings.tls_ca_file.clone();
+        let config = configure(&key_file, ca_file.as_deref())?;
         Ok(Some(Self {
-            config: Arc::new(configure(key_file, settings.tls_ca_file.as_deref())?),
+            config: Arc::new(RwLock::new(Arc::new(config))),
+            key_file,
+            ca_file,
             allows_plain: settings.tls_mode == TlsMode::Allow,
         }))
+    }
+
+    /// Reads the files again: connections that begin from now on have what is in them. Where they are not as they
+    /// should be, all stays as it was.
+    ///
+    /// # Errors
+    /// As [`Self::from_settings`].
+    pub fn reload(&self) -> anyhow::Result<()> {
+        let config = configure(&self.key_file, self.ca_file.as_deref())?;
+        *self.config.write() = Arc::new(config);
+        Ok(())
     }
 }
 
@@ -136,7 +157,7 @@ impl Stream {
                 Ok(Self::Plain(Socket(socket)))
             }
             Some(tls) => {
-                let connection = ServerConnection::new(Arc::clone(&tls.config));
+                let connection = ServerConnection::new(Arc::clone(&tls.config.read()));
                 let connection = connection.map_err(io::Error::other)?;
                 Ok(Self::Encrypted(Box::new(StreamOwned::new(
                     connection,

@@ -2,12 +2,14 @@
 //!
 //! Deliberately absent: what commands mean (`commands`), and sockets (`server`).
 
+mod audit;
 mod client;
 mod counters;
 mod reply_memory;
 mod startup_warning;
 mod usage;
 
+pub use audit::{AuditLog, without_secrets};
 pub use client::{Activity, Client, Running};
 pub use counters::{CommandCounts, Compression, OperationClass};
 pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
@@ -24,6 +26,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use usage::Usage;
+
+/// Reads certificates again.
+pub type RotateCertificates = Box<dyn Fn() -> anyhow::Result<()> + Send + Sync>;
 
 /// The server's side of every request.
 pub struct Service {
@@ -51,6 +56,10 @@ pub struct Service {
     pub reply_memory: Arc<ReplyMemory>,
     /// Who may do what.
     pub access: Access,
+    /// The record of who did what, if one is kept.
+    pub audit: Option<AuditLog>,
+    /// Has new connections use what the files of certificates hold now; none where nothing is encrypted.
+    pub rotate_certificates: Option<RotateCertificates>,
     activities: Mutex<BTreeMap<i32, Arc<Activity>>>,
 }
 
@@ -80,6 +89,8 @@ impl Service {
             syncing: Counter::default(),
             reply_memory: Arc::default(),
             access,
+            audit: None,
+            rotate_certificates: None,
             activities,
         }
     }
