@@ -6,7 +6,7 @@ use super::table::Command;
 use crate::access::UserName;
 use crate::service::{Client, Service, without_secrets};
 use bson::raw::RawDocument;
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use meridian_engine::{Code, Result};
 
 /// MongoDB's name of the event; none where a command is recorded only when it is refused.
@@ -113,7 +113,7 @@ fn param(command: &str, database: &str, body: &RawDocument) -> Document {
             } else {
                 name
             };
-            param.insert(name, Bson::from(value));
+            param.insert(name, value);
         }
     }
     param
