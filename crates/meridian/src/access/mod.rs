@@ -9,6 +9,7 @@ pub const EXTERNAL: &str = "$external";
 
 mod action;
 mod builtin;
+mod credentials;
 mod login;
 mod names;
 mod privilege;
@@ -19,6 +20,7 @@ pub mod store;
 pub use action::ActionSet;
 pub use builtin::of_database as builtin_roles;
 pub use builtin::{BuiltinRole, find as builtin_role};
+pub use credentials::credentials;
 pub use login::{Access, Answer, Login, User, mechanisms_of};
 pub use names::{RoleName, UserName};
 pub use privilege::{Privilege, Privileges, Resource};

@@ -4,11 +4,12 @@
 //! Documents are written one at a time, under one lock, since each change reads what it changes.
 
 use super::builtin;
-use super::names::RoleName;
+use super::names::{RoleName, UserName};
 use super::privilege::{Privilege, Privileges};
 use super::scram::{Keys, Mechanism};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::rawdoc;
+use bson::spec::BinarySubtype;
+use bson::{RawBinaryRef, cstr, rawdoc};
 use meridian_engine::{
     DeleteStatement, Engine, Error, FindRequest, InsertOptions, Namespace, Result, UpdateStatement,
 };
@@ -88,6 +89,21 @@ fn corrupt(error: impl std::fmt::Display) -> Error {
         meridian_engine::Code::UnsupportedFormat,
         format!("a document of users or roles is not as it should be: {error}"),
     )
+}
+
+/// The beginning of a user's document: who it is, and what is kept of its password.
+pub fn new_user(name: &UserName, credentials: &RawDocument) -> RawDocumentBuf {
+    let id = bson::Uuid::new().bytes();
+    let id = RawBinaryRef {
+        subtype: BinarySubtype::Uuid,
+        bytes: &id,
+    };
+    let mut document = rawdoc! { "_id": name.id() };
+    document.append(cstr!("userId"), id);
+    document.append(cstr!("user"), name.user.as_str());
+    document.append(cstr!("db"), name.database.as_str());
+    document.append(cstr!("credentials"), credentials.to_owned());
+    document
 }
 
 /// The names of the roles that a document of a user or a role grants.

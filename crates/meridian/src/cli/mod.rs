@@ -6,6 +6,7 @@ mod repair;
 mod serve;
 mod settings;
 mod size;
+mod user;
 
 pub use log::latest as latest_log_lines;
 pub use settings::{Settings, TlsMode};
@@ -30,6 +31,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Makes a data directory with a damaged write-ahead log one that can be served again.
     Repair(repair::RepairArguments),
+    /// Makes users of a server that nobody can log in to.
+    User(user::UserArguments),
     /// Loads the weather evaluation, asks, prints the table, and serves until Ctrl-C.
     Demo(crate::demo::DemoArgs),
     /// Imports CSV, TSV or JSON.
@@ -49,6 +52,7 @@ impl Cli {
             Command::Bench(arguments) => meridian_bench::run(arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Repair(arguments) => repair::run(&arguments),
+            Command::User(arguments) => user::run(&arguments),
             Command::Demo(arguments) => crate::demo::run(arguments),
             Command::Import(arguments) => crate::import::run(arguments),
             Command::Export(arguments) => crate::export::run(arguments),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const DEFAULT_DATA: &str = "meridian-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:27017";
@@ -27,6 +28,10 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// Connections past this many are refused.
     pub max_connections: u32,
+    /// As are those of one address past this many.
+    pub max_connections_per_address: Option<u32>,
+    /// The time limit of reads that have none of their own.
+    pub default_max_time: Option<Duration>,
     /// Seconds between two sweeps of the TTL indexes.
     pub ttl_sweep_seconds: u64,
     /// Whether indexes of kinds that are not there are listed, not built, where they would be refused.
@@ -111,6 +116,12 @@ pub struct SettingArguments {
     /// Connections past this many are refused [default: 10000]
     #[arg(long, value_name = "N")]
     max_connections: Option<u32>,
+    /// Connections of one address past this many are refused [default: no limit]
+    #[arg(long, value_name = "N")]
+    max_connections_per_address: Option<u32>,
+    /// Milliseconds that a find, aggregate, count or distinct without a maxTimeMS of its own may take [default: no limit]
+    #[arg(long, value_name = "MILLISECONDS")]
+    default_max_time_ms: Option<u64>,
     /// Seconds between two sweeps of the TTL indexes [default: 60]
     #[arg(long, value_name = "SECONDS")]
     ttl_sweep_seconds: Option<u64>,
@@ -167,6 +178,10 @@ impl SettingArguments {
             journal: self.journal.or(others.journal),
             log_format: self.log_format.or(others.log_format),
             max_connections: self.max_connections.or(others.max_connections),
+            max_connections_per_address: self
+                .max_connections_per_address
+                .or(others.max_connections_per_address),
+            default_max_time_ms: self.default_max_time_ms.or(others.default_max_time_ms),
             ttl_sweep_seconds: self.ttl_sweep_seconds.or(others.ttl_sweep_seconds),
             accept_unbuilt_indexes: self
                 .accept_unbuilt_indexes
@@ -224,6 +239,8 @@ impl SettingArguments {
             journal: self.journal != Some(Journal::Off),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             max_connections: self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS),
+            max_connections_per_address: self.max_connections_per_address,
+            default_max_time: self.default_max_time_ms.map(Duration::from_millis),
             ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
             accept_unbuilt_indexes: self.accept_unbuilt_indexes.unwrap_or(false),
             tls_mode: self.tls_mode.unwrap_or(default_tls),

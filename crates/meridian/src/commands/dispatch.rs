@@ -37,7 +37,7 @@ pub fn answer_message(
 ) {
     reply(service, out, |out| {
         let command = find_command(service, message.body)?;
-        let generic = Generic::parse(command, message.body, service.settings.journal)?;
+        let generic = Generic::parse(command, message.body, &service.settings)?;
         let (body, sequences) = (message.body, message.sequences.as_slice());
         run(
             command,

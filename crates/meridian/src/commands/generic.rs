@@ -1,9 +1,12 @@
 //! What every command may carry, checked in one place: the database, the session, read and
 //! write concern, the time limit, the API version.
 
+use super::aggregate::has_output;
 use super::arguments::{Arguments, array_values, elements, integer, type_name, wrong_type};
 use super::table::Command;
 use crate::access::EXTERNAL;
+use crate::cli::Settings;
+use crate::service::OperationClass;
 use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
 use meridian_engine::check_database_name;
@@ -38,7 +41,7 @@ impl<'a> Generic<'a> {
     ///
     /// # Errors
     /// MongoDB's, by field.
-    pub fn parse(command: &Command, body: &'a RawDocument, journal: bool) -> Result<Self> {
+    pub fn parse(command: &Command, body: &'a RawDocument, settings: &Settings) -> Result<Self> {
         let fields = Fields::collect(body);
         let database = parse_database(fields.database, command)?;
         if command.admin_only && database != "admin" {
@@ -62,13 +65,21 @@ impl<'a> Generic<'a> {
                 let message = "Command does not support writeConcern";
                 return Err(Error::new(Code::InvalidOptions, message));
             }
-            Some(concern) => parse_write_concern(concern, journal)?,
+            Some(concern) => parse_write_concern(concern, settings.journal)?,
         };
         let deadline = fields
             .max_time_ms
             .map(parse_max_time)
             .transpose()?
             .flatten();
+        // Reads that have no limit of their own; the next batch of a cursor has what was left of the first.
+        let default = settings.default_max_time.filter(|_| {
+            command.class == OperationClass::Read
+                && command.name != "getMore"
+                && fields.max_time_ms.is_none()
+                && !has_output(command.name, body)
+        });
+        let deadline = deadline.or(default.and_then(|limit| Instant::now().checked_add(limit)));
         Ok(Self {
             database,
             session,

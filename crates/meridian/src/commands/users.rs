@@ -4,13 +4,12 @@ use super::arguments::{Arguments, array_values};
 use super::context::Context;
 use super::privileges::Request;
 use super::sasl::strings;
-use crate::access::scram::{Keys, Mechanism};
+use crate::access;
+use crate::access::scram::Mechanism;
 use crate::access::store::{self, Kind};
 use crate::access::{ActionSet, EXTERNAL, Resource, RoleName, UserName, parse_restrictions};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::spec::BinarySubtype;
-use bson::{RawBinaryRef, cstr, rawdoc};
-use md5::{Digest, Md5};
+use bson::{cstr, rawdoc};
 use meridian_engine::query::Filter;
 use meridian_engine::{Code, Error, Result};
 use meridian_wire::DocumentWriter;
@@ -38,19 +37,7 @@ pub fn create(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<(
     }
     check_database(&name, password)?;
     let roles = parse_roles(roles, &name.database)?;
-    let mut document = rawdoc! { "_id": name.id() };
-    let id = bson::Uuid::new().bytes();
-    let id = RawBinaryRef {
-        subtype: BinarySubtype::Uuid,
-        bytes: &id,
-    };
-    document.append(cstr!("userId"), id);
-    document.append(cstr!("user"), name.user.as_str());
-    document.append(cstr!("db"), name.database.as_str());
-    document.append(
-        cstr!("credentials"),
-        credentials(&arguments, &name, password)?,
-    );
+    let mut document = store::new_user(&name, &credentials(&arguments, &name, password)?);
     if let Some(data) = arguments.document("customData")? {
         document.append(cstr!("customData"), data);
     }
@@ -448,7 +435,7 @@ fn wanted_mechanisms(named: Option<&[&str]>) -> Result<Vec<Mechanism>> {
     named.iter().map(parse).collect()
 }
 
-/// What is kept of a password, for each mechanism.
+/// What is kept of the command's password, for each mechanism.
 fn credentials(
     arguments: &Arguments<'_>,
     name: &UserName,
@@ -460,44 +447,7 @@ fn credentials(
     };
     let wanted = wanted_mechanisms(named.as_deref())?;
     let is_digested = !arguments.boolean_or("digestPassword", true)?;
-    if password.is_empty() {
-        return Err(Error::bad_value("Password cannot be empty"));
-    }
-    let mut credentials = RawDocumentBuf::new();
-    for mechanism in Mechanism::ALL {
-        if !wanted.contains(&mechanism) {
-            continue;
-        }
-        let keys = match (mechanism, is_digested) {
-            (Mechanism::Sha1, true) => Keys::of_password(mechanism, password.as_bytes()),
-            (Mechanism::Sha1, false) => {
-                Keys::of_password(mechanism, digest(&name.user, password).as_bytes())
-            }
-            (Mechanism::Sha256, true) => {
-                return Err(Error::bad_value(
-                    "Use of SCRAM-SHA-256 requires undigested passwords",
-                ));
-            }
-            (Mechanism::Sha256, false) => {
-                let prepared = stringprep::saslprep(password).map_err(|error| {
-                    Error::bad_value(format!("the password cannot be normalized: {error}"))
-                })?;
-                Keys::of_password(mechanism, prepared.as_bytes())
-            }
-        };
-        let field = match mechanism {
-            Mechanism::Sha1 => cstr!("SCRAM-SHA-1"),
-            Mechanism::Sha256 => cstr!("SCRAM-SHA-256"),
-        };
-        credentials.append(field, keys.to_document());
-    }
-    Ok(credentials)
-}
-
-/// The password that MongoDB's SCRAM-SHA-1 takes: a digest of the name and the password.
-fn digest(user: &str, password: &str) -> String {
-    let digest = Md5::digest(format!("{user}:mongo:{password}").as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    access::credentials(&name.user, password, &wanted, is_digested)
 }
 
 /// The credentials of a user for some of its mechanisms.

@@ -2,7 +2,7 @@
 
 use super::connection::{self, Peer};
 use super::pool::Pool;
-use super::registry::Registry;
+use super::registry::{Limits, Registry};
 use super::tls::Tls;
 use crate::service::{Client, Service};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -138,8 +138,12 @@ impl Listener {
             return;
         }
         let (id, peer) = (client.connection_id, client.peer.clone());
-        let limit = usize::try_from(service.settings.max_connections).unwrap_or(usize::MAX);
-        match self.registry.add(&socket, &client.activity, limit) {
+        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let limits = Limits {
+            all: count(service.settings.max_connections),
+            of_address: service.settings.max_connections_per_address.map(count),
+        };
+        match self.registry.add(&socket, &client.activity, limits) {
             Ok(open) => tracing::debug!(connection = id, peer, open, "connection accepted"),
             Err(open) => return self.refuse(socket, client, open, service, refusing),
         }

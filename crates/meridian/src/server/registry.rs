@@ -3,7 +3,7 @@
 use crate::service::Activity;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,8 +13,18 @@ const SENDING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Open {
+    address: Option<IpAddr>,
     socket: Arc<TcpStream>,
     activity: Arc<Activity>,
+}
+
+/// How many connections may be open.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// In all.
+    pub all: usize,
+    /// Of one address.
+    pub of_address: Option<usize>,
 }
 
 /// Every open connection by its number.
@@ -26,19 +36,32 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds a connection, unless `limit` are open; returns how many there are then.
+    /// Adds a connection, unless too many are open, or too many of its address; returns how many there are then.
     pub fn add(
         &self,
         socket: &Arc<TcpStream>,
         activity: &Arc<Activity>,
-        limit: usize,
+        limits: Limits,
     ) -> Result<usize, usize> {
+        let address: Option<SocketAddr> = activity.peer.parse().ok();
+        let address = address.map(|address| address.ip());
         let mut open = self.open.lock();
-        if open.len() >= limit || self.is_stopping() {
+        if open.len() >= limits.all || self.is_stopping() {
             return Err(open.len());
         }
+        if let Some(limit) = limits.of_address {
+            let own = open.values().filter(|one| one.address == address).count();
+            if own >= limit {
+                return Err(own);
+            }
+        }
         let (socket, activity) = (Arc::clone(socket), Arc::clone(activity));
-        open.insert(activity.connection_id, Open { socket, activity });
+        let one = Open {
+            address,
+            socket,
+            activity: Arc::clone(&activity),
+        };
+        open.insert(activity.connection_id, one);
         Ok(open.len())
     }
 

@@ -1,0 +1,58 @@
+//! What is kept of passwords.
+
+use super::scram::{Keys, Mechanism};
+use bson::cstr;
+use bson::raw::RawDocumentBuf;
+use md5::{Digest, Md5};
+use meridian_engine::{Error, Result};
+
+/// The keys of a password for each mechanism, as a user's document has them. One that is digested already is what
+/// [`digest`] makes.
+///
+/// # Errors
+/// `BadValue` for an empty password, one that cannot be normalized, or one that is digested where it may not be.
+pub fn credentials(
+    user: &str,
+    password: &str,
+    mechanisms: &[Mechanism],
+    is_digested: bool,
+) -> Result<RawDocumentBuf> {
+    if password.is_empty() {
+        return Err(Error::bad_value("Password cannot be empty"));
+    }
+    let mut credentials = RawDocumentBuf::new();
+    for mechanism in Mechanism::ALL {
+        if !mechanisms.contains(&mechanism) {
+            continue;
+        }
+        let keys = match (mechanism, is_digested) {
+            (Mechanism::Sha1, true) => Keys::of_password(mechanism, password.as_bytes()),
+            (Mechanism::Sha1, false) => {
+                Keys::of_password(mechanism, digest(user, password).as_bytes())
+            }
+            (Mechanism::Sha256, true) => {
+                return Err(Error::bad_value(
+                    "Use of SCRAM-SHA-256 requires undigested passwords",
+                ));
+            }
+            (Mechanism::Sha256, false) => {
+                let prepared = stringprep::saslprep(password).map_err(|error| {
+                    Error::bad_value(format!("the password cannot be normalized: {error}"))
+                })?;
+                Keys::of_password(mechanism, prepared.as_bytes())
+            }
+        };
+        let field = match mechanism {
+            Mechanism::Sha1 => cstr!("SCRAM-SHA-1"),
+            Mechanism::Sha256 => cstr!("SCRAM-SHA-256"),
+        };
+        credentials.append(field, keys.to_document());
+    }
+    Ok(credentials)
+}
+
+/// The password that MongoDB's SCRAM-SHA-1 takes: a digest of the name and the password.
+fn digest(user: &str, password: &str) -> String {
+    let digest = Md5::digest(format!("{user}:mongo:{password}").as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
