@@ -7,7 +7,6 @@ use super::scram::{ClientFirst, Conversation, Keys, Mechanism, failed};
 use super::store::{self, Kind, Resolved};
 use super::{ActionSet, EXTERNAL, scram};
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::rawdoc;
 use meridian_engine::{Code, Engine, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -118,9 +117,8 @@ impl Access {
     /// Whether there is any user at all.
     pub fn has_users(&self, engine: &Engine) -> Result<bool> {
         if !self.has_users.load(Ordering::Acquire) {
-            let filter = rawdoc! {};
-            let found = store::find(engine, Kind::Users, &filter)?;
-            self.has_users.store(!found.is_empty(), Ordering::Release);
+            let found = store::has_any(engine, Kind::Users)?;
+            self.has_users.store(found, Ordering::Release);
         }
         Ok(self.has_users.load(Ordering::Acquire))
     }

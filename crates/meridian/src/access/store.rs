@@ -50,6 +50,17 @@ pub fn find(engine: &Engine, kind: Kind, filter: &RawDocument) -> Result<Vec<Raw
     Ok(found)
 }
 
+/// Whether there is any document of a kind.
+pub fn has_any(engine: &Engine, kind: Kind) -> Result<bool> {
+    let filter = rawdoc! {};
+    let request = FindRequest {
+        limit: Some(1),
+        ..FindRequest::new(&filter)
+    };
+    let mut query = engine.find(&kind.namespace(), &request)?;
+    Ok(query.next_document()?.is_some())
+}
+
 /// The document with this `_id`.
 pub fn find_one(engine: &Engine, kind: Kind, id: &str) -> Result<Option<RawDocumentBuf>> {
     let filter = rawdoc! { "_id": id };

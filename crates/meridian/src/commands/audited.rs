@@ -58,7 +58,7 @@ pub fn record(
         let param = doc! {
             "command": command.name,
             "ns": namespace(database, body),
-            "args": without_secrets(body),
+            "args": shown(body),
         };
         audit.write("authCheck", Some(client), param, result);
     } else if let Some(kind) = kind(command.alias_of.unwrap_or(command.name)) {
@@ -90,6 +90,10 @@ pub fn record_login(
     audit.write("authenticate", Some(client), param, result);
 }
 
+fn shown(body: &RawDocument) -> Document {
+    Document::try_from(without_secrets(body)).unwrap_or_default()
+}
+
 fn namespace(database: &str, body: &RawDocument) -> String {
     let value = elements(body).next().and_then(|(_, value)| value.as_str());
     value.map_or_else(|| database.to_owned(), |name| format!("{database}.{name}"))
@@ -106,7 +110,7 @@ fn param(command: &str, database: &str, body: &RawDocument) -> Document {
         }
         _ => doc! { "ns": namespace(database, body) },
     };
-    for (name, value) in without_secrets(body).into_iter().skip(1) {
+    for (name, value) in shown(body).into_iter().skip(1) {
         if !is_generic(&name) {
             let name = if command == "renameCollection" && name == "to" {
                 "new".to_owned()

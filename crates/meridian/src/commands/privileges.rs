@@ -6,8 +6,8 @@ use super::arguments::{array_values, elements};
 use super::table::Command;
 use super::{context::Context, table};
 use crate::access::{ActionSet, Login, Privileges, Resource, RoleName, UserName};
-use crate::service::Service;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use crate::service::{Service, without_secrets};
+use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
 use meridian_wire::Sequence;
 
@@ -89,14 +89,7 @@ pub fn check(command: &Command, context: &mut Context<'_>) -> Result<()> {
 
 /// MongoDB's words, without secrets.
 pub fn not_authorized(database: &str, body: &RawDocument) -> Error {
-    let mut shown = RawDocumentBuf::new();
-    for (name, value) in body.iter().flatten() {
-        match name.as_str() {
-            "pwd" | "payload" | "key" => shown.append(name, "xxx"),
-            _ => shown.append(name, value),
-        }
-    }
-    let text = meridian_engine::text::document_text(&shown);
+    let text = meridian_engine::text::document_text(&without_secrets(body));
     let message = format!("not authorized on {database} to execute command {text}");
     Error::new(Code::Unauthorized, message)
 }

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, array_values, wrong_type};
 use super::context::Context;
 use super::privileges::Request;
 use super::users::{
-    append_restrictions, check_exist, may_grant, may_revoke_any, parse_roles, role_array,
+    append_restrictions, check_exist, may_grant_roles, may_revoke_any, parse_roles, role_array,
     with_field,
 };
 use crate::access::store::{self, Kind, Resolved, Role};
@@ -509,7 +509,7 @@ pub(super) fn may_create(request: &Request<'_>) -> bool {
     let own = Resource::database(request.database);
     let restricts = request.get("authenticationRestrictions").is_some();
     request.may(&own, "createRole")
-        && may_grant(request, "roles")
+        && may_grant_roles(request)
         && may_grant_privileges(request, "grantRole")
         && (!restricts || request.may(&own, "setAuthenticationRestriction"))
 }
@@ -518,7 +518,7 @@ pub(super) fn may_update(request: &Request<'_>) -> bool {
     let own = Resource::database(request.database);
     let restricts = request.get("authenticationRestrictions").is_some();
     may_revoke_any(request)
-        && may_grant(request, "roles")
+        && may_grant_roles(request)
         && may_grant_privileges(request, "grantRole")
         && (!restricts || request.may(&own, "setAuthenticationRestriction"))
 }

@@ -472,22 +472,30 @@ fn fewer_mechanisms(document: &RawDocument, named: Option<&[&str]>) -> Result<Ra
     Ok(kept)
 }
 
-/// Whether somebody may grant roles: each at its database.
-pub(super) fn may_grant(request: &Request<'_>, field: &str) -> bool {
-    let roles = request.get(field).and_then(|value| value.as_array());
+/// Whether somebody may do an action with the command's roles: each at its database.
+fn may_with_roles(request: &Request<'_>, action: &str) -> bool {
+    let roles = request.get("roles").and_then(|value| value.as_array());
     let mut names = roles.into_iter().flat_map(array_values);
     names.all(|role| match RoleName::parse(role, request.database) {
-        Ok(role) => request.may(&Resource::database(&role.database), "grantRole"),
+        Ok(role) => request.may(&Resource::database(&role.database), action),
         // The command refuses what is no name.
         Err(_) => true,
     })
+}
+
+pub(super) fn may_grant_roles(request: &Request<'_>) -> bool {
+    may_with_roles(request, "grantRole")
+}
+
+pub(super) fn may_revoke_roles(request: &Request<'_>) -> bool {
+    may_with_roles(request, "revokeRole")
 }
 
 pub(super) fn may_create(request: &Request<'_>) -> bool {
     let own = Resource::database(request.database);
     let restricts = request.get("authenticationRestrictions").is_some();
     request.may(&own, "createUser")
-        && may_grant(request, "roles")
+        && may_grant_roles(request)
         && (!restricts || request.may(&own, "setAuthenticationRestriction"))
 }
 
@@ -503,8 +511,7 @@ pub(super) fn may_update(request: &Request<'_>) -> bool {
     (request.get("pwd").is_none() || may_self("changePassword", "changeOwnPassword"))
         && (request.get("customData").is_none()
             || may_self("changeCustomData", "changeOwnCustomData"))
-        && (request.get("roles").is_none()
-            || (may_revoke_any(request) && may_grant(request, "roles")))
+        && (request.get("roles").is_none() || (may_revoke_any(request) && may_grant_roles(request)))
         && (request.get("authenticationRestrictions").is_none()
             || request.may(&own, "setAuthenticationRestriction"))
 }
@@ -513,23 +520,6 @@ pub(super) fn may_update(request: &Request<'_>) -> bool {
 pub(super) fn may_revoke_any(request: &Request<'_>) -> bool {
     let any = Resource::Collection(String::new(), String::new());
     request.on(&any, ActionSet::of(&["revokeRole"]))
-}
-
-pub(super) fn may_revoke(request: &Request<'_>, field: &str) -> bool {
-    let roles = request.get(field).and_then(|value| value.as_array());
-    let mut names = roles.into_iter().flat_map(array_values);
-    names.all(|role| match RoleName::parse(role, request.database) {
-        Ok(role) => request.may(&Resource::database(&role.database), "revokeRole"),
-        Err(_) => true,
-    })
-}
-
-pub(super) fn may_grant_roles(request: &Request<'_>) -> bool {
-    may_grant(request, "roles")
-}
-
-pub(super) fn may_revoke_roles(request: &Request<'_>) -> bool {
-    may_revoke(request, "roles")
 }
 
 fn bson_value<'a>(request: &Request<'a>) -> Option<&'a str> {
