@@ -65,7 +65,7 @@ outside-tests: build setup-tests
 
 # 200 kills under writers of every kind, 20 power losses (as root: file systems are mounted), damaged logs, attacks.
 torture: build setup-tests
-	MERIDIAN_CRASH_KILLS=100 MERIDIAN_MANY_KILLS=200 MERIDIAN_POWER_LOSSES=20 MERIDIAN_FLIPS=40 MERIDIAN_ATTACKS=long \
+	MERIDIAN_CRASH_KILLS=200 MERIDIAN_MANY_KILLS=200 MERIDIAN_POWER_LOSSES=20 MERIDIAN_FLIPS=40 MERIDIAN_ATTACKS=long \
 	  $(PYTEST) tests/crash tests/server/test_attacks.py -s $(ARGS)
 
 differential: build setup-tests

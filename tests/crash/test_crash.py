@@ -18,7 +18,7 @@ import time
 
 import pymongo
 import pytest
-from harness.servers import MERIDIAN, Meridian
+from harness.servers import Meridian
 
 SEED = int(os.environ.get("MERIDIAN_CRASH_SEED", time.time_ns() % 1_000_000))
 KILLS = int(os.environ.get("MERIDIAN_CRASH_KILLS", "30"))
@@ -113,20 +113,17 @@ def settle(log, server):
         out.write(json.dumps({"event": "done", "number": number}) + "\n")
 
 
-def check_directory(directory):
-    return subprocess.run([str(MERIDIAN), "check", str(directory)], capture_output=True, text=True, timeout=120)
-
-
 @pytest.mark.timeout(600)
-def test_acknowledged_writes_survive_kill_9(tmp_path):
-    print(f"seed {SEED}, {KILLS} kills")
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_acknowledged_writes_survive_kill_9(tmp_path, encrypted):
+    print(f"seed {SEED}, {KILLS // 2} kills")
     choice = random.Random(SEED)
     log = tmp_path / "writes.log"
     log.touch()
-    server = Meridian(tmp_path / "server").start()
+    server = Meridian(tmp_path / "server", encrypted=encrypted).start()
     try:
         indexes(server.client)
-        for kill in range(KILLS):
+        for kill in range(KILLS // 2):
             size = log.stat().st_size
             server.client.admin.command("fsync")
             writer = run_writer(server, log, SEED * 1000 + kill)
@@ -146,7 +143,7 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
             if kill % 10 == 9:
                 server.kill()
                 server.disconnect()
-                result = check_directory(server.data)
+                result = server.tool("check")
                 assert result.returncode == 0, f"seed {SEED}, kill {kill}: {result.stdout}\n{result.stderr}"
                 server.start()
         validation = server.client[DATABASE].command("validate", COLLECTION, full=True)
@@ -184,7 +181,7 @@ def test_kill_during_index_build(tmp_path):
             server.kill()
             server.disconnect()
             builder.join(60)
-            result = check_directory(server.data)
+            result = server.tool("check")
             assert result.returncode == 0, f"seed {SEED}: {result.stdout}\n{result.stderr}"
             server.start()
             collection = server.client[DATABASE][COLLECTION]
@@ -212,7 +209,7 @@ def test_kill_during_drops(tmp_path):
             server.client.admin.command("renameCollection", "drops.c2", to=f"drops.renamed{turn}")
             server.kill()
             server.disconnect()
-            result = check_directory(server.data)
+            result = server.tool("check")
             assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
             server.start()
             database = server.client["drops"]

@@ -2,19 +2,14 @@
 
 import os
 import random
-import subprocess
 
 import pymongo
 import pytest
-from harness.servers import MERIDIAN, Meridian
+from harness.servers import Meridian
 from test_crash import SEED
 
 FLIPS = int(os.environ.get("MERIDIAN_FLIPS", "4"))
 DOCUMENTS = 4_000
-
-
-def check(directory):
-    return subprocess.run([str(MERIDIAN), "check", str(directory)], capture_output=True, text=True, timeout=120)
 
 
 def answers(collection):
@@ -37,7 +32,7 @@ def is_told(text):
 @pytest.mark.parametrize("flip", range(FLIPS))
 def test_a_flipped_bit_in_a_table_file_is_told(tmp_path, flip):
     choice = random.Random(SEED * 1000 + flip)
-    server = Meridian(tmp_path / "server").start()
+    server = Meridian(tmp_path / "server", encrypted=flip % 2 == 1).start()
     try:
         collection = server.client["flip"]["c"]
         collection.create_index("n")
@@ -55,7 +50,7 @@ def test_a_flipped_bit_in_a_table_file_is_told(tmp_path, flip):
         table.write_bytes(content)
         where = f"seed {SEED}, flip {flip}: byte {at} of {len(content)} of {table.name}"
         print(where)
-        checked = check(server.data)
+        checked = server.tool("check")
         print(checked.stdout[-500:], checked.stderr[-500:])
         assert checked.returncode == 0 or is_told(checked.stdout + checked.stderr), where
         try:

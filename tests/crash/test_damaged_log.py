@@ -2,18 +2,13 @@
 
 import os
 import random
-import subprocess
 
 import pytest
-from harness.servers import MERIDIAN, Meridian
+from harness.servers import Meridian
 from test_crash import SEED
 
 FLIPS = int(os.environ.get("MERIDIAN_FLIPS", "4"))
 DOCUMENTS = 3_000
-
-
-def repair(directory, *arguments):
-    return subprocess.run([str(MERIDIAN), "repair", *arguments, str(directory)], capture_output=True, text=True, timeout=120)
 
 
 def newest_log(data):
@@ -24,7 +19,7 @@ def test_a_flipped_bit_stops_the_start_until_the_rest_is_given_up(tmp_path):
     print(f"seed {SEED}, {FLIPS} flips")
     choice = random.Random(SEED)
     for flip in range(FLIPS):
-        server = Meridian(tmp_path / f"server{flip}").start()
+        server = Meridian(tmp_path / f"server{flip}", encrypted=flip % 2 == 1).start()
         try:
             collection = server.client["flip"]["c"]
             collection.create_index("n")
@@ -42,9 +37,9 @@ def test_a_flipped_bit_stops_the_start_until_the_rest_is_given_up(tmp_path):
                 server.start()
             assert b"is damaged at byte" in server.log.read_bytes()
             assert log.read_bytes() == content, f"{where}: what is damaged is left as it is"
-            refused = repair(server.data)
+            refused = server.tool("repair")
             assert refused.returncode != 0 and "--truncate-log" in refused.stderr
-            result = repair(server.data, "--truncate-log")
+            result = server.tool("repair", "--truncate-log")
             assert result.returncode == 0, f"{where}: {result.stdout}\n{result.stderr}"
             assert "given up" in result.stdout and (server.data / "damaged-log" / log.name).exists()
             server.start()
@@ -52,7 +47,7 @@ def test_a_flipped_bit_stops_the_start_until_the_rest_is_given_up(tmp_path):
             there = sorted(document["_id"] for document in collection.find({}, {"_id": 1}, hint=[("$natural", 1)]))
             assert there == list(range(len(there))) and 0 < len(there) < DOCUMENTS, f"{where}: {len(there)} documents"
             assert collection.count_documents({"n": {"$gte": 0}}, hint="n_1") == len(there), where
-            again = repair(server.data, "--truncate-log")
+            again = server.tool("repair", "--truncate-log")
             assert again.returncode != 0, "a server uses the directory"
         finally:
             server.close()
@@ -64,10 +59,11 @@ def test_repair_of_a_sound_directory_changes_nothing(tmp_path):
         server.client["flip"]["c"].insert_many([{"_id": at} for at in range(100)])
         server.kill()
         server.disconnect()
-        result = repair(server.data, "--truncate-log")
+        result = server.tool("repair", "--truncate-log")
         assert result.returncode == 0 and "not damaged" in result.stdout, result
         server.start()
         assert server.client["flip"]["c"].count_documents({}) == 100
     finally:
         server.close()
-    assert repair(tmp_path, "--truncate-log").returncode != 0, "no data directory"
+    nothing = Meridian(tmp_path / "nothing").tool("repair", "--truncate-log")
+    assert nothing.returncode != 0 and "not a Meridian data directory" in nothing.stderr

@@ -4,8 +4,8 @@ import time
 
 import disks
 import pymongo
+import pytest
 from harness.servers import Meridian
-from test_crash import check_directory
 
 DISK_MEBIBYTES = 160
 BALLAST_BYTES = 90 << 20
@@ -78,16 +78,17 @@ def test_writes_resume_when_there_is_room_again(tmp_path):
             log = server.log.read_text()
             assert "disk" in log and "resume" in log, log
             server.terminate()
-        result = check_directory(server.data)
+        result = server.tool("check")
         assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
 
 
 @disks.needs_root
-def test_a_directory_on_a_full_disk_can_be_opened_and_read(tmp_path):
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_directory_on_a_full_disk_can_be_opened_and_read(tmp_path, encrypted):
     with disks.in_memory(tmp_path / "disk", DISK_MEBIBYTES) as disk:
         ballast = disk.path / "ballast"
         ballast.write_bytes(bytes(BALLAST_BYTES))
-        with Meridian(disk.path) as server:
+        with Meridian(disk.path, encrypted=encrypted) as server:
             server.client["full"]["c"].create_index("n")
             documents = fill_up(server)
             server.kill()

@@ -14,7 +14,7 @@ import time
 
 import pytest
 from harness.servers import Meridian
-from test_crash import SEED, check_directory
+from test_crash import SEED
 
 import many_writers
 
@@ -78,15 +78,16 @@ def compare(server, log, where):
 
 
 @pytest.mark.timeout(3600)
-def test_counts_of_many_writers_survive_kills(tmp_path):
-    print(f"seed {SEED}, {KILLS} kills")
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+def test_counts_of_many_writers_survive_kills(tmp_path, encrypted):
+    print(f"seed {SEED}, {KILLS // 2} kills")
     choice = random.Random(SEED)
     log = tmp_path / "acknowledged.log"
     log.touch()
-    server = Meridian(tmp_path / "server").start()
+    server = Meridian(tmp_path / "server", encrypted=encrypted).start()
     try:
         prepare(server)
-        for kill in range(KILLS):
+        for kill in range(KILLS // 2):
             where = f"seed {SEED}, kill {kill}"
             server.client.admin.command("fsync")
             arguments = [sys.executable, many_writers.__file__, server.uri, str(log), f"{SEED}-{kill}"]
@@ -108,7 +109,7 @@ def test_counts_of_many_writers_survive_kills(tmp_path):
                 server.client[many_writers.DATABASE][name].delete_many({"n": {"$gte": 100}})
         server.terminate()
         server.disconnect()
-        result = check_directory(server.data)
+        result = server.tool("check")
         assert result.returncode == 0, f"seed {SEED}: {result.stdout}\n{result.stderr}"
     finally:
         server.close()

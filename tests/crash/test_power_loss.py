@@ -15,7 +15,7 @@ import disks
 import pymongo
 from harness.servers import Meridian
 from pymongo.write_concern import WriteConcern
-from test_crash import SEED, check_directory
+from test_crash import SEED
 
 LOSSES = int(os.environ.get("MERIDIAN_POWER_LOSSES", "3"))
 IMAGE_MEBIBYTES = 512
@@ -54,7 +54,7 @@ def test_what_was_acknowledged_as_durable_survives_power_losses(tmp_path):
         image = disks.image(tmp_path / "disk.img", IMAGE_MEBIBYTES)
         acknowledged = [[] for _ in range(3)]
         with disks.of_image(tmp_path / "running", image) as disk:
-            server = Meridian(disk.path).start()
+            server = Meridian(disk.path, encrypted=loss % 2 == 1).start()
             server.client["power"]["durable"].create_index("n")
             server.client["power"]["careless"].create_index("n")
             # The collections themselves must be durable before documents in them can be.
@@ -73,7 +73,7 @@ def test_what_was_acknowledged_as_durable_survives_power_losses(tmp_path):
             for writer in writers:
                 writer.join(30)
         assert len(promised) > 20, f"{where}: the writers got {len(promised)} writes acknowledged"
-        with disks.of_image(tmp_path / "after", copy) as disk, Meridian(disk.path) as server:
+        with disks.of_image(tmp_path / "after", copy) as disk, Meridian(disk.path, encrypted=loss % 2 == 1) as server:
             collection = server.client["power"]["durable"]
             there = {document["_id"] for document in collection.find({}, {"_id": 1})}
             lost = {"first", *promised} - there
@@ -84,7 +84,7 @@ def test_what_was_acknowledged_as_durable_survives_power_losses(tmp_path):
                 assert counted == walked, f"{where}: {name}: {counted} counted, {walked} there"
             server.terminate()
             server.disconnect()
-            result = check_directory(server.data)
+            result = server.tool("check")
             assert result.returncode == 0, f"{where}: {result.stdout}\n{result.stderr}"
         image.unlink()
         copy.unlink()

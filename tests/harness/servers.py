@@ -5,6 +5,7 @@ MERIDIAN_TEST_PEER=mongod a second mongod stands in for Meridian (to test the te
 MERIDIAN_TEST_PORT names the port of a Meridian that already runs.
 """
 
+import base64
 import os
 import pathlib
 import shutil
@@ -164,11 +165,27 @@ class Meridian(Server):
 
     name = "meridian"
 
+    def __init__(self, directory=None, arguments=(), encrypted=False):
+        super().__init__(directory, arguments)
+        self.key_arguments = ["--encryption-key-file", str(master_key(self.directory / "key"))] if encrypted else []
+
     def command_line(self):
         return [
             str(MERIDIAN), "serve", "--data", str(self.data), "--listen", f"127.0.0.1:{self.port}",
-            "--cache-size", "256MiB", "--ttl-sweep-seconds", "1", *self.arguments,
+            "--cache-size", "256MiB", "--ttl-sweep-seconds", "1", *self.key_arguments, *self.arguments,
         ]  # fmt: skip
+
+    def tool(self, name, *arguments):
+        """`meridian check` and the like on the data directory."""
+        command = [str(MERIDIAN), name, *arguments, *self.key_arguments, str(self.data)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def master_key(path, byte=b"k"):
+    """A file with a master key, the same for the same byte."""
+    path.write_bytes(base64.b64encode(byte * 32))
+    path.chmod(0o600)
+    return path
 
 
 class Running(Server):

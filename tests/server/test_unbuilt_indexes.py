@@ -57,7 +57,7 @@ def test_they_are_listed_as_they_came_and_survive_a_start(server):
     assert "title_text" in server.log.read_text() and "not built" in server.log.read_text()
     server.disconnect()
     assert server.terminate() == 0
-    checked = subprocess.run([str(MERIDIAN), "check", str(server.data)], capture_output=True, text=True, timeout=60)
+    checked = server.tool("check")
     assert checked.returncode == 0 and "index title_text: 0 entries (not built)" in checked.stdout
     # Without the option too: what was accepted stays.
     server.arguments.remove(OPTION)

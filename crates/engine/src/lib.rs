@@ -36,5 +36,5 @@ pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
 pub use operation::{Operation, STACK_BYTES, memory};
-pub use storage::{Algorithm, Compression};
+pub use storage::{Algorithm, Compression, MasterKey};
 pub use write::{BuildPhase, BuildProgress, ErrorBytes, InsertOptions, InsertOutcome, WriteError};

@@ -10,9 +10,9 @@ mod definition;
 mod distinct;
 mod explain;
 mod modify;
+mod offline;
 mod output;
 mod read;
-mod repair;
 mod requests;
 mod statistics;
 mod verify;
@@ -21,7 +21,7 @@ mod work;
 pub use definition::{
     CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
 };
-pub use repair::truncate_log;
+pub use offline::{encrypt_directory, rekey_directory, truncate_log};
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
@@ -31,7 +31,7 @@ use crate::catalog::{Catalog, Collection};
 use crate::cursor::CursorRegistry;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::storage::{MemoryOptions, Store, StoreOptions};
+use crate::storage::{MasterKey, MemoryOptions, Store, StoreOptions};
 use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
 use bson::raw::RawDocument;
@@ -47,6 +47,8 @@ const SAVE_RANKS_RATIO: u64 = 8;
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
+    /// For a directory that is encrypted, or is to be made so.
+    pub master_key: Option<MasterKey>,
     /// Bytes for cached blocks and memtables together.
     pub cache_bytes: u64,
     /// Whether writes go to the write-ahead log. Off is for bulk loads.
@@ -70,6 +72,7 @@ impl EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
+            master_key: None,
             cache_bytes: 1 << 30,
             journal: true,
             ttl_sweep_seconds: 60,
@@ -102,6 +105,7 @@ impl Engine {
     /// A directory that another process has open, or that cannot be read.
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Arc<Self>> {
         let store_options = StoreOptions {
+            master_key: options.master_key.clone(),
             cache_bytes: options.cache_bytes,
             journal: options.journal,
         };

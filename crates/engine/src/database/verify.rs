@@ -2,11 +2,11 @@
 
 use super::{Engine, EngineOptions};
 use crate::catalog::{Collection, Index};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::KeySink;
 use crate::namespace::Namespace;
 use crate::rank::RankIndex;
-use crate::storage::{Family, Order, Snapshot, TreeKey};
+use crate::storage::{Family, MasterKey, Order, Snapshot, TreeKey};
 use crate::write::encode_id;
 use bson::raw::RawDocument;
 use std::collections::HashMap;
@@ -77,15 +77,12 @@ impl ValidationReport {
 /// A directory that does not exist, that another process has open, or that cannot be read.
 pub fn check_directory(
     directory: &Path,
+    master_key: Option<MasterKey>,
     report: &mut dyn FnMut(&ValidationReport),
 ) -> Result<CheckReport> {
-    if !directory.join("CURRENT").exists() {
-        return Err(Error::bad_value(format!(
-            "{} is not a Meridian data directory",
-            directory.display()
-        )));
-    }
+    super::offline::require_data_directory(directory)?;
     let options = EngineOptions {
+        master_key,
         ttl_sweep_seconds: u64::MAX,
         ..EngineOptions::default()
     };

@@ -9,11 +9,10 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::storage::{Scratch, Store, StoreError};
+use crate::storage::{Scratch, StorageFile, Store, StoreError};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -372,7 +371,10 @@ impl Runs {
     /// Writes one run more.
     fn write(&mut self, mut entries: MergedRuns<'_>, merging: Merging) -> Result<()> {
         let path = self.scratch.next_file();
-        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+        let file = self
+            .scratch
+            .create_file(&path)
+            .map_err(|error| failed(&path, &error))?;
         let mut out = BufWriter::with_capacity(merging.buffer_bytes(), file);
         while let Some((key, value)) = entries.next()? {
             write_entry(&mut out, key, value).map_err(|error| failed(&path, &error))?;
@@ -399,7 +401,8 @@ impl Runs {
 
     fn open<'m>(&self, paths: &[PathBuf], merging: Merging) -> Result<Vec<RunSource<'m>>> {
         let open = |path: &PathBuf| {
-            let file = File::open(path).map_err(|error| failed(path, &error))?;
+            let file = self.scratch.open_file(path);
+            let file = file.map_err(|error| failed(path, &error))?;
             let reader = BufReader::with_capacity(merging.buffer_bytes(), file);
             Ok(RunSource::Run(reader, path.clone()))
         };
@@ -432,7 +435,7 @@ struct Head<'m> {
 
 enum RunSource<'m> {
     Memory(MemoryIter<'m>),
-    Run(BufReader<File>, PathBuf),
+    Run(BufReader<StorageFile>, PathBuf),
 }
 
 impl<'m> MergedRuns<'m> {
@@ -532,7 +535,10 @@ impl Head<'_> {
 }
 
 /// Reads an entry and returns the length of its key; `None` at the end.
-fn read_entry(reader: &mut BufReader<File>, entry: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
+fn read_entry(
+    reader: &mut BufReader<StorageFile>,
+    entry: &mut Vec<u8>,
+) -> std::io::Result<Option<usize>> {
     if reader.fill_buf()?.is_empty() {
         return Ok(None);
     }

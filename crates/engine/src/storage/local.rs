@@ -4,7 +4,6 @@
 //! local.
 
 use super::{CacheBudget, Compression, Family, Scratch, Store, StoreError, VisitLogged};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,11 @@ const CACHE_BYTES: usize = 64 << 20;
 
 /// A storage library on this machine.
 pub trait LocalEngine: Send + Sync {
-    /// Where it is.
-    fn directory(&self) -> &Path;
+    /// See [`Store::scratch`].
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when it cannot be made.
+    fn scratch(&self) -> Result<Scratch, StoreError>;
 
     /// See [`Store::is_idle`].
     fn is_idle(&self) -> bool;
@@ -135,8 +137,8 @@ impl Store {
     /// [`StoreError::Failed`] when it cannot be made.
     pub fn scratch(&self) -> Result<Scratch, StoreError> {
         match self.0.local() {
-            Some(local) => Scratch::create(local.directory()),
-            None => Scratch::create(&std::env::temp_dir()),
+            Some(local) => local.scratch(),
+            None => Scratch::create(&std::env::temp_dir(), None),
         }
     }
 

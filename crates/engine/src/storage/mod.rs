@@ -14,6 +14,7 @@
 mod budget;
 mod chunks;
 mod compression;
+mod encryption;
 mod engine;
 mod local;
 mod memory;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 pub use budget::{CacheBudget, CacheReservation};
 pub use compression::{Algorithm, Compression, TREE_NUMBER_BITS, ZSTD_LEVEL_DEFAULT, ZSTD_LEVELS};
+pub use encryption::{MasterKey, StorageFile};
 pub use engine::{Capabilities, Condition, Outcome};
 pub use local::AddEntry;
 pub use memory::{BatchOperation, CommitFault, Faults, MemoryOptions, Recording};
@@ -170,8 +172,32 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Failed`] on I/O failure.
-    pub fn truncate_log(directory: &Path) -> Result<Vec<String>, StoreError> {
-        rocks::RocksStore::truncate_log(directory)
+    pub fn truncate_log(
+        directory: &Path,
+        master: Option<&MasterKey>,
+    ) -> Result<Vec<String>, StoreError> {
+        rocks::RocksStore::truncate_log(directory, master)
+    }
+
+    /// Encrypts a directory that is not, in place, a file at a time; `progress` is told how many bytes are done, and
+    /// of how many. What was cut short goes on when it is called again. No process may have the directory open.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`]; [`StoreError::Failed`] for a directory that is encrypted, or on I/O failure.
+    pub fn encrypt(
+        directory: &Path,
+        master: &MasterKey,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), StoreError> {
+        rocks::RocksStore::encrypt(directory, master, progress)
+    }
+
+    /// Turns the master key of an encrypted directory over. No process may have it open.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`]; [`StoreError::Failed`] for a directory that is not encrypted, or a wrong master key.
+    pub fn rekey(directory: &Path, old: &MasterKey, new: &MasterKey) -> Result<(), StoreError> {
+        rocks::RocksStore::rekey(directory, old, new)
     }
 
     /// A store in memory, for tests.

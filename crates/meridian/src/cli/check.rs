@@ -1,8 +1,9 @@
 //! `meridian check DIR`: verifies a data directory at rest.
 
+use super::encryption::KeyArguments;
 use anyhow::{Context as _, bail};
 use clap::Args;
-use meridian_engine::ValidationReport;
+use meridian_engine::{MasterKey, ValidationReport};
 use std::path::{Path, PathBuf};
 
 /// Flags of `meridian check`.
@@ -11,16 +12,18 @@ pub struct CheckArguments {
     /// The data directory; no server may be using it
     #[arg(value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// Verifies, prints what was found, and fails if anything is wrong.
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<()> {
-    verify(&arguments.data)
+    verify(&arguments.data, arguments.key.master_key()?)
 }
 
 /// The same for a directory.
-pub fn verify(data: &Path) -> anyhow::Result<()> {
-    let report = meridian_engine::check_directory(data, &mut print)
+pub fn verify(data: &Path, key: Option<MasterKey>) -> anyhow::Result<()> {
+    let report = meridian_engine::check_directory(data, key, &mut print)
         .map_err(|error| anyhow::anyhow!("{}", error.message))
         .with_context(|| format!("cannot check {}", data.display()))?;
     match report.error_count() {

@@ -1,6 +1,7 @@
 //! The command line: what each subcommand takes, and where it goes.
 
 mod check;
+mod encryption;
 mod log;
 mod repair;
 mod serve;
@@ -12,6 +13,8 @@ pub use log::latest as latest_log_lines;
 pub use settings::{Settings, TlsMode};
 
 use clap::{Parser, Subcommand};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 /// A document database for places and times that speaks MongoDB's wire protocol.
 #[derive(Debug, Parser)]
@@ -33,6 +36,10 @@ enum Command {
     Repair(repair::RepairArguments),
     /// Makes users of a server that nobody can log in to.
     User(user::UserArguments),
+    /// Encrypts a data directory that no server uses.
+    Encrypt(encryption::EncryptArguments),
+    /// Turns the master key of an encrypted data directory over, without rewriting data.
+    Rekey(encryption::RekeyArguments),
     /// Loads the weather evaluation, asks, prints the table, and serves until Ctrl-C.
     Demo(crate::demo::DemoArgs),
     /// Imports CSV, TSV or JSON.
@@ -47,12 +54,21 @@ impl Cli {
     /// # Errors
     /// Whatever it could not do, for the operator to read.
     pub fn run(self) -> anyhow::Result<()> {
+        if !matches!(
+            self.command,
+            Command::Bench(_) | Command::Export(_) | Command::Import(_)
+        ) {
+            // The data is its owner's: directories are made 0700 and files 0600.
+            umask(Mode::RWXG | Mode::RWXO);
+        }
         match self.command {
             Command::Serve(arguments) => serve::run(arguments),
             Command::Bench(arguments) => meridian_bench::run(arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Repair(arguments) => repair::run(&arguments),
             Command::User(arguments) => user::run(&arguments),
+            Command::Encrypt(arguments) => encryption::encrypt(&arguments),
+            Command::Rekey(arguments) => encryption::rekey(&arguments),
             Command::Demo(arguments) => crate::demo::run(arguments),
             Command::Import(arguments) => crate::import::run(arguments),
             Command::Export(arguments) => crate::export::run(arguments),

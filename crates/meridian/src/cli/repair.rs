@@ -1,6 +1,7 @@
 //! `meridian repair DIR`: makes a damaged data directory one that can be served again.
 
 use super::check;
+use super::encryption::KeyArguments;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ pub struct RepairArguments {
     /// The data directory; no server may be using it. Copy it first
     #[arg(value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// Repairs what was asked for, says what was lost, and verifies the directory.
@@ -25,7 +28,8 @@ pub fn run(arguments: &RepairArguments) -> anyhow::Result<()> {
             "say what to repair: --truncate-log gives up what follows a damaged byte of the write-ahead log"
         );
     }
-    let lost = meridian_engine::truncate_log(&arguments.data)
+    let key = arguments.key.master_key()?;
+    let lost = meridian_engine::truncate_log(&arguments.data, key.clone())
         .map_err(|error| anyhow::anyhow!("{}", error.message))
         .with_context(|| format!("cannot repair {data}"))?;
     if lost.is_empty() {
@@ -35,7 +39,7 @@ pub fn run(arguments: &RepairArguments) -> anyhow::Result<()> {
     for line in lost {
         println!("{line}");
     }
-    check::verify(&arguments.data).context(
+    check::verify(&arguments.data, key).context(
         "writes that were given up had partly reached the files; drop and create again the indexes named above",
     )
 }

@@ -9,8 +9,7 @@ use crate::service::{AuditLog, Service};
 use anyhow::Context as _;
 use clap::Args;
 use meridian_engine::{Engine, EngineOptions};
-use rustix::fs::Mode;
-use rustix::process::{Resource, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::Write as _;
@@ -49,8 +48,6 @@ pub fn run(arguments: ServeArguments) -> anyhow::Result<()> {
 }
 
 fn serve(mut settings: Settings) -> anyhow::Result<()> {
-    // The data is its owner's: directories are made 0700 and files 0600.
-    umask(Mode::RWXG | Mode::RWXO);
     limit_connections(&mut settings, raise_file_limit());
     // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
@@ -108,6 +105,7 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
 
 fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
     let options = EngineOptions {
+        master_key: settings.key.master_key()?,
         cache_bytes: settings.cache_bytes,
         journal: settings.journal,
         ttl_sweep_seconds: settings.ttl_sweep_seconds,

@@ -1,5 +1,6 @@
 //! The server's settings: from flags, else from the config file, else the defaults.
 
+use super::encryption::KeyArguments;
 use super::size::parse_size;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub tls_certificate_key_file: Option<PathBuf>,
     /// Clients must have a certificate that one of these signed.
     pub tls_ca_file: Option<PathBuf>,
+    /// Where the master key of an encrypted data directory is.
+    pub key: KeyArguments,
     /// Whether clients have to log in, and may do what their roles allow.
     pub auth: bool,
     /// Where the record of who did what is kept.
@@ -138,6 +141,13 @@ pub struct SettingArguments {
     /// PEM file: clients must have a certificate signed by one of these
     #[arg(long, value_name = "FILE")]
     tls_ca_file: Option<PathBuf>,
+    /// Encryption at rest: a file with the master key, 32 bytes in base64, readable by its owner alone. A new data
+    /// directory becomes encrypted; `meridian encrypt` encrypts one that is not
+    #[arg(long, value_name = "FILE")]
+    encryption_key_file: Option<PathBuf>,
+    /// The same, by a command that prints the master key, for a key manager; run by sh
+    #[arg(long, value_name = "COMMAND")]
+    encryption_key_command: Option<String>,
     /// Access control: clients log in, and may do what their roles allow. Without a word, off on a loopback address;
     /// to listen elsewhere needs it on, or off in words
     #[arg(long, value_name = "on|off")]
@@ -191,6 +201,10 @@ impl SettingArguments {
                 .tls_certificate_key_file
                 .or(others.tls_certificate_key_file),
             tls_ca_file: self.tls_ca_file.or(others.tls_ca_file),
+            encryption_key_file: self.encryption_key_file.or(others.encryption_key_file),
+            encryption_key_command: self
+                .encryption_key_command
+                .or(others.encryption_key_command),
             auth: self.auth.or(others.auth),
             audit_log: self.audit_log.or(others.audit_log),
             audit_filter: self.audit_filter.or(others.audit_filter),
@@ -246,6 +260,10 @@ impl SettingArguments {
             tls_mode: self.tls_mode.unwrap_or(default_tls),
             tls_certificate_key_file: self.tls_certificate_key_file,
             tls_ca_file: self.tls_ca_file,
+            key: KeyArguments {
+                encryption_key_file: self.encryption_key_file,
+                encryption_key_command: self.encryption_key_command,
+            },
             auth: self.auth == Some(Switch::On),
             audit_log: self.audit_log,
             audit_filter: self.audit_filter,

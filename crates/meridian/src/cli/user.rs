@@ -1,5 +1,6 @@
 //! `meridian user add`: a user of a server that nobody can log in to yet, or any more.
 
+use super::encryption::KeyArguments;
 use crate::access::scram::Mechanism;
 use crate::access::store::{self, Kind};
 use crate::access::{RoleName, UserName, credentials};
@@ -40,6 +41,8 @@ struct AddArguments {
     /// A file whose first line is the password [default: asked for on the terminal]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// Makes the user.
@@ -61,7 +64,11 @@ pub fn run(arguments: &UserArguments) -> anyhow::Result<()> {
         None => asked()?,
     };
     let keys = credentials(&name.user, &password, &Mechanism::ALL, false).map_err(told)?;
-    let engine = Engine::open(&arguments.data, EngineOptions::default())
+    let options = EngineOptions {
+        master_key: arguments.key.master_key()?,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open(&arguments.data, options)
         .map_err(told)
         .with_context(|| {
             format!(

@@ -13,8 +13,8 @@ use crate::storage::compression::{Algorithm, CLASSES, Compression, class_of};
 use parking_lot::{Mutex, MutexGuard};
 use rocksdb::{
     AsColumnFamilyRef, BlockBasedOptions, BlockBasedTablePinningTier, BoundColumnFamily, Cache,
-    ColumnFamilyDescriptor, DBCompressionType, DBWithThreadMode, DataBlockIndexType, MultiThreaded,
-    Options,
+    ColumnFamilyDescriptor, DBCompressionType, DBWithThreadMode, DataBlockIndexType, Env,
+    MultiThreaded, Options,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub const BLOB_BYTES_MIN: u64 = MEBIBYTE as u64;
 /// The oldest blob files are rewritten when this share of them is garbage.
 const BLOB_GARBAGE_MAX: f64 = 0.5;
 /// The library's file that names the present list of families; without it there is no database yet.
-const CURRENT: &str = "CURRENT";
+pub(super) const CURRENT: &str = "CURRENT";
 /// A block's keys lie together at its beginning, its values behind them: a search among long values then
 /// reads a few cache lines, where every key it looked at was a miss. (Set by name: the binding has no
 /// method for it.)
@@ -50,6 +50,7 @@ pub(super) struct Families {
     adding: Mutex<()>,
     /// Whether flushes and merges fill the cache.
     fills: AtomicBool,
+    environment: Env,
     cache: Cache,
     cache_bytes: usize,
 }
@@ -67,11 +68,12 @@ pub(super) struct ColumnFamily {
 }
 
 impl Families {
-    pub(super) fn new(cache: &Cache, cache_bytes: usize) -> Self {
+    pub(super) fn new(environment: Env, cache: &Cache, cache_bytes: usize) -> Self {
         Self {
             opened: Default::default(),
             adding: Mutex::default(),
             fills: AtomicBool::new(true),
+            environment,
             cache: cache.clone(),
             cache_bytes,
         }
@@ -212,6 +214,8 @@ impl Families {
         table.set_format_version(6);
         table.set_optimize_filters_for_memory(true);
         let mut settings = Options::default();
+        // For the files that are to become part of it: those of the database come from its own.
+        settings.set_env(&self.environment);
         self.use_blob_files(&mut settings, compression);
         settings.set_level_compaction_dynamic_level_bytes(true);
         compress(&mut settings, compression);

@@ -13,7 +13,9 @@
 //! The library's own iterator ends, without saying so, at the first removed range, and passes over marks.
 
 use super::{RocksStore, failed};
+use crate::storage::encryption::{DataKey, StorageFile};
 use crate::storage::{Family, Logged, LoggedChange, StoreError, VisitLogged};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Stands before a change whose key was there already. In the log only: it has no sequence number and
@@ -59,8 +61,9 @@ impl RocksStore {
         let mut logs = log_files(&self.directory.join("archive"));
         logs.extend(log_files(&self.directory));
         logs.sort();
+        let key = self.key.as_deref();
         let begins_by =
-            |path: &Path| first_sequence(path).is_some_and(|first| first <= sequence + 1);
+            |path: &Path| first_sequence(path, key).is_some_and(|first| first <= sequence + 1);
         for pair in logs.windows(2) {
             let is_archived = pair[0]
                 .1
@@ -162,9 +165,9 @@ pub(super) fn log_files(directory: &Path) -> Vec<(u64, PathBuf)> {
 /// The number of the first operation in a log file, `None` when it holds none yet. A record begins with
 /// checksum (4 bytes), length (2) and kind (1); its payload, a batch, with that number (u64 LE). See the
 /// library's description of its log format.
-fn first_sequence(path: &Path) -> Option<u64> {
-    use std::io::Read;
+fn first_sequence(path: &Path, key: Option<&DataKey>) -> Option<u64> {
     let mut head = [0; 15];
-    std::fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+    let mut log = StorageFile::open(path, key).ok()?;
+    log.read_exact(&mut head).ok()?;
     head[7..].try_into().ok().map(u64::from_le_bytes)
 }

@@ -12,8 +12,13 @@
 //! a block where no header fits is zeros. A log was *cut off* if nothing readable follows the first unreadable
 //! fragment and that fragment was never written as a whole: the file ends within it, or zeros follow.
 //! Everything else is *damage*.
+//!
+//! In an encrypted log all of that is about what it decrypts to, but for the zeros: those of sectors that were never
+//! written are on the disk. So it is cut where it was cut off before the library reads it.
 
+use super::lock;
 use crate::storage::StoreError;
+use crate::storage::encryption::{self, DataKey, StorageFile};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -45,21 +50,34 @@ enum LogState {
 pub(super) struct CutOff {
     /// The log.
     pub path: PathBuf,
+    /// From here on it cannot be replayed.
+    pub at: u64,
     /// Bytes of it that cannot be replayed.
     pub bytes: u64,
+}
+
+impl CutOff {
+    /// Cuts the file there.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] on I/O failure.
+    pub fn cut(&self) -> Result<(), StoreError> {
+        cut(&self.path, self.at).map_err(|error| failed(&self.path, &error))
+    }
 }
 
 /// Reads all logs of a data directory; those that were cut off.
 ///
 /// # Errors
 /// [`StoreError::LogDamaged`] when one was damaged.
-pub(super) fn examine(directory: &Path) -> Result<Vec<CutOff>, StoreError> {
+pub(super) fn examine(directory: &Path, key: Option<&DataKey>) -> Result<Vec<CutOff>, StoreError> {
     let mut cut_off = Vec::new();
     for path in logs(directory) {
-        let (state, length) = state_of(&path)?;
+        let (state, length) = state_of(&path, key)?;
         match state {
             LogState::Whole => {}
             LogState::CutOff(at) => cut_off.push(CutOff {
+                at,
                 bytes: length - at,
                 path,
             }),
@@ -76,16 +94,34 @@ pub(super) fn examine(directory: &Path) -> Result<Vec<CutOff>, StoreError> {
     Ok(cut_off)
 }
 
+/// As [`examine`], before the library replays encrypted logs: takes away what follows where one was cut off.
+///
+/// # Errors
+/// As [`examine`]; [`StoreError::Locked`] when another process is writing it.
+pub(super) fn examine_and_cut(
+    directory: &Path,
+    key: Option<&DataKey>,
+) -> Result<Vec<CutOff>, StoreError> {
+    let found = examine(directory, key)?;
+    if found.is_empty() || key.is_none() {
+        return Ok(found);
+    }
+    let _lock = lock::lock(directory)?;
+    let found = examine(directory, key)?;
+    found.iter().try_for_each(CutOff::cut)?;
+    Ok(found)
+}
+
 /// Cuts the first damaged log off where it is damaged, and takes it and all later logs aside first. What is
 /// lost so, in words, a line a log; none where no log is damaged.
 ///
 /// # Errors
 /// [`StoreError::Locked`] when another process has the directory open; [`StoreError::Failed`] on I/O failure.
-pub(super) fn truncate(directory: &Path) -> Result<Vec<String>, StoreError> {
-    let _lock = lock(directory)?;
+pub(super) fn truncate(directory: &Path, key: Option<&DataKey>) -> Result<Vec<String>, StoreError> {
+    let _lock = lock::lock(directory)?;
     let mut lost = Vec::new();
     for path in logs(directory) {
-        let (state, length) = state_of(&path)?;
+        let (state, length) = state_of(&path, key)?;
         let at = match state {
             _ if !lost.is_empty() => 0,
             LogState::Damaged(at) => at,
@@ -101,21 +137,6 @@ pub(super) fn truncate(directory: &Path) -> Result<Vec<String>, StoreError> {
         ));
     }
     Ok(lost)
-}
-
-/// The lock that the library takes when it opens a directory. It is the process's: to be taken only where this
-/// process does not have the directory open.
-fn lock(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join("LOCK");
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path);
-    let file = file.map_err(|error| failed(&path, &error))?;
-    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| StoreError::Locked(directory.display().to_string()))?;
-    Ok(file)
 }
 
 /// The logs that are replayed, in order.
@@ -146,27 +167,47 @@ fn failed(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot read or cut {}: {error}", path.display()))
 }
 
-/// How a log reads, and how long it is.
-fn state_of(path: &Path) -> Result<(LogState, u64), StoreError> {
+/// How a log reads, and how long it is; places are those of the file on disk.
+fn state_of(path: &Path, key: Option<&DataKey>) -> Result<(LogState, u64), StoreError> {
     let read = || -> io::Result<(LogState, u64)> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let Some(at) = first_unreadable(&mut file)? else {
+        let length = path.metadata()?.len();
+        if length == 0 {
+            return Ok((LogState::Whole, 0));
+        }
+        let mut log = match StorageFile::open(path, key) {
+            // Without a header nothing behind it can be read.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok((state_without_header(path)?, length));
+            }
+            log => log?,
+        };
+        let header = log.header_bytes();
+        let Some(at) = first_unreadable(&mut log)? else {
             return Ok((LogState::Whole, length));
         };
         let was_cut_off =
-            !is_readable_behind(&mut file, at)? && is_unfinished(&mut file, at, length)?;
+            !is_readable_behind(&mut log, at)? && is_unfinished(&mut log, at, length - header)?;
         let state = match was_cut_off {
-            true => LogState::CutOff(at),
-            false => LogState::Damaged(at),
+            true => LogState::CutOff(header + at),
+            false => LogState::Damaged(header + at),
         };
         Ok((state, length))
     };
     read().map_err(|error| failed(path, &error))
 }
 
+/// Of a log whose header is not one of the directory's key: it was cut off if the header was never written.
+fn state_without_header(path: &Path) -> io::Result<LogState> {
+    let mut raw = File::open(path)?;
+    let length = raw.metadata()?.len();
+    match length < encryption::HEADER_BYTES as u64 || zeros_from(&mut raw, 0, length)? == 0 {
+        true => Ok(LogState::CutOff(0)),
+        false => Ok(LogState::Damaged(0)),
+    }
+}
+
 /// Where the first fragment is that cannot be read.
-fn first_unreadable(file: &mut File) -> io::Result<Option<u64>> {
+fn first_unreadable(file: &mut StorageFile) -> io::Result<Option<u64>> {
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     let mut block_at = 0;
     while read_block(file, block_at, &mut block)? {
@@ -194,7 +235,7 @@ fn block_at_end(at: usize) -> bool {
 
 /// Whether some fragment behind the unreadable one at `at` can be read. In its own block one may begin
 /// anywhere, since its length cannot be trusted; in each later block one begins at the block's first byte.
-fn is_readable_behind(file: &mut File, at: u64) -> io::Result<bool> {
+fn is_readable_behind(file: &mut StorageFile, at: u64) -> io::Result<bool> {
     let block_bytes = BLOCK_BYTES as u64;
     let mut block_at = at / block_bytes * block_bytes;
     let mut block = Vec::with_capacity(BLOCK_BYTES);
@@ -216,7 +257,7 @@ fn is_readable_behind(file: &mut File, at: u64) -> io::Result<bool> {
 
 /// Whether the fragment at `at`, behind which nothing can be read, was never written as a whole: the file
 /// ends within it, or from some sector on only zeros are left.
-fn is_unfinished(file: &mut File, at: u64, length: u64) -> io::Result<bool> {
+fn is_unfinished(file: &mut StorageFile, at: u64, length: u64) -> io::Result<bool> {
     file.seek(SeekFrom::Start(at))?;
     let mut rest = Vec::new();
     file.take(2 * BLOCK_BYTES as u64).read_to_end(&mut rest)?;
@@ -227,7 +268,9 @@ fn is_unfinished(file: &mut File, at: u64, length: u64) -> io::Result<bool> {
     let is_short = payload.len() < wanted;
     // With another length it would be whole: then the length is what was changed.
     let is_whole_otherwise = checksum(header[6], payload) == stored_checksum(header);
-    Ok((is_short && !is_whole_otherwise) || zeros_from(file, at, length)? < length)
+    let (at, length) = (file.header_bytes() + at, file.header_bytes() + length);
+    let has_zeros = zeros_from(file.raw(), at, length)? < length;
+    Ok((is_short && !is_whole_otherwise) || has_zeros)
 }
 
 /// The first byte behind `at` at the beginning of a sector, or `at` itself, from which on the file holds only
@@ -254,7 +297,7 @@ fn zeros_from(file: &mut File, at: u64, length: u64) -> io::Result<u64> {
 }
 
 /// Reads the block that begins at `at`, the last one as far as it goes; false behind the end.
-fn read_block(file: &mut File, at: u64, block: &mut Vec<u8>) -> io::Result<bool> {
+fn read_block(file: &mut (impl Read + Seek), at: u64, block: &mut Vec<u8>) -> io::Result<bool> {
     block.clear();
     file.seek(SeekFrom::Start(at))?;
     file.take(BLOCK_BYTES as u64).read_to_end(block)?;
@@ -353,7 +396,7 @@ mod tests {
             bytes[at] ^= mask;
             let is_trailer = at % BLOCK_BYTES > BLOCK_BYTES - HEADER_BYTES && whole[at] == 0;
             std::fs::write(&log, &bytes).unwrap();
-            let result = examine(directory.path());
+            let result = examine(directory.path(), None);
             let is_damaged = matches!(result, Err(StoreError::LogDamaged { .. }));
             assert!(
                 is_damaged || is_trailer,
@@ -364,8 +407,8 @@ mod tests {
                     open(directory.path()),
                     Err(StoreError::LogDamaged { .. })
                 ));
-                assert_eq!(truncate(directory.path()).unwrap().len(), 1);
-                assert_eq!(examine(directory.path()).unwrap(), []);
+                assert_eq!(truncate(directory.path(), None).unwrap().len(), 1);
+                assert_eq!(examine(directory.path(), None).unwrap(), []);
                 let copy = tempfile::tempdir().unwrap();
                 for file in std::fs::read_dir(directory.path()).unwrap() {
                     let file = file.unwrap();
@@ -384,7 +427,7 @@ mod tests {
             }
         }
         std::fs::write(&log, &whole).unwrap();
-        assert_eq!(examine(directory.path()).unwrap(), []);
+        assert_eq!(examine(directory.path(), None).unwrap(), []);
         assert_eq!(documents(&open(directory.path()).unwrap()), BATCHES);
     }
 
@@ -397,7 +440,7 @@ mod tests {
             .chain(whole.len() - 40..whole.len())
         {
             std::fs::write(&log, &whole[..length]).unwrap();
-            let cut_off = examine(directory.path()).unwrap();
+            let cut_off = examine(directory.path(), None).unwrap();
             let bytes: u64 = cut_off.iter().map(|one| one.bytes).sum();
             assert!(bytes < BLOCK_BYTES as u64, "{length}");
             // Sectors that were not written before the power went are zeros.
@@ -406,7 +449,10 @@ mod tests {
             zeroed[sector..].fill(0);
             zeroed.resize(sector + 4096, 0);
             std::fs::write(&log, &zeroed).unwrap();
-            assert!(examine(directory.path()).is_ok(), "{length} with zeros");
+            assert!(
+                examine(directory.path(), None).is_ok(),
+                "{length} with zeros"
+            );
         }
         std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
         let found = documents(&open(directory.path()).unwrap());

@@ -5,16 +5,19 @@
 //! process.
 //!
 //! What is read from it is in [`snapshot`] and [`log`], what it does by itself in [`background`]. The engine's
-//! only unsafe code is in [`snapshot`] and, for the same reason, in [`families`].
+//! only unsafe code is in [`snapshot`] and, for the same reason, in [`families`], and in [`environment`].
 
 mod background;
 mod batch;
 mod disk_space;
+mod encrypt;
+mod environment;
 mod error;
 mod families;
 mod group_sync;
 mod idle;
 mod load;
+mod lock;
 mod log;
 mod log_check;
 mod refusal;
@@ -38,6 +41,7 @@ use reserve::Reserve;
 use snapshot::RocksView;
 
 use super::budget::CacheBudget;
+use super::encryption::{DataKey, MasterKey};
 use super::engine::{Capabilities, Condition, Outcome, ReadValue, StorageEngine, View, WriteBatch};
 use super::local::{Loader, LocalEngine};
 use super::{Compression, Family, Scratch, StoreError, VisitLogged};
@@ -81,6 +85,8 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
+    /// For a directory that is encrypted, or is to be made so.
+    pub master_key: Option<MasterKey>,
     /// Bytes for cached blocks, memtables and what [`CacheBudget`] lends together.
     pub cache_bytes: u64,
     /// Whether writes go to the log first. Off is for bulk loads: a kill then loses what was not flushed.
@@ -90,6 +96,7 @@ pub struct StoreOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
+            master_key: None,
             cache_bytes: 1 << 30,
             journal: true,
         }
@@ -128,6 +135,8 @@ pub(super) struct RocksStore {
     /// Held while files are read into the cache.
     warming: Mutex<()>,
     directory: PathBuf,
+    /// Of a directory that is encrypted.
+    key: Option<Arc<DataKey>>,
 }
 
 impl RocksStore {
@@ -138,16 +147,18 @@ impl RocksStore {
         let cache_bytes = usize::try_from(options.cache_bytes)
             .unwrap_or(usize::MAX)
             .max(64 * MEBIBYTE);
+        let key = encrypt::data_key(directory, options.master_key.as_ref())?;
+        let environment = environment::environment(key.as_ref()).map_err(failed)?;
         let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
-        let families = Families::new(&cache, cache_bytes);
-        let settings = database_options(options, &cache, cache_bytes);
-        let cut_off = log_check::examine(directory)?;
+        let settings = database_options(options, &environment, &cache, cache_bytes);
+        let families = Families::new(environment, &cache, cache_bytes);
+        let cut_off = log_check::examine_and_cut(directory, key.as_deref())?;
         let reserve = Reserve::of(directory);
         let database = families
             .open(&settings, directory)
             .or_else(|error| open_without_room(&families, settings, directory, &reserve, error))
             .map_err(|error| open_failed(directory, error))?;
-        for log_check::CutOff { path, bytes } in cut_off {
+        for log_check::CutOff { path, bytes, .. } in cut_off {
             let log = path.display();
             tracing::warn!(%log, bytes, "the end of the write-ahead log was never completely written, as after a power loss: writes in its last bytes are not there");
         }
@@ -175,6 +186,7 @@ impl RocksStore {
             loaded: AtomicBool::new(false),
             warming: Mutex::default(),
             directory: directory.to_owned(),
+            key,
         };
         Scratch::remove_leftovers(directory)?;
         store.disk.look(directory);
@@ -182,8 +194,30 @@ impl RocksStore {
     }
 
     /// Gives up what cannot be replayed of a damaged log, see [`log_check::truncate`].
-    pub(super) fn truncate_log(directory: &Path) -> Result<Vec<String>, StoreError> {
-        log_check::truncate(directory)
+    pub(super) fn truncate_log(
+        directory: &Path,
+        master: Option<&MasterKey>,
+    ) -> Result<Vec<String>, StoreError> {
+        let key = encrypt::data_key(directory, master)?;
+        log_check::truncate(directory, key.as_deref())
+    }
+
+    /// See [`encrypt::encrypt`].
+    pub(super) fn encrypt(
+        directory: &Path,
+        master: &MasterKey,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), StoreError> {
+        encrypt::encrypt(directory, master, progress)
+    }
+
+    /// See [`encrypt::rekey`].
+    pub(super) fn rekey(
+        directory: &Path,
+        old: &MasterKey,
+        new: &MasterKey,
+    ) -> Result<(), StoreError> {
+        encrypt::rekey(directory, old, new)
     }
 
     /// The column family in which the tree lies that `key` begins with.
@@ -408,8 +442,8 @@ impl StorageEngine for RocksStore {
 }
 
 impl LocalEngine for RocksStore {
-    fn directory(&self) -> &Path {
-        &self.directory
+    fn scratch(&self) -> Result<Scratch, StoreError> {
+        Scratch::create(&self.directory, self.key.clone())
     }
 
     fn is_idle(&self) -> bool {
@@ -423,8 +457,7 @@ impl LocalEngine for RocksStore {
     }
 
     fn loader(&self, family: Family) -> Result<Box<dyn Loader + '_>, StoreError> {
-        let scratch = Scratch::create(&self.directory)?;
-        Ok(Box::new(Files::new(self, family, scratch)))
+        Ok(Box::new(Files::new(self, family, self.scratch()?)))
     }
 
     fn latest_sequence(&self) -> u64 {
@@ -479,13 +512,14 @@ fn memtable_bytes(cache_bytes: usize) -> usize {
     (cache_bytes / 3).clamp(32 * MEBIBYTE, 512 * MEBIBYTE)
 }
 
-fn database_options(options: &StoreOptions, cache: &Cache, cache_bytes: usize) -> Options {
+fn database_options(
+    options: &StoreOptions,
+    environment: &Env,
+    cache: &Cache,
+    cache_bytes: usize,
+) -> Options {
     let mut settings = Options::default();
-    if let Ok(mut environment) = Env::new() {
-        // Merges take what requests leave: they catch up before anybody must wait for them.
-        environment.lower_thread_pool_cpu_priority();
-        settings.set_env(&environment);
-    }
+    settings.set_env(environment);
     settings.create_if_missing(true);
     settings.create_missing_column_families(true);
     settings.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Enough for the list of a hundred thousand files.
 const RESERVE_BYTES: u64 = 8 * 1024 * 1024;
-const NAME: &str = "reserve";
+pub(super) const NAME: &str = "reserve";
 
 /// The file in one data directory.
 pub(super) struct Reserve(PathBuf);

@@ -43,7 +43,7 @@ fn the_log_has_all_that_has_a_number() {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for round in 1..5 {
         for tree in 0..TREES {
-            let scratch = Scratch::create(directory.path()).expect("a directory");
+            let scratch = Scratch::create(directory.path(), None).expect("a directory");
             let mut files = Files::new(&store, Family::Catalog, scratch);
             for number in 0..KEYS {
                 let mut value = [0; 100];

@@ -1,0 +1,174 @@
+//! Which directories are encrypted, how one becomes so, and how its master key is turned over.
+
+use super::families::CURRENT;
+use super::{lock, log_check};
+use crate::storage::encryption::{
+    DataKey, KeyFile, KeyFileState, MasterKey, StorageFile, is_encrypted,
+};
+use crate::storage::{Scratch, StoreError};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a file is called while it is being encrypted.
+const UNFINISHED: &str = "encrypting";
+/// Files without contents: the lock, and space that is kept free.
+const EMPTY: [&str; 2] = ["LOCK", super::reserve::NAME];
+
+/// The data key of a directory that is to be opened, `None` for one that is not encrypted. A new directory becomes
+/// encrypted when there is a master key.
+///
+/// # Errors
+/// [`StoreError::Failed`] when the master key is wrong, missing, or given for a directory that is not encrypted.
+pub(super) fn data_key(
+    directory: &Path,
+    master: Option<&MasterKey>,
+) -> Result<Option<Arc<DataKey>>, StoreError> {
+    let (file, has_data) = (KeyFile::read(directory)?, has_data(directory));
+    let place = directory.display();
+    let refused = |text: String| Err(StoreError::Failed(text));
+    match (file, master) {
+        (Some(file), _) if file.state == KeyFileState::Converting => refused(format!(
+            "the encryption of {place} is not finished: run `meridian encrypt` on it again"
+        )),
+        (Some(file), Some(master)) => Ok(Some(Arc::new(file.unwrap(directory, master)?))),
+        (Some(_), None) => refused(format!(
+            "{place} is encrypted: give its master key, with --encryption-key-file or --encryption-key-command"
+        )),
+        (None, _) if has_data && is_current_encrypted(directory) => refused(format!(
+            "{place} is encrypted, but its file ENCRYPTION with the data key is gone: put back a copy of it"
+        )),
+        (None, Some(_)) if has_data => refused(format!(
+            "{place} is not encrypted, and a master key was given: `meridian encrypt` encrypts it"
+        )),
+        (None, Some(master)) => new_data_key(directory, master).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Whoever comes second takes the key of who was first.
+fn new_data_key(directory: &Path, master: &MasterKey) -> Result<Arc<DataKey>, StoreError> {
+    let _lock = lock::lock(directory)?;
+    let file = match KeyFile::read(directory)? {
+        Some(file) => file,
+        None => {
+            let file = KeyFile::new(master, KeyFileState::Encrypted);
+            file.write(directory)?;
+            file
+        }
+    };
+    Ok(Arc::new(file.unwrap(directory, master)?))
+}
+
+/// Encrypts a directory that is not, in place, a file at a time. `progress` is told how many bytes are done, and of
+/// how many. What was cut short goes on when it is called again, with the same master key.
+///
+/// # Errors
+/// [`StoreError::Locked`] when somebody has the directory open; [`StoreError::Failed`] for one that is encrypted
+/// already, or on I/O failure.
+pub(super) fn encrypt(
+    directory: &Path,
+    master: &MasterKey,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), StoreError> {
+    let _lock = lock::lock(directory)?;
+    let mut file = match KeyFile::read(directory)? {
+        Some(file) if file.state == KeyFileState::Converting => file,
+        Some(_) => {
+            let place = directory.display();
+            return Err(StoreError::Failed(format!("{place} is encrypted already")));
+        }
+        None => {
+            // What was never written of a log is zeros, and must not become cipher text.
+            for log in log_check::examine(directory, None)? {
+                log.cut()?;
+            }
+            let file = KeyFile::new(master, KeyFileState::Converting);
+            file.write(directory)?;
+            file
+        }
+    };
+    let key = file.unwrap(directory, master)?;
+    Scratch::remove_leftovers(directory)?;
+    encrypt_files(directory, &key, progress)?;
+    file.state = KeyFileState::Encrypted;
+    file.write(directory)
+}
+
+fn encrypt_files(
+    directory: &Path,
+    key: &DataKey,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), StoreError> {
+    let mut files = Vec::new();
+    list_files(directory, &mut files).map_err(|error| failed("list", directory, &error))?;
+    let total = files.iter().map(|(_, bytes)| bytes).sum();
+    let mut done = 0;
+    for (path, bytes) in files {
+        progress(done, total);
+        encrypt_file(&path, key).map_err(|error| failed("encrypt", &path, &error))?;
+        done += bytes;
+    }
+    progress(total, total);
+    Ok(())
+}
+
+/// Files with contents below a directory, with their sizes; those that were not finished are removed.
+fn list_files(directory: &Path, files: &mut Vec<(PathBuf, u64)>) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        let is_empty = EMPTY.iter().any(|name| entry.file_name() == *name);
+        if kind.is_dir() {
+            list_files(&path, files)?;
+        } else if path.extension().is_some_and(|end| end == UNFINISHED) {
+            std::fs::remove_file(&path)?;
+        } else if kind.is_file() && !is_empty && !KeyFile::is_path(&path) {
+            files.push((path, entry.metadata()?.len()));
+        }
+    }
+    Ok(())
+}
+
+fn encrypt_file(path: &Path, key: &DataKey) -> io::Result<()> {
+    // The library takes an empty file for one without a header.
+    if path.metadata()?.len() == 0 || is_encrypted(path)? {
+        return Ok(());
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(UNFINISHED);
+    let unfinished = path.with_file_name(name);
+    let mut out = StorageFile::create(&unfinished, Some(key))?;
+    io::copy(&mut File::open(path)?, &mut out)?;
+    out.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    File::open(path.parent().expect("it lies in a directory"))?.sync_all()
+}
+
+/// Wraps the data key of an encrypted directory with another master key. No other file changes.
+///
+/// # Errors
+/// [`StoreError::Locked`] when somebody has the directory open; [`StoreError::Failed`] for one that is not encrypted,
+/// for a wrong master key, or on I/O failure.
+pub(super) fn rekey(directory: &Path, old: &MasterKey, new: &MasterKey) -> Result<(), StoreError> {
+    let _lock = lock::lock(directory)?;
+    let place = directory.display();
+    let file = KeyFile::read(directory)?
+        .ok_or_else(|| StoreError::Failed(format!("{place} is not encrypted")))?;
+    let key = file.unwrap(directory, old)?;
+    file.rewrapped(&key, new).write(directory)
+}
+
+fn has_data(directory: &Path) -> bool {
+    directory.join(CURRENT).exists()
+}
+
+fn is_current_encrypted(directory: &Path) -> bool {
+    is_encrypted(&directory.join(CURRENT)).unwrap_or(false)
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Failed(format!("cannot {what} {}: {error}", path.display()))
+}
