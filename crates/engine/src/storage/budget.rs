@@ -114,6 +114,7 @@ mod tests {
         const MEBIBYTE: u64 = 1 << 20;
         let directory = tempfile::tempdir().expect("a directory");
         let options = StoreOptions {
+            master_key: None,
             cache_bytes: 64 * MEBIBYTE,
             journal: false,
         };

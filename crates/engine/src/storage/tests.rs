@@ -1,4 +1,4 @@
-//! Every engine answers alike: RocksDB, the map in memory read by pages, and engines with a short limit over which values
+//! Every engine answers alike: RocksDB, RocksDB encrypted, the map in memory read by pages, and engines with a short limit over which values
 //! are cut.
 
 use super::*;
@@ -53,7 +53,14 @@ fn engines_answer_alike() {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let directory = tempfile::tempdir().unwrap();
     let rocks = Store::open(directory.path(), &StoreOptions::default()).unwrap();
-    let stores = [rocks, Store::in_memory(), limited(100, 16), limited(100, 2)];
+    let encrypted_directory = tempfile::tempdir().unwrap();
+    let options = StoreOptions {
+        master_key: Some(MasterKey::for_tests(1)),
+        ..StoreOptions::default()
+    };
+    let encrypted = Store::open(encrypted_directory.path(), &options).unwrap();
+    let (short, shorter) = (limited(100, 16), limited(100, 2));
+    let stores = [rocks, encrypted, Store::in_memory(), short, shorter];
     for _ in 0..300 {
         let mut batches: Vec<Batch> = stores.iter().map(Store::batch).collect();
         for _ in 0..random.random_range(1..6) {

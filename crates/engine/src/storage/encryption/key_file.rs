@@ -159,32 +159,37 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> StoreError {
 mod tests {
     use super::*;
 
-    fn master(byte: u8) -> MasterKey {
-        MasterKey(Zeroizing::new([byte; KEY_BYTES]))
-    }
-
     #[test]
     fn only_the_master_key_that_wrapped_a_data_key_unwraps_it() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
         assert_eq!(KeyFile::read(directory).unwrap(), None);
-        let file = KeyFile::new(&master(1), KeyFileState::Encrypted);
+        let file = KeyFile::new(&MasterKey::for_tests(1), KeyFileState::Encrypted);
         file.write(directory).unwrap();
         let read = KeyFile::read(directory).unwrap().unwrap();
         assert_eq!(read, file);
-        let key = read.unwrap(directory, &master(1)).unwrap();
-        let error = read.unwrap(directory, &master(2)).unwrap_err().to_string();
+        let key = read.unwrap(directory, &MasterKey::for_tests(1)).unwrap();
+        let error = read
+            .unwrap(directory, &MasterKey::for_tests(2))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("wrong master key"), "{error}");
-        let turned = read.rewrapped(&key, &master(2));
-        assert_eq!(turned.unwrap(directory, &master(2)).unwrap().0, key.0);
-        assert!(turned.unwrap(directory, &master(1)).is_err());
+        let turned = read.rewrapped(&key, &MasterKey::for_tests(2));
+        assert_eq!(
+            turned
+                .unwrap(directory, &MasterKey::for_tests(2))
+                .unwrap()
+                .0,
+            key.0
+        );
+        assert!(turned.unwrap(directory, &MasterKey::for_tests(1)).is_err());
     }
 
     #[test]
     fn every_change_of_the_file_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path();
-        KeyFile::new(&master(1), KeyFileState::Encrypted)
+        KeyFile::new(&MasterKey::for_tests(1), KeyFileState::Encrypted)
             .write(directory)
             .unwrap();
         let whole = std::fs::read(KeyFile::path(directory)).unwrap();
@@ -193,7 +198,7 @@ mod tests {
             changed[at] ^= 1;
             std::fs::write(KeyFile::path(directory), &changed).unwrap();
             let outcome = KeyFile::read(directory)
-                .and_then(|file| file.unwrap().unwrap(directory, &master(1)));
+                .and_then(|file| file.unwrap().unwrap(directory, &MasterKey::for_tests(1)));
             assert!(outcome.is_err(), "byte {at}");
         }
     }

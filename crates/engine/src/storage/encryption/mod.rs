@@ -64,6 +64,11 @@ impl MasterKey {
         })?;
         Ok(Self(Zeroizing::new(key)))
     }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(byte: u8) -> Self {
+        Self(Zeroizing::new([byte; KEY_BYTES]))
+    }
 }
 
 impl fmt::Debug for MasterKey {
@@ -166,7 +171,7 @@ mod tests {
         let key = BASE64_STANDARD.encode([7; 32]);
         assert_eq!(
             MasterKey::from_base64(&format!(" {key}\n")),
-            Ok(MasterKey(Zeroizing::new([7; 32])))
+            Ok(MasterKey::for_tests(7))
         );
         for (wrong, says) in [
             ("", "this is 0 bytes"),

@@ -172,3 +172,114 @@ fn is_current_encrypted(directory: &Path) -> bool {
 fn failed(what: &str, path: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot {what} {}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Family, Store, StoreOptions};
+
+    const KNOWN: &[u8] = b"a text that is known";
+
+    fn options(master: Option<u8>) -> StoreOptions {
+        StoreOptions {
+            master_key: master.map(MasterKey::for_tests),
+            ..StoreOptions::default()
+        }
+    }
+
+    fn fill(directory: &Path, master: Option<u8>) {
+        let store = Store::open(directory, &options(master)).unwrap();
+        for number in 0..2000_u32 {
+            let mut batch = store.batch();
+            let key = [&[0, 0, 0, 1], &number.to_be_bytes()[..]].concat();
+            batch.put(Family::Documents, &key, KNOWN);
+            store.write(batch).unwrap();
+            if number == 1000 {
+                store.flush().unwrap();
+            }
+        }
+    }
+
+    fn values(directory: &Path, master: Option<u8>) -> Result<usize, String> {
+        let store = Store::open(directory, &options(master)).map_err(|error| error.to_string())?;
+        let numbers = 0..2000_u32;
+        let keys = numbers.map(|number| [&[0, 0, 0, 1], &number.to_be_bytes()[..]].concat());
+        let values = keys.map(|key| store.get(Family::Documents, &key, |value| value == KNOWN));
+        Ok(values
+            .filter(|value| matches!(value, Ok(Some(true))))
+            .count())
+    }
+
+    fn refused(directory: &Path, master: Option<u8>) -> String {
+        values(directory, master).expect_err("it is not to be opened so")
+    }
+
+    fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
+        let mut files = Vec::new();
+        list_files(directory, &mut files).unwrap();
+        files
+    }
+
+    fn is_readable_by_anybody(directory: &Path) -> bool {
+        files(directory).iter().any(|(path, _)| {
+            let content = std::fs::read(path).unwrap();
+            content.windows(KNOWN.len()).any(|part| part == KNOWN)
+        })
+    }
+
+    #[test]
+    fn a_directory_is_opened_by_its_master_key_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fill(directory, Some(1));
+        assert!(!is_readable_by_anybody(directory));
+        assert_eq!(values(directory, Some(1)), Ok(2000));
+        assert!(refused(directory, Some(2)).contains("wrong master key"));
+        assert!(refused(directory, None).contains("give its master key"));
+        let (one, two) = (MasterKey::for_tests(1), MasterKey::for_tests(2));
+        assert!(rekey(directory, &two, &one).is_err());
+        rekey(directory, &one, &two).unwrap();
+        assert!(refused(directory, Some(1)).contains("wrong master key"));
+        assert_eq!(values(directory, Some(2)), Ok(2000));
+        let text = encrypt(directory, &two, &mut |_, _| ()).unwrap_err();
+        assert!(text.to_string().contains("encrypted already"));
+        std::fs::remove_file(KeyFile::path(directory)).unwrap();
+        for master in [None, Some(2)] {
+            assert!(refused(directory, master).contains("ENCRYPTION"));
+        }
+    }
+
+    #[test]
+    fn a_directory_becomes_encrypted_even_when_that_is_cut_short_at_any_file() {
+        let one = MasterKey::for_tests(1);
+        for finished in 0.. {
+            let directory = tempfile::tempdir().unwrap();
+            let directory = directory.path();
+            fill(directory, None);
+            assert!(is_readable_by_anybody(directory));
+            assert!(rekey(directory, &one, &one).is_err());
+            assert!(refused(directory, Some(1)).contains("`meridian encrypt` encrypts it"));
+            // As a kill leaves it after so many files, with one that is half written.
+            let file = KeyFile::new(&one, KeyFileState::Converting);
+            file.write(directory).unwrap();
+            let key = file.unwrap(directory, &one).unwrap();
+            let all = files(directory);
+            for (path, _) in all.iter().take(finished) {
+                encrypt_file(path, &key).unwrap();
+            }
+            std::fs::write(directory.join("000001.sst.encrypting"), "half").unwrap();
+            for master in [None, Some(1)] {
+                assert!(refused(directory, master).contains("is not finished"));
+            }
+            assert!(encrypt(directory, &MasterKey::for_tests(2), &mut |_, _| ()).is_err());
+            let mut last = (0, 0);
+            encrypt(directory, &one, &mut |done, of| last = (done, of)).unwrap();
+            assert!(last.0 == last.1 && last.0 > 0);
+            assert!(!is_readable_by_anybody(directory));
+            assert_eq!(values(directory, Some(1)), Ok(2000));
+            if finished > all.len() {
+                return;
+            }
+        }
+    }
+}

@@ -326,20 +326,29 @@ fn stored_checksum(header: &[u8; HEADER_BYTES]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{Family, Order, Store, StoreOptions};
+    use crate::storage::{Family, MasterKey, Order, Store, StoreOptions};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
+    use std::sync::Arc;
 
     const BATCHES: u32 = 600;
 
-    fn open(directory: &Path) -> Result<Store, StoreError> {
-        Store::open(directory, &StoreOptions::default())
+    fn open(directory: &Path, master: Option<&MasterKey>) -> Result<Store, StoreError> {
+        let options = StoreOptions {
+            master_key: master.cloned(),
+            ..StoreOptions::default()
+        };
+        Store::open(directory, &options)
+    }
+
+    fn key(directory: &Path, master: Option<&MasterKey>) -> Option<Arc<DataKey>> {
+        super::super::encrypt::data_key(directory, master).unwrap()
     }
 
     /// A directory as a kill leaves it: [`BATCHES`] batches in one log, nothing flushed.
-    fn killed() -> (tempfile::TempDir, PathBuf) {
+    fn killed(master: Option<&MasterKey>) -> (tempfile::TempDir, PathBuf) {
         let (directory, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let store = open(directory.path()).unwrap();
+        let store = open(directory.path(), master).unwrap();
         for number in 0..BATCHES {
             let mut batch = store.batch();
             let value = vec![7; 1 + number as usize % 400];
@@ -379,7 +388,15 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_stops_the_start_and_the_way_on_keeps_what_is_before_it() {
-        let (directory, log) = killed();
+        flip_bits(None);
+        flip_bits(Some(&MasterKey::for_tests(1)));
+    }
+
+    fn flip_bits(master: Option<&MasterKey>) {
+        let (directory, log) = killed(master);
+        let key = key(directory.path(), master);
+        let key = key.as_deref();
+        let header = key.map_or(0, |_| encryption::HEADER_BYTES);
         let whole = std::fs::read(&log).unwrap();
         assert!(whole.len() > 3 * BLOCK_BYTES);
         let seed = rand::random::<u64>();
@@ -394,9 +411,10 @@ mod tests {
             };
             let mask = 1 << random.random_range(0..8);
             bytes[at] ^= mask;
-            let is_trailer = at % BLOCK_BYTES > BLOCK_BYTES - HEADER_BYTES && whole[at] == 0;
+            let within = (at + BLOCK_BYTES - header % BLOCK_BYTES) % BLOCK_BYTES;
+            let is_trailer = at >= header && within > BLOCK_BYTES - HEADER_BYTES;
             std::fs::write(&log, &bytes).unwrap();
-            let result = examine(directory.path(), None);
+            let result = examine(directory.path(), key);
             let is_damaged = matches!(result, Err(StoreError::LogDamaged { .. }));
             assert!(
                 is_damaged || is_trailer,
@@ -404,11 +422,11 @@ mod tests {
             );
             if round % 30 == 0 && is_damaged {
                 assert!(matches!(
-                    open(directory.path()),
+                    open(directory.path(), master),
                     Err(StoreError::LogDamaged { .. })
                 ));
-                assert_eq!(truncate(directory.path(), None).unwrap().len(), 1);
-                assert_eq!(examine(directory.path(), None).unwrap(), []);
+                assert_eq!(truncate(directory.path(), key).unwrap().len(), 1);
+                assert_eq!(examine(directory.path(), key).unwrap(), []);
                 let copy = tempfile::tempdir().unwrap();
                 for file in std::fs::read_dir(directory.path()).unwrap() {
                     let file = file.unwrap();
@@ -416,7 +434,7 @@ mod tests {
                         std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
                     }
                 }
-                let found = documents(&open(copy.path()).unwrap());
+                let found = documents(&open(copy.path(), master).unwrap());
                 let share = at as f64 / whole.len() as f64;
                 let fair = f64::from(BATCHES) * share;
                 assert!(
@@ -427,20 +445,27 @@ mod tests {
             }
         }
         std::fs::write(&log, &whole).unwrap();
-        assert_eq!(examine(directory.path(), None).unwrap(), []);
-        assert_eq!(documents(&open(directory.path()).unwrap()), BATCHES);
+        assert_eq!(examine(directory.path(), key).unwrap(), []);
+        assert_eq!(documents(&open(directory.path(), master).unwrap()), BATCHES);
     }
 
     #[test]
     fn a_log_that_was_cut_off_anywhere_is_opened_with_what_it_has() {
-        let (directory, log) = killed();
+        cut_off_anywhere(None);
+        cut_off_anywhere(Some(&MasterKey::for_tests(1)));
+    }
+
+    fn cut_off_anywhere(master: Option<&MasterKey>) {
+        let (directory, log) = killed(master);
+        let key = key(directory.path(), master);
+        let key = key.as_deref();
         let whole = std::fs::read(&log).unwrap();
         for length in (0..whole.len())
             .step_by(997)
             .chain(whole.len() - 40..whole.len())
         {
             std::fs::write(&log, &whole[..length]).unwrap();
-            let cut_off = examine(directory.path(), None).unwrap();
+            let cut_off = examine(directory.path(), key).unwrap();
             let bytes: u64 = cut_off.iter().map(|one| one.bytes).sum();
             assert!(bytes < BLOCK_BYTES as u64, "{length}");
             // Sectors that were not written before the power went are zeros.
@@ -450,12 +475,12 @@ mod tests {
             zeroed.resize(sector + 4096, 0);
             std::fs::write(&log, &zeroed).unwrap();
             assert!(
-                examine(directory.path(), None).is_ok(),
+                examine(directory.path(), key).is_ok(),
                 "{length} with zeros"
             );
         }
         std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
-        let found = documents(&open(directory.path()).unwrap());
+        let found = documents(&open(directory.path(), master).unwrap());
         assert!((BATCHES / 4..BATCHES).contains(&found), "{found}");
     }
 }

@@ -307,6 +307,7 @@ mod tests {
     fn store() -> (Store, TempDir) {
         let directory = tempfile::tempdir().expect("a directory");
         let options = StoreOptions {
+            master_key: None,
             cache_bytes: 64 * MEBIBYTE as u64,
             journal: true,
         };

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 fn store_in(directory: &Path) -> Arc<RocksStore> {
     let options = StoreOptions {
+        master_key: None,
         cache_bytes: 64 * MEBIBYTE as u64,
         journal: true,
     };
