@@ -24,7 +24,7 @@ ARGS ?=
 help:
 	@echo "make demo           build, then load and query the weather evaluation; serves until Ctrl-C"
 	@echo "make test           everything CI runs: format, lints, docs, all tests"
-	@echo "make torture        the long forms of the tests of kills, power loss, full disks, damage and memory: an hour"
+	@echo "make torture        the long forms of the tests of kills, power loss, full disks, damage, memory and fuzzed logins: an hour"
 	@echo "make build          leave the program at bin/meridian"
 	@echo "make differential   the same commands to Meridian and to a real mongod, replies compared"
 	@echo "make bench-weather  evaluation 1 on Meridian, mongod and PostGIS, side by side"
@@ -66,7 +66,8 @@ outside-tests: build setup-tests
 # 200 kills under writers of every kind, 20 power losses (as root: file systems are mounted), damaged logs, attacks.
 torture: build setup-tests
 	MERIDIAN_CRASH_KILLS=200 MERIDIAN_MANY_KILLS=200 MERIDIAN_POWER_LOSSES=20 MERIDIAN_FLIPS=40 MERIDIAN_ATTACKS=long \
-	  $(PYTEST) tests/crash tests/server/test_attacks.py -s $(ARGS)
+	  MERIDIAN_FUZZED_MESSAGES=1000000 \
+	  $(PYTEST) tests/crash tests/server/test_attacks.py tests/access/test_fuzzed_messages.py -s $(ARGS)
 
 differential: build setup-tests
 	$(PYTEST) tests/differential -q --tb=line $(ARGS)

@@ -45,6 +45,8 @@ def test_known_texts_are_in_no_file(tmp_path, encrypted):
     server = Meridian(tmp_path, encrypted=encrypted).start()
     try:
         fill(server, 60_000)
+        status = server.client.admin.command("serverStatus").get("encryptionAtRest")
+        assert status == ({"encryptionEnabled": True, "encryptionCipherMode": "AES256-CTR"} if encrypted else None)
         found, kinds, ended = set(known_in(server.data)), set(), threading.Event()
 
         def look():

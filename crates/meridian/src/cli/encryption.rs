@@ -58,6 +58,11 @@ pub struct RekeyArguments {
 }
 
 impl KeyArguments {
+    /// Whether there is one.
+    pub fn is_given(&self) -> bool {
+        *self != Self::default()
+    }
+
     /// The key; `None` when nobody said where one is.
     ///
     /// # Errors

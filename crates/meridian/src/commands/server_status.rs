@@ -47,6 +47,13 @@ fn write_sections(
             write(service, &mut reply.document(name));
         }
     }
+    // As MongoDB's: only where data is encrypted.
+    if wanted("encryptionAtRest") && service.settings.key.is_given() {
+        reply
+            .document("encryptionAtRest")
+            .boolean("encryptionEnabled", true)
+            .string("encryptionCipherMode", "AES256-CTR");
+    }
     write_own_version(reply);
 }
 
