@@ -46,6 +46,44 @@ def lets_in(server):
     return connection
 
 
+def test_connections_of_a_user_are_limited(tmp_path):
+    with Meridian(tmp_path / "server", ["--auth", "on", "--max-connections-per-user", "3"]) as server:
+        server.connect().admin.command("createUser", "root", pwd="secret", roles=["root"])
+
+        def login(user="ann"):
+            client = server.connect(username=user, password="secret", authSource="test", maxPoolSize=1)
+            client.test.c.find_one()
+            return client
+
+        with server.connect(username="root", password="secret", maxPoolSize=1) as root:
+            for user in ("ann", "bob"):
+                root.test.command("createUser", user, pwd="secret", roles=["readWrite"])
+            clients = [login() for _ in range(3)]
+            with pytest.raises(pymongo.errors.OperationFailure, match="as many as a user may have") as refused:
+                login()
+            assert refused.value.code == 18
+            # Those that are there go on, and others are not concerned.
+            assert [client.test.c.find_one() for client in clients] == [None] * 3
+            login("bob").close()
+            clients.pop().close()
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                try:
+                    clients.append(login())
+                    break
+                except pymongo.errors.OperationFailure:
+                    time.sleep(0.05)
+            assert len(clients) == 3, "a place that was left is given to another"
+            # A user that was dropped leaves its places once its connections notice.
+            root.test.command("dropUser", "ann")
+            for client in clients:
+                with pytest.raises(pymongo.errors.OperationFailure):
+                    client.test.c.find_one()
+            root.test.command("createUser", "ann", pwd="secret", roles=["readWrite"])
+            login().close()
+            [client.close() for client in clients]
+
+
 def test_connections_of_an_address_are_limited(tmp_path):
     with Meridian(tmp_path / "server", ["--max-connections-per-address", "3"]) as server:
         connections = [lets_in(server) for _ in range(3)]

@@ -1,5 +1,6 @@
 //! Who is logged in: on the server, and on one connection.
 
+use super::connections::{UserConnection, UserConnections};
 use super::names::{RoleName, UserName};
 use super::privilege::{Privilege, Privileges, Resource};
 use super::restriction::parse_restrictions;
@@ -41,6 +42,7 @@ pub struct Access {
     changes: Mutex<()>,
     has_users: AtomicBool,
     failures: Mutex<HashMap<IpAddr, Failures>>,
+    connections: Arc<UserConnections>,
 }
 
 /// Failed logins from an address.
@@ -64,7 +66,7 @@ pub struct User {
 
 impl Access {
     /// Of a server that begins.
-    pub fn new(is_enabled: bool) -> Self {
+    pub fn new(is_enabled: bool, max_connections_per_user: Option<u32>) -> Self {
         let mut secret = [0; 32];
         rand::fill(&mut secret);
         Self {
@@ -75,6 +77,7 @@ impl Access {
             changes: Mutex::new(()),
             has_users: AtomicBool::new(false),
             failures: Mutex::default(),
+            connections: UserConnections::new(max_connections_per_user),
         }
     }
 
@@ -165,6 +168,8 @@ pub struct Login {
     /// That of the client's certificate, once it is known whether it has one.
     subject: Option<Option<String>>,
     user: Option<Arc<User>>,
+    /// There when somebody is logged in and connections of users are counted.
+    connection: Option<UserConnection>,
     attempt: Option<(UserName, &'static str)>,
     under_way: Option<UnderWay>,
     conversations: i32,
@@ -198,6 +203,7 @@ impl Login {
             server,
             subject: None,
             user: None,
+            connection: None,
             attempt: None,
             under_way: None,
             conversations: 0,
@@ -213,6 +219,7 @@ impl Login {
             && user.generation != access.generation.load(Ordering::Acquire)
         {
             self.user = access.user(engine, &user.name)?;
+            self.connection.take_if(|_| self.user.is_none());
         }
         Ok(self.user.as_ref())
     }
@@ -234,7 +241,13 @@ impl Login {
 
     /// Ends the login at a database.
     pub fn log_out(&mut self, database: &str) {
-        self.user.take_if(|user| user.name.database == database);
+        if self
+            .user
+            .take_if(|user| user.name.database == database)
+            .is_some()
+        {
+            self.connection = None;
+        }
     }
 
     /// Whether the client is on this machine.
@@ -400,7 +413,8 @@ impl Login {
     /// Logs somebody in who has proven to be who it says.
     ///
     /// # Errors
-    /// `Unauthorized` when somebody else is logged in here; `AuthenticationFailed` where it may not log in from here.
+    /// `Unauthorized` when somebody else is logged in here; `AuthenticationFailed` where it may not log in from here, or has
+    /// as many connections as it may have.
     pub fn log_in(&mut self, access: &Access, engine: &Engine, name: &UserName) -> Result<()> {
         if let Some(user) = &self.user
             && user.name != *name
@@ -418,6 +432,9 @@ impl Login {
         if !self.may_log_in(&document, &resolved) {
             self.refuse(access, name);
             return Err(failed());
+        }
+        if self.user.is_none() {
+            self.connection = access.connections.add(name)?;
         }
         self.user = access.user(engine, name)?;
         let peer = self.peer.map(|peer| peer.to_string());

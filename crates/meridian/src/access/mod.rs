@@ -9,6 +9,7 @@ pub const EXTERNAL: &str = "$external";
 
 mod action;
 mod builtin;
+mod connections;
 mod credentials;
 mod login;
 mod names;

@@ -31,6 +31,8 @@ pub struct Settings {
     pub max_connections: u32,
     /// As are those of one address past this many.
     pub max_connections_per_address: Option<u32>,
+    /// As are logins of one user past this many connections.
+    pub max_connections_per_user: Option<u32>,
     /// The time limit of reads that have none of their own.
     pub default_max_time: Option<Duration>,
     /// Seconds between two sweeps of the TTL indexes.
@@ -122,6 +124,9 @@ pub struct SettingArguments {
     /// Connections of one address past this many are refused [default: no limit]
     #[arg(long, value_name = "N")]
     max_connections_per_address: Option<u32>,
+    /// Logins of one user past this many connections are refused [default: no limit]
+    #[arg(long, value_name = "N")]
+    max_connections_per_user: Option<u32>,
     /// Milliseconds that a find, aggregate, count or distinct without a maxTimeMS of its own may take [default: no limit]
     #[arg(long, value_name = "MILLISECONDS")]
     default_max_time_ms: Option<u64>,
@@ -191,6 +196,9 @@ impl SettingArguments {
             max_connections_per_address: self
                 .max_connections_per_address
                 .or(others.max_connections_per_address),
+            max_connections_per_user: self
+                .max_connections_per_user
+                .or(others.max_connections_per_user),
             default_max_time_ms: self.default_max_time_ms.or(others.default_max_time_ms),
             ttl_sweep_seconds: self.ttl_sweep_seconds.or(others.ttl_sweep_seconds),
             accept_unbuilt_indexes: self
@@ -254,6 +262,7 @@ impl SettingArguments {
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             max_connections: self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS),
             max_connections_per_address: self.max_connections_per_address,
+            max_connections_per_user: self.max_connections_per_user,
             default_max_time: self.default_max_time_ms.map(Duration::from_millis),
             ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
             accept_unbuilt_indexes: self.accept_unbuilt_indexes.unwrap_or(false),

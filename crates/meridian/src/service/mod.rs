@@ -73,7 +73,7 @@ impl Service {
     ) -> Self {
         let host = format!("{}:{}", host_name(), address.port());
         let (started, counters) = (Instant::now(), Counters::default());
-        let access = Access::new(settings.auth);
+        let access = Access::new(settings.auth, settings.max_connections_per_user);
         let activities = Mutex::default();
         let startup_warnings = StartupWarning::all(&settings, address);
         Self {
