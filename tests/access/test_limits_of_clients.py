@@ -84,6 +84,41 @@ def test_connections_of_a_user_are_limited(tmp_path):
             [client.close() for client in clients]
 
 
+def test_users_and_roles_as_large_as_a_document_go(tmp_path):
+    with Meridian(tmp_path / "server", ["--auth", "on"]) as server:
+        server.connect().admin.command("createUser", "root", pwd="secret", roles=["root"])
+        with server.connect(username="root", password="secret") as root:
+
+            def privileges(count):
+                return [{"resource": {"db": f"d{at}", "collection": "c"}, "actions": ["find"]} for at in range(count)]
+
+            root.admin.command("createRole", "wide", privileges=privileges(20_000), roles=[])
+            with pytest.raises(pymongo.errors.DocumentTooLarge):
+                root.admin.command("createRole", "wider", privileges=privileges(300_000), roles=[])
+            # Together too large for a document, which each is not.
+            root.admin.command("createRole", "grown", privileges=privileges(120_000), roles=[])
+            more = [{"resource": {"db": f"e{at}", "collection": "c" * 30}, "actions": ["find"]} for at in range(80_000)]
+            with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                root.admin.command("grantPrivilegesToRole", "grown", privileges=more)
+            assert refused.value.code in (10334, 17419, 17420), refused.value.details
+            for depth in range(300):
+                root.test.command("createRole", f"r{depth}", privileges=[], roles=[f"r{depth - 1}"] if depth else ["read"])
+            long_name = "n" * 1_000_000
+            roles = [{"role": "r299", "db": "test"}, {"role": "wide", "db": "admin"}, *[{"role": "read", "db": f"x{at}"} for at in range(10_000)]]
+            root.test.command("createUser", long_name, pwd="p" * 1_000_000, roles=roles, mechanisms=["SCRAM-SHA-1"])
+            root.test.command("createUser", "u", pwd="secret", roles=roles)
+            with server.connect(username="u", password="secret", authSource="test") as client:
+                assert client.test.c.find_one() is None
+                assert client.d19999.c.find_one() is None
+                assert client.x9999.anything.find_one() is None
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    client.d20000.c.find_one()
+                assert refused.value.code == 13
+            info = root.test.command("usersInfo", long_name)["users"][0]
+            assert info["user"] == long_name and len(info["roles"]) == len(roles)
+            root.test.command("dropAllUsersFromDatabase")
+
+
 def test_connections_of_an_address_are_limited(tmp_path):
     with Meridian(tmp_path / "server", ["--max-connections-per-address", "3"]) as server:
         connections = [lets_in(server) for _ in range(3)]

@@ -33,6 +33,9 @@ def plain(value):
         for name in ("roles", "inheritedRoles"):
             if name in listed:
                 listed[name] = sorted(listed[name], key=str)
+        before, found, names = listed.get("errmsg", "").partition("Could not find roles: ")
+        if found:
+            listed["errmsg"] = before + found + ", ".join(sorted(names.split(", ")))
         if "inheritedPrivileges" in listed:
             listed["inheritedPrivileges"] = merged(listed["inheritedPrivileges"])
         return listed
@@ -48,7 +51,36 @@ def merged(privileges):
     return by_resource
 
 
+ZERO = "a\0b"
 SCRIPTS = {
+    "names": [
+        ("test", {"createUser": ZERO, "pwd": "p", "roles": []}),
+        ("test", {"updateUser": ZERO, "pwd": "p"}),
+        ("test", {"dropUser": ZERO}),
+        ("test", {"createRole": ZERO, "privileges": [], "roles": []}),
+        ("test", {"updateRole": ZERO, "privileges": []}),
+        ("test", {"dropRole": ZERO}),
+        ("test", {"grantRolesToUser": ZERO, "roles": ["read"]}),
+        ("test", {"grantRolesToRole": ZERO, "roles": ["read"]}),
+        ("test", {"usersInfo": ZERO}),
+        ("test", {"rolesInfo": ZERO}),
+        ("test", {"createUser": "u", "pwd": ZERO, "roles": []}),
+        ("test", {"createUser": "u", "pwd": "p", "roles": [{"role": ZERO, "db": "test"}]}),
+        ("test", {"createUser": "u", "pwd": "p", "roles": [{"role": "read", "db": ZERO}]}),
+        ("test", {"createUser": "u", "pwd": "p", "roles": [{"role": "read", "db": "x.y"}]}),
+        ("test", {"createRole": "r", "privileges": [{"resource": {"db": ZERO, "collection": ""}, "actions": ["find"]}], "roles": []}),
+        ("test", {"createUser": "u", "pwd": "p", "roles": ["n1", "n2"]}),
+        ("test", {"createUser": "u", "pwd": "p", "roles": ["read"]}),
+        ("test", {"grantRolesToUser": "u", "roles": ["n1", "read", "n2", "n3"]}),
+        ("test", {"revokeRolesFromUser": "u", "roles": ["n1", "n2"]}),
+        ("test", {"createRole": "a", "privileges": [], "roles": ["n1", "n2"]}),
+        ("test", {"createRole": "a", "privileges": [], "roles": []}),
+        ("test", {"createRole": "b", "privileges": [], "roles": ["a"]}),
+        ("test", {"createRole": "c", "privileges": [], "roles": ["b"]}),
+        ("test", {"grantRolesToRole": "a", "roles": ["c", "read"]}),
+        ("test", {"updateRole": "a", "roles": ["b"]}),
+        ("test", {"updateRole": "a", "roles": ["a"]}),
+    ],
     "users": [
         ("test", {"createUser": "", "pwd": "p", "roles": []}),
         ("test", {"createUser": "u", "pwd": "p"}),

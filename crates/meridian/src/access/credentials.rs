@@ -10,7 +10,7 @@ use meridian_engine::{Error, Result};
 /// [`digest`] makes.
 ///
 /// # Errors
-/// `BadValue` for an empty password, one that cannot be normalized, or one that is digested where it may not be.
+/// `BadValue` for an empty password, 50692 for one that cannot be normalized, `BadValue` for one that is digested where it may not be.
 pub fn credentials(
     user: &str,
     password: &str,
@@ -36,8 +36,9 @@ pub fn credentials(
                 ));
             }
             (Mechanism::Sha256, false) => {
-                let prepared = stringprep::saslprep(password).map_err(|error| {
-                    Error::bad_value(format!("the password cannot be normalized: {error}"))
+                let prepared = stringprep::saslprep(password).map_err(|_| {
+                    let message = "Error preflighting normalization: U_STRINGPREP_PROHIBITED_ERROR";
+                    Error::location(50692, message)
                 })?;
                 Keys::of_password(mechanism, prepared.as_bytes())
             }

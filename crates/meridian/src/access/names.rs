@@ -2,7 +2,7 @@
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
-use meridian_engine::{Error, Result};
+use meridian_engine::{Code, Error, Result};
 use std::fmt;
 
 /// A user's name.
@@ -63,6 +63,7 @@ impl RoleName {
             }),
             RawBsonRef::Document(document) => {
                 let [role, database] = pair(document, ["role", "db"], "RoleName")?;
+                check_database(&database)?;
                 Ok(Self { role, database })
             }
             _ => Err(Error::bad_value(
@@ -79,6 +80,18 @@ impl RoleName {
     /// As a document.
     pub fn to_document(&self) -> RawDocumentBuf {
         rawdoc! { "role": self.role.as_str(), "db": self.database.as_str() }
+    }
+}
+
+/// Refuses what cannot be the name of a database, in MongoDB's words.
+fn check_database(database: &str) -> Result<()> {
+    let refused = |message| Err(Error::new(Code::InvalidNamespace, message));
+    match database.find(['\0', '.']) {
+        None => Ok(()),
+        Some(at) if database[at..].starts_with('.') => refused(format!(
+            "'.' is an invalid character in the database name: {database}"
+        )),
+        Some(_) => refused("namespaces cannot have embedded null characters".to_owned()),
     }
 }
 

@@ -5,10 +5,11 @@
 use super::action::ActionSet;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
+use indexmap::IndexMap;
 use meridian_engine::{Code, Error, Result};
 
 /// What actions are done to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// The server.
     Cluster,
@@ -30,9 +31,9 @@ pub struct Privilege {
     pub actions: ActionSet,
 }
 
-/// What somebody may do.
+/// What somebody may do: one privilege a resource, in the order in which they came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Privileges(Vec<Privilege>);
+pub struct Privileges(IndexMap<Resource, ActionSet>);
 
 impl Resource {
     /// A whole database.
@@ -193,16 +194,19 @@ impl Privilege {
 
 impl Privileges {
     /// All of them.
-    pub fn all(&self) -> &[Privilege] {
-        &self.0
+    pub fn all(&self) -> impl Iterator<Item = Privilege> {
+        self.0.iter().map(|(resource, actions)| Privilege {
+            resource: resource.clone(),
+            actions: *actions,
+        })
     }
 
     /// Whether all these actions may be done to the target.
     pub fn allow(&self, target: &Resource, actions: &ActionSet) -> bool {
         let mut missing = *actions;
-        for own in &self.0 {
-            if own.resource.covers(target) {
-                missing = missing.without(own.actions);
+        for (resource, own) in &self.0 {
+            if resource.covers(target) {
+                missing = missing.without(*own);
             }
         }
         missing.is_empty()
@@ -211,7 +215,7 @@ impl Privileges {
     /// Whether there is any action on any resource of a database.
     pub fn touch_database(&self, database: &str) -> bool {
         let is_special = matches!(database, "local" | "config");
-        self.0.iter().any(|own| match &own.resource {
+        self.0.keys().any(|resource| match resource {
             Resource::Cluster => false,
             Resource::Any => true,
             Resource::Collection(of, collection) if of.is_empty() && collection.is_empty() => {
@@ -226,40 +230,34 @@ impl Privileges {
     /// Whether there is any action on a collection.
     pub fn touch_collection(&self, database: &str, collection: &str) -> bool {
         let target = Resource::Collection(database.to_owned(), collection.to_owned());
-        self.0.iter().any(|own| own.resource.covers(&target))
+        self.0.keys().any(|resource| resource.covers(&target))
     }
 
     /// Adds a privilege to those on the same resource.
     pub fn add(&mut self, privilege: Privilege) {
-        let own = self.0.iter_mut();
-        match own
-            .into_iter()
-            .find(|own| own.resource == privilege.resource)
-        {
-            Some(own) => own.actions = own.actions.and(privilege.actions),
-            None => self.0.push(privilege),
-        }
+        let own = self.0.entry(privilege.resource).or_default();
+        *own = own.and(privilege.actions);
     }
 
-    /// Takes actions on a resource away.
-    pub fn remove(&mut self, privilege: &Privilege) {
-        for own in &mut self.0 {
-            if own.resource == privilege.resource {
-                own.actions = own.actions.without(privilege.actions);
+    /// Takes actions on resources away.
+    pub fn remove(&mut self, others: &Self) {
+        for (resource, actions) in &others.0 {
+            if let Some(own) = self.0.get_mut(resource) {
+                *own = own.without(*actions);
             }
         }
-        self.0.retain(|own| !own.actions.is_empty());
+        self.0.retain(|_, own| !own.is_empty());
     }
 
     /// Adds all of the others'.
-    pub fn extend(&mut self, others: &[Privilege]) {
-        others.iter().for_each(|other| self.add(other.clone()));
+    pub fn extend(&mut self, others: &Self) {
+        others.all().for_each(|other| self.add(other));
     }
 
     /// As an array of documents.
     pub fn to_array(&self) -> RawArrayBuf {
         let mut array = RawArrayBuf::new();
-        self.0.iter().for_each(|own| array.push(own.to_document()));
+        self.all().for_each(|own| array.push(own.to_document()));
         array
     }
 }
@@ -308,10 +306,12 @@ mod tests {
         });
         assert!(privileges.allow(&collection("d", "c"), &find.and(insert)));
         assert!(!privileges.allow(&collection("d", "e"), &find.and(insert)));
-        privileges.remove(&Privilege {
+        let mut removed = Privileges::default();
+        removed.add(Privilege {
             resource: collection("d", "c"),
             actions: insert,
         });
-        assert_eq!(privileges.all().len(), 1);
+        privileges.remove(&removed);
+        assert_eq!(privileges.all().count(), 1);
     }
 }

@@ -181,11 +181,11 @@ pub fn resolve(engine: &Engine, roles: &[RoleName]) -> Result<Resolved> {
         match role(engine, &name)? {
             None => continue,
             Some(Role::Builtin(found)) => {
-                let own = found.privileges(&name.database);
-                resolved.privileges.extend(&own);
+                let own = found.privileges(&name.database).into_iter();
+                own.for_each(|privilege| resolved.privileges.add(privilege));
             }
             Some(Role::Stored(document)) => {
-                resolved.privileges.extend(own_privileges(&document).all());
+                resolved.privileges.extend(&own_privileges(&document));
                 resolved.restrictions.extend(restrictions(&document));
                 waiting.extend(granted(&document).into_iter().rev());
             }

@@ -1,11 +1,11 @@
 //! Roles: made, changed, listed and dropped.
 
-use super::arguments::{Arguments, array_values, wrong_type};
+use super::arguments::{Arguments, array_values};
 use super::context::Context;
 use super::privileges::Request;
 use super::users::{
-    append_restrictions, check_exist, may_grant_roles, may_revoke_any, parse_roles, role_array,
-    with_field,
+    append_restrictions, check_exist, may_grant_roles, may_revoke_any, own_name, parse_roles,
+    role_array, roles_argument, with_field,
 };
 use crate::access::store::{self, Kind, Resolved, Role};
 use crate::access::{
@@ -121,7 +121,7 @@ pub fn grant_privileges(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -
     let (name, privileges) = name_and_privileges(context, "grantPrivilegesToRole")?;
     change(context, &name, |_, document| {
         let mut own = store::own_privileges(document);
-        own.extend(privileges.all());
+        own.extend(&privileges);
         Ok(with_field(document, "privileges", &own.to_array()))
     })
 }
@@ -131,7 +131,7 @@ pub fn revoke_privileges(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) 
     let (name, privileges) = name_and_privileges(context, "revokePrivilegesFromRole")?;
     change(context, &name, |_, document| {
         let mut own = store::own_privileges(document);
-        privileges.all().iter().for_each(|one| own.remove(one));
+        own.remove(&privileges);
         Ok(with_field(document, "privileges", &own.to_array()))
     })
 }
@@ -316,7 +316,7 @@ impl Show {
         append_inherited(&mut shown, &inherited);
         if self.privileges {
             let mut all = own;
-            all.extend(inherited.privileges.all());
+            all.extend(&inherited.privileges);
             shown.append(cstr!("inheritedPrivileges"), all.to_array());
         }
         if self.restrictions {
@@ -388,27 +388,15 @@ fn check_not_builtin(name: &RoleName) -> Result<()> {
 }
 
 fn name(context: &Context<'_>, scope: &'static str) -> Result<RoleName> {
-    match context.value() {
-        RawBsonRef::String(role) => Ok(RoleName {
-            role: role.to_owned(),
-            database: context.generic.database.to_owned(),
-        }),
-        other => Err(wrong_type(&format!("{scope}.{scope}"), other, &["string"])),
-    }
+    Ok(RoleName {
+        role: own_name(context, scope)?,
+        database: context.generic.database.to_owned(),
+    })
 }
 
 fn name_and_roles(context: &Context<'_>, scope: &'static str) -> Result<(RoleName, Vec<RoleName>)> {
-    let arguments = context.arguments(scope, &["roles"])?;
     let name = name(context, scope)?;
-    let roles = arguments
-        .array("roles")?
-        .ok_or_else(|| arguments.missing("roles"))?;
-    let roles = parse_roles(roles, &name.database)?;
-    if roles.is_empty() {
-        return Err(Error::bad_value(format!(
-            "{scope} command requires a non-empty \"roles\" array"
-        )));
-    }
+    let roles = roles_argument(context, scope)?;
     Ok((name, roles))
 }
 
@@ -434,6 +422,12 @@ fn parse_privileges(all: &[&RawDocument], name: &RoleName) -> Result<Privileges>
     let mut privileges = Privileges::default();
     for one in all {
         let privilege = Privilege::parse(one)?;
+        if let Resource::Collection(database, _) = &privilege.resource
+            && database.contains('\0')
+        {
+            let message = format!("{database} is not a valid database name");
+            return Err(Error::new(Code::FailedToParse, message));
+        }
         let is_own = match &privilege.resource {
             Resource::Collection(database, _) | Resource::SystemBuckets(database, _) => {
                 *database == name.database
@@ -477,12 +471,7 @@ fn check_grantable(context: &Context<'_>, name: &RoleName, roles: &[RoleName]) -
     let inherited = store::resolve(context.engine(), roles)?;
     match inherited.roles.contains(name) {
         true => refused(format!(
-            "Granting {} to {name} would introduce a cycle in the role graph",
-            roles
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
+            "Granting roles to {name} would introduce a cycle in the role graph"
         )),
         false => Ok(()),
     }

@@ -326,11 +326,20 @@ fn could_not_find(name: &UserName) -> Error {
 
 /// The user that is a command's value.
 fn name(context: &Context<'_>, scope: &'static str) -> Result<UserName> {
+    Ok(UserName {
+        user: own_name(context, scope)?,
+        database: context.generic.database.to_owned(),
+    })
+}
+
+/// The name of a user or a role that is a command's value.
+pub fn own_name(context: &Context<'_>, scope: &'static str) -> Result<String> {
     match context.value() {
-        RawBsonRef::String(user) => Ok(UserName {
-            user: user.to_owned(),
-            database: context.generic.database.to_owned(),
-        }),
+        RawBsonRef::String(name) if name.contains('\0') => Err(Error::new(
+            Code::InvalidNamespace,
+            "namespaces cannot have embedded null characters",
+        )),
+        RawBsonRef::String(name) => Ok(name.to_owned()),
         other => Err(super::arguments::wrong_type(
             &format!("{scope}.{scope}"),
             other,
@@ -340,18 +349,24 @@ fn name(context: &Context<'_>, scope: &'static str) -> Result<UserName> {
 }
 
 fn name_and_roles(context: &Context<'_>, scope: &'static str) -> Result<(UserName, Vec<RoleName>)> {
-    let arguments = context.arguments(scope, &["roles"])?;
     let name = name(context, scope)?;
+    let roles = roles_argument(context, scope)?;
+    Ok((name, roles))
+}
+
+/// The roles that are granted or revoked.
+pub fn roles_argument(context: &Context<'_>, scope: &'static str) -> Result<Vec<RoleName>> {
+    let arguments = context.arguments(scope, &["roles"])?;
     let roles = arguments
         .array("roles")?
         .ok_or_else(|| arguments.missing("roles"))?;
-    let roles = parse_roles(roles, &name.database)?;
-    if roles.is_empty() {
-        return Err(Error::bad_value(format!(
+    let roles = parse_roles(roles, context.generic.database)?;
+    match roles.is_empty() {
+        true => Err(Error::bad_value(format!(
             "{scope} command requires a non-empty \"roles\" array"
-        )));
+        ))),
+        false => Ok(roles),
     }
-    Ok((name, roles))
 }
 
 fn check_database(name: &UserName, password: Option<&str>) -> Result<()> {
@@ -381,13 +396,18 @@ pub fn parse_roles(array: &bson::raw::RawArray, database: &str) -> Result<Vec<Ro
 
 /// Refuses roles that there are not.
 pub fn check_exist(context: &Context<'_>, roles: &[RoleName]) -> Result<()> {
+    let mut missing = Vec::new();
     for name in roles {
         if store::role(context.engine(), name)?.is_none() {
-            let message = format!("Could not find role: {name}");
-            return Err(Error::new(Code::RoleNotFound, message));
+            missing.push(name.to_string());
         }
     }
-    Ok(())
+    let message = match missing.as_slice() {
+        [] => return Ok(()),
+        [one] => format!("Could not find role: {one}"),
+        many => format!("Could not find roles: {}", many.join(", ")),
+    };
+    Err(Error::new(Code::RoleNotFound, message))
 }
 
 /// Roles as an array of documents.
