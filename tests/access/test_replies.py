@@ -53,6 +53,12 @@ def merged(privileges):
 
 ZERO = "a\0b"
 SCRIPTS = {
+    "indexes": [
+        ("test", {"createUser": "u", "pwd": "p", "roles": []}),
+        ("test", {"createRole": "r", "privileges": [], "roles": []}),
+        ("admin", {"listIndexes": "system.users"}),
+        ("admin", {"listIndexes": "system.roles"}),
+    ],
     "names": [
         ("test", {"createUser": ZERO, "pwd": "p", "roles": []}),
         ("test", {"updateUser": ZERO, "pwd": "p"}),

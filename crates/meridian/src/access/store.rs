@@ -33,6 +33,17 @@ impl Kind {
         };
         Namespace::new("admin", name).expect("both names are collections'")
     }
+
+    fn index(self) -> RawDocumentBuf {
+        match self {
+            Self::Users => {
+                rawdoc! { "key": { "user": 1, "db": 1 }, "name": "user_1_db_1", "unique": true }
+            }
+            Self::Roles => {
+                rawdoc! { "key": { "role": 1, "db": 1 }, "name": "role_1_db_1", "unique": true }
+            }
+        }
+    }
 }
 
 /// All documents of a kind that match.
@@ -70,6 +81,8 @@ pub fn find_one(engine: &Engine, kind: Kind, id: &str) -> Result<Option<RawDocum
 
 /// Adds a document; false when there is one with its `_id`.
 pub fn insert(engine: &Engine, kind: Kind, document: &RawDocument) -> Result<bool> {
+    // As MongoDB has it; nothing is done where it is there.
+    engine.create_indexes(&kind.namespace(), &[&kind.index()], &mut |_| ())?;
     let outcome = engine.insert(&kind.namespace(), &[document], &InsertOptions::default())?;
     match outcome.errors.into_iter().next() {
         None => Ok(true),
