@@ -1,7 +1,7 @@
 """Writes in every way there is until the server dies: many kinds of writers on several collections at once.
 
 Usage: many_writers.py URI LOG SEED. LOG gets the `_id` of every document of the collection `ledger` once its
-insert is acknowledged: nothing else ever changes that collection.
+insert is acknowledged: nothing else ever changes that collection. Lines of two words more say what was begun and done to a user.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 DATABASE = "many"
 DOCUMENTS = 500
 # What the others bring about: duplicates, collections and indexes that were just dropped, renamed or are built.
-EXPECTED_CODES = {11000, 26, 27, 48, 73, 85, 86, 112, 175, 276, 12586, 10107}
+EXPECTED_CODES = {11000, 11, 26, 31, 27, 48, 73, 85, 86, 112, 175, 276, 12586, 10107}
 
 
 def document(choice, identity):
@@ -112,6 +112,35 @@ class Writers:
         stages = [{"$match": {"n": {"$gte": choice.randint(0, 900)}}}, {"$project": {"n": 1, "tags": 1}}]
         last = choice.choice([{"$out": "out"}, {"$merge": {"into": "merged", "whenMatched": "replace"}}])
         self.database["updated"].aggregate([*stages, last])
+
+    def users(self, choice):
+        """Made, changed and dropped one after the other; what was acknowledged last is in the log, by name."""
+        name, number = f"user{choice.randrange(20)}", choice.randrange(10**6)
+        os.write(self.log, f"begun {name} {number}\n".encode())
+        try:
+            self.database.command("createUser", name, pwd=str(number), roles=["read"], customData={"number": number}, mechanisms=["SCRAM-SHA-1"])
+        except OperationFailure as error:
+            if error.code != 51003:  # there already
+                raise
+            if number % 3 == 0:
+                os.write(self.log, f"begun {name} none\n".encode())
+                self.database.command("dropUser", name)
+                number = "none"
+            else:
+                self.database.command("updateUser", name, roles=["read"] * (number % 2), customData={"number": number})
+        os.write(self.log, f"done {name} {number}\n".encode())
+
+    def roles(self, choice):
+        """Each role inherits the one before, so that they are dropped and made while others read them."""
+        number = choice.randrange(6)
+        inherited = [f"role{number - 1}"] if number else ["read"]
+        try:
+            self.database.command("createRole", f"role{number}", privileges=[], roles=inherited)
+        except OperationFailure as error:
+            if error.code not in (51002, 31):  # there already; what it would inherit is not
+                raise
+            if error.code == 51002:
+                self.database.command(choice.choice(["dropRole", "rolesInfo"]), f"role{number}")
 
     def renames(self, choice):
         collection = self.database["moving0"]

@@ -54,11 +54,32 @@ def walked(collection, query):
     return sum(1 for _ in collection.find(query, {"_id": 1}, hint=[("$natural", 1)]))
 
 
+def compare_users(server, lines, where):
+    """Each user is as it was acknowledged last, or as what was begun since would make it."""
+    possible = {}
+    for event, name, number in lines:
+        if event == "done":
+            possible[name] = {number}
+        else:
+            possible.setdefault(name, {"none"}).add(number)
+    users = server.client[many_writers.DATABASE].command("usersInfo", 1)["users"]
+    there = {user["user"]: str(user["customData"]["number"]) for user in users}
+    for name, numbers in possible.items():
+        assert there.get(name, "none") in numbers, f"{where}: {name} is {there.get(name)}, not one of {numbers}"
+    stored = server.client.admin["system.users"]
+    assert len(users) == stored.count_documents({}) == stored.count_documents({"user": {"$gte": ""}}, hint="user_1_db_1"), where
+    for name in ("system.users", "system.roles"):
+        report = server.client.admin.command("validate", name, full=True)
+        assert report["valid"], f"{where}: {name}: {report['errors']}"
+
+
 def compare(server, log, where):
     database = server.client[many_writers.DATABASE]
     there = {document["_id"] for document in database["ledger"].find({}, {"_id": 1})}
-    lost = set(log.read_text().split("\n")[:-1]) - there
+    lines = log.read_text().split("\n")[:-1]
+    lost = {line for line in lines if " " not in line} - there
     assert not lost, f"{where}: {len(lost)} acknowledged documents are lost: {list(lost)[:5]}"
+    compare_users(server, [line.split() for line in lines if " " in line], where)
     for query in ({}, {"n": {"$gte": 0}}):
         for document in database["large"].find(query):
             assert hashlib.sha256(document["content"]).digest() == document["digest"], f"{where}: {query}: {document['_id']}"
