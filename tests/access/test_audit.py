@@ -41,6 +41,10 @@ def test_who_did_what_is_recorded(tmp_path):
             with server.connect(username="reader", password="very secret", authSource="test") as reader:
                 assert attempt(lambda: reader.test.c.insert_one({"a": 1})) == 13
                 assert attempt(lambda: reader.test.command("createUser", "x", pwd="very secret", roles=[])) == 13
+                explained = {"createUser": "x", "pwd": "very secret", "roles": []}
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    reader.test.command({"explain": explained, "verbosity": "queryPlanner"})
+                assert "very secret" not in str(refused.value)
             root.test.command("dropUser", "reader")
             assert attempt(lambda: root.test.command("dropUser", "reader")) == 11
             root.drop_database("test")
@@ -62,7 +66,7 @@ def test_who_did_what_is_recorded(tmp_path):
         assert events(log, "renameCollection")[0]["param"] == {"old": "test.c", "new": "test.renamed"}
         assert events(log, "createRole")[0]["param"]["role"] == "own"
         refused = events(log, "authCheck")
-        assert [(event["param"]["command"], event["param"]["ns"]) for event in refused] == [("insert", "test.c"), ("createUser", "test.x")]
+        assert [(event["param"]["command"], event["param"]["ns"]) for event in refused] == [("insert", "test.c"), ("createUser", "test.x"), ("explain", "test")]
         assert all(event["result"] == 13 and event["users"] == [{"user": "reader", "db": "test"}] for event in refused)
         assert [event["result"] for event in events(log, "dropUser")] == [0, 11]
         assert events(log, "dropDatabase")[0]["param"]["db"] == "test"

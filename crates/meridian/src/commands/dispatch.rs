@@ -197,7 +197,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         .login
         .user(&service.access, &service.engine)?
         .cloned();
-    let shown = Some(body).filter(|_| !command.is_secret);
+    let shown = Some(body).filter(|_| !holds_secrets(command, body));
     activity.begin(index, writes, shown, user, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
@@ -256,6 +256,16 @@ impl<F: Fn()> Drop for Finally<F> {
     fn drop(&mut self) {
         (self.0)();
     }
+}
+
+/// Whether a command's document, or that of the command that it explains, is shown to nobody.
+fn holds_secrets(command: &Command, body: &RawDocument) -> bool {
+    let explained = || {
+        let inner = body.get_document("explain").ok()?;
+        let (name, _) = inner.iter().next()?.ok()?;
+        table::find(name.as_str())
+    };
+    command.is_secret || explained().is_some_and(|command| command.is_secret)
 }
 
 fn count(service: &Service, kind: Kind) {

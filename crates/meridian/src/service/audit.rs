@@ -10,7 +10,7 @@
 
 use super::client::Client;
 use anyhow::Context as _;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 use meridian_engine::query::Filter;
 use parking_lot::Mutex;
@@ -124,12 +124,22 @@ fn address(address: SocketAddr) -> Document {
     doc! { "ip": address.ip().to_string(), "port": i32::from(address.port()) }
 }
 
-/// A command's document without its secrets, as others may see it.
+/// A command's document without its secrets, as others may see it; nor those of the command that it explains.
 pub fn without_secrets(document: &RawDocument) -> RawDocumentBuf {
+    without_own_secrets(document, |explained| {
+        without_own_secrets(explained, RawDocument::to_owned)
+    })
+}
+
+fn without_own_secrets(
+    document: &RawDocument,
+    explained: impl Fn(&RawDocument) -> RawDocumentBuf,
+) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
     for (name, value) in document.iter().flatten() {
-        match name.as_str() {
-            "pwd" | "payload" | "key" => shown.append(name, "xxx"),
+        match (name.as_str(), value) {
+            ("pwd" | "payload" | "key", _) => shown.append(name, "xxx"),
+            ("explain", RawBsonRef::Document(inner)) => shown.append(name, explained(inner)),
             _ => shown.append(name, value),
         }
     }
