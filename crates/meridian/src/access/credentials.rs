@@ -27,19 +27,13 @@ pub fn credentials(
         }
         let keys = match (mechanism, is_digested) {
             (Mechanism::Sha1, true) => Keys::of_password(mechanism, password.as_bytes()),
-            (Mechanism::Sha1, false) => {
-                Keys::of_password(mechanism, digest(user, password).as_bytes())
-            }
             (Mechanism::Sha256, true) => {
                 return Err(Error::bad_value(
                     "Use of SCRAM-SHA-256 requires undigested passwords",
                 ));
             }
-            (Mechanism::Sha256, false) => {
-                let prepared = stringprep::saslprep(password).map_err(|_| {
-                    let message = "Error preflighting normalization: U_STRINGPREP_PROHIBITED_ERROR";
-                    Error::location(50692, message)
-                })?;
+            (_, false) => {
+                let prepared = prepared_password(mechanism, user, password)?;
                 Keys::of_password(mechanism, prepared.as_bytes())
             }
         };
@@ -50,6 +44,23 @@ pub fn credentials(
         credentials.append(field, keys.to_document());
     }
     Ok(credentials)
+}
+
+/// The password as a mechanism takes it: normalized by SASLprep, or digested.
+///
+/// # Errors
+/// 50692 for one that cannot be normalized.
+pub fn prepared_password(mechanism: Mechanism, user: &str, password: &str) -> Result<String> {
+    match mechanism {
+        Mechanism::Sha1 => Ok(digest(user, password)),
+        Mechanism::Sha256 => match stringprep::saslprep(password) {
+            Ok(prepared) => Ok(prepared.into_owned()),
+            Err(_) => Err(Error::location(
+                50692,
+                "Error preflighting normalization: U_STRINGPREP_PROHIBITED_ERROR",
+            )),
+        },
+    }
 }
 
 /// The password that MongoDB's SCRAM-SHA-1 takes: a digest of the name and the password.

@@ -9,6 +9,7 @@ pub const EXTERNAL: &str = "$external";
 
 mod action;
 mod builtin;
+pub mod client;
 mod connections;
 mod credentials;
 mod login;

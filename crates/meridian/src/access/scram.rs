@@ -1,4 +1,4 @@
-//! SCRAM, the server's side: RFC 5802, with SHA-1 and SHA-256 (RFC 7677).
+//! SCRAM, both sides: RFC 5802, with SHA-1 and SHA-256 (RFC 7677).
 //!
 //! In: what the client says, and the keys that are kept of a password. Out: what the server answers, and whether
 //! the client knows the password. The password itself is never sent, and cannot be had from the keys.
@@ -32,6 +32,8 @@ pub enum Mechanism {
 /// The longest message of a client: names and nonces are much shorter.
 const MESSAGE_BYTES_MAX: usize = 4096;
 const NONCE_BYTES: usize = 24;
+/// What a client does for a server: RFC 5802 wants 4,096 iterations at least, and more than this takes seconds.
+const ITERATIONS: std::ops::RangeInclusive<u32> = 4096..=10_000_000;
 
 impl Mechanism {
     /// Both.
@@ -274,6 +276,65 @@ fn text_of(payload: &[u8]) -> Result<&str> {
     std::str::from_utf8(payload).map_err(|_| failed())
 }
 
+/// The client's side of a login.
+#[derive(Debug)]
+pub struct ClientConversation {
+    mechanism: Mechanism,
+    nonce: String,
+    /// The first message without what tells of channel binding.
+    bare: String,
+}
+
+impl ClientConversation {
+    /// Begins a login; returns the client's first message too.
+    pub fn begin(mechanism: Mechanism, user: &str) -> (Self, String) {
+        let mut own = [0; NONCE_BYTES];
+        rand::fill(&mut own);
+        let nonce = BASE64_STANDARD.encode(own);
+        let escaped = user.replace('=', "=3D").replace(',', "=2C");
+        let bare = format!("n={escaped},r={nonce}");
+        let first = format!("n,,{bare}");
+        let begun = Self {
+            mechanism,
+            nonce,
+            bare,
+        };
+        (begun, first)
+    }
+
+    /// From the server's first message and the password as the mechanism takes it: the client's last message, and what
+    /// the server has to answer. `None` when that message is not one.
+    pub fn prove(&self, server_first: &[u8], password: &[u8]) -> Option<(String, String)> {
+        let server_first = std::str::from_utf8(server_first).ok()?;
+        let mut parts = server_first.split(',');
+        let nonce = parts.next()?.strip_prefix("r=")?;
+        let salt = BASE64_STANDARD
+            .decode(parts.next()?.strip_prefix("s=")?)
+            .ok()?;
+        let iterations: u32 = parts.next()?.strip_prefix("i=")?.parse().ok()?;
+        if !nonce.starts_with(&self.nonce) || !ITERATIONS.contains(&iterations) {
+            return None;
+        }
+        let mechanism = self.mechanism;
+        let salted = mechanism.salted(password, &salt, iterations);
+        let client_key = mechanism.hmac(&salted, b"Client Key");
+        let unproven = format!("c=biws,r={nonce}");
+        let message = format!("{},{server_first},{unproven}", self.bare);
+        let signature = mechanism.hmac(&mechanism.hash(&client_key), message.as_bytes());
+        let proof: Vec<u8> = client_key
+            .iter()
+            .zip(&signature)
+            .map(|(a, b)| a ^ b)
+            .collect();
+        let server_key = mechanism.hmac(&salted, b"Server Key");
+        let answer = mechanism.hmac(&server_key, message.as_bytes());
+        Some((
+            format!("{unproven},p={}", BASE64_STANDARD.encode(proof)),
+            format!("v={}", BASE64_STANDARD.encode(answer)),
+        ))
+    }
+}
+
 /// A name in which `=2C` stands for a comma and `=3D` for an equals sign.
 fn unescaped(name: &str) -> Result<String> {
     let mut parts = name.split('=');
@@ -328,6 +389,36 @@ mod tests {
             let wrong = last.replace(",p=", ",x=1,p=");
             assert!(begun.finish(wrong.as_bytes()).is_err());
             assert_eq!(Keys::from_document(&keys.to_document()), Some(keys));
+        }
+    }
+
+    #[test]
+    fn a_client_that_knows_the_password_gets_in() {
+        for mechanism in Mechanism::ALL {
+            let keys = Keys::of_password(mechanism, b"pencil");
+            for (password, gets_in) in [("pencil", true), ("pen", false)] {
+                let (client, first) = ClientConversation::begin(mechanism, "a,b=c");
+                let parsed = ClientFirst::parse(first.as_bytes()).unwrap();
+                assert_eq!(parsed.user, "a,b=c");
+                let (server, answer) = Conversation::begin(mechanism, &parsed, keys.clone());
+                let (last, signature) = client.prove(&answer, password.as_bytes()).unwrap();
+                let ended = server.finish(last.as_bytes());
+                assert_eq!(ended.is_ok(), gets_in);
+                assert!(!gets_in || ended.unwrap() == signature.as_bytes());
+                // Somebody between that answers for the server, or asks for a weak key.
+                let text = String::from_utf8(answer).unwrap();
+                for wrong in [
+                    text.replacen("r=", "r=x", 1),
+                    text.replace(",i=", ",i=1,x="),
+                    "e=other-error".to_owned(),
+                    String::new(),
+                ] {
+                    assert!(
+                        client.prove(wrong.as_bytes(), b"pencil").is_none(),
+                        "{wrong}"
+                    );
+                }
+            }
         }
     }
 

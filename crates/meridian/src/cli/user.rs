@@ -1,6 +1,7 @@
 //! `meridian user add`: a user of a server that nobody can log in to yet, or any more.
 
 use super::encryption::KeyArguments;
+use crate::access::client::first_line;
 use crate::access::scram::Mechanism;
 use crate::access::store::{self, Kind};
 use crate::access::{RoleName, UserName, credentials};
@@ -9,7 +10,7 @@ use bson::cstr;
 use bson::raw::RawArrayBuf;
 use clap::{Args, Subcommand};
 use meridian_engine::{Engine, EngineOptions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Flags of `meridian user`.
 #[derive(Debug, Args)]
@@ -101,12 +102,6 @@ fn role(given: &str, database: &str) -> RoleName {
         role: role.to_owned(),
         database: database.to_owned(),
     }
-}
-
-fn first_line(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the password from {}", path.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Asks twice, and shows nothing of what is typed.

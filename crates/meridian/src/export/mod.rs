@@ -17,7 +17,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use meridian_bench::client::Client;
 use meridian_bench::targets::document::raw_number;
 
-use crate::import::server_address;
+use crate::access::client::LoginArguments;
+use crate::import::{connect, server_address};
 
 /// Documents between two looks at the progress.
 const PROGRESS_DOCUMENTS: u64 = 1000;
@@ -37,6 +38,9 @@ pub struct ExportArgs {
     /// Port of the server
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+
+    #[command(flatten)]
+    login: LoginArguments,
 
     /// Database [default: the one in the URI, or `test`]
     #[arg(short, long, value_name = "NAME")]
@@ -126,7 +130,8 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
         bail!("CSV needs --fields");
     }
     let find = find_command(&args, &database)?;
-    let mut client = Client::connect(&address)?;
+    let credentials = args.login.credentials(args.uri.as_deref())?;
+    let mut client = connect(&address, credentials.as_ref())?;
     let total = count(&mut client, &args, &database)?;
     let mut output = Output::new(&args)?;
     let bar = progress_bar(total, args.quiet);

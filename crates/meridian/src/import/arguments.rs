@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::access::client::{Credentials, LoginArguments, without_login};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use meridian_bench::client::Client;
 use meridian_bench::targets::document::plain_address;
 
 const LONG_ABOUT: &str = "Imports CSV, TSV or JSON into a collection.
@@ -35,6 +37,9 @@ pub struct ImportArgs {
     /// Port of the server
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+
+    #[command(flatten)]
+    pub login: LoginArguments,
 
     /// Database [default: the one in the URI, or `test`]
     #[arg(short, long, value_name = "NAME")]
@@ -147,14 +152,38 @@ pub enum Mode {
 }
 
 /// Where the documents go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Target {
     /// `host:port`.
     pub address: String,
+    /// Who logs in there.
+    pub credentials: Option<Credentials>,
     /// The database.
     pub database: String,
     /// The collection.
     pub collection: String,
+}
+
+impl Target {
+    /// One more connection there.
+    ///
+    /// # Errors
+    /// When nobody listens, or the login fails.
+    pub fn connect(&self) -> anyhow::Result<Client> {
+        connect(&self.address, self.credentials.as_ref())
+    }
+}
+
+/// A connection to `host:port`, logged in.
+///
+/// # Errors
+/// When nobody listens, or the login fails.
+pub fn connect(address: &str, credentials: Option<&Credentials>) -> anyhow::Result<Client> {
+    let mut client = Client::connect(address)?;
+    if let Some(credentials) = credentials {
+        credentials.log_in(&mut client)?;
+    }
+    Ok(client)
 }
 
 impl ImportArgs {
@@ -176,6 +205,7 @@ impl ImportArgs {
             .or_else(from_file)
             .context("name the collection with --collection")?;
         Ok(Target {
+            credentials: self.login.credentials(self.uri.as_deref())?,
             address,
             database,
             collection,
@@ -254,7 +284,8 @@ pub fn server_address(
         .split_once('/')
         .map_or("", |(_, path)| path);
     let database = path.split('?').next().filter(|name| !name.is_empty());
-    Ok((plain_address(uri)?, database.map(str::to_owned)))
+    let address = plain_address(&without_login(uri))?;
+    Ok((address, database.map(str::to_owned)))
 }
 
 #[cfg(test)]
@@ -263,8 +294,13 @@ mod tests {
 
     #[test]
     fn the_database_comes_from_the_uri() {
-        let parsed = server_address(Some("mongodb://h:1/weather?w=1"), "x", None).expect("ok");
-        assert_eq!(parsed, ("h:1".into(), Some("weather".into())));
+        for uri in [
+            "mongodb://h:1/weather?w=1",
+            "mongodb://ann:p%40@h:1/weather",
+        ] {
+            let parsed = server_address(Some(uri), "x", None).expect("ok");
+            assert_eq!(parsed, ("h:1".into(), Some("weather".into())));
+        }
         assert_eq!(
             server_address(None, "h", Some(7)).expect("ok"),
             ("h:7".into(), None)

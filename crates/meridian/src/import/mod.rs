@@ -23,13 +23,12 @@ mod statement;
 mod time;
 mod value;
 
-pub use arguments::{ImportArgs, server_address};
+pub use arguments::{ImportArgs, connect, server_address};
 
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use bson::rawdoc;
-use meridian_bench::client::Client;
 
 use arguments::{Format, Target};
 use outcome::Outcome;
@@ -65,7 +64,7 @@ pub fn run(args: ImportArgs) -> anyhow::Result<()> {
 
 /// Checks that the server answers, and drops the collection if asked to.
 fn prepare_collection(args: &ImportArgs, target: &Target) -> anyhow::Result<()> {
-    let mut client = Client::connect(&target.address)?;
+    let mut client = target.connect()?;
     client
         .command(&rawdoc! { "ping": 1, "$db": "admin" })
         .with_context(|| format!("{} does not answer", target.address))?;

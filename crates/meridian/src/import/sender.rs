@@ -54,7 +54,7 @@ impl Sender {
         };
         let threads = (0..args.workers())
             .map(|_| {
-                let client = Client::connect(&target.address)?;
+                let client = target.connect()?;
                 let (batches, outcome) = (Arc::clone(&batches), Arc::clone(outcome));
                 Ok(std::thread::spawn(move || {
                     if let Err(error) = work(client, &batches, &outcome, depth) {
