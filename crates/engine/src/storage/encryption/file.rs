@@ -20,7 +20,7 @@ pub fn is_encrypted(path: &Path) -> io::Result<bool> {
 #[derive(Debug)]
 pub struct StorageFile {
     file: File,
-    keystream: Option<Keystream>,
+    keystream: Option<Box<Keystream>>,
     /// Where the next byte is read or written.
     at: u64,
 }
@@ -58,7 +58,7 @@ impl StorageFile {
     }
 
     fn new(file: File, keystream: Option<Keystream>) -> Self {
-        let at = 0;
+        let (keystream, at) = (keystream.map(Box::new), 0);
         Self {
             file,
             keystream,
