@@ -168,6 +168,7 @@ codes! {
     InvalidOptions = 72,
     InvalidNamespace = 73,
     IndexKeySpecsConflict = 86,
+    MaxSubPipelineDepthExceeded = 232,
     CannotIndexParallelArrays = 171,
     IndexBuildAborted = 276,
     ConflictingUpdateOperators = 40,

@@ -11,7 +11,9 @@
 use super::bucket::Bucketed;
 use super::geo_near::AddDistance;
 use super::group::Groups;
+use super::join::{Foreign, GraphLookup, Lookup, UnionWith};
 use super::keeping::{Kept, Reservoir, Sorting};
+use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
@@ -50,7 +52,39 @@ pub struct Executor {
     ready: VecDeque<RawDocumentBuf>,
     /// Steps before this one have nothing left; none while the input goes on.
     drained: Option<usize>,
-    limits: Limits,
+    context: StageContext,
+}
+
+/// What stages have beside documents: what they may hold in memory, and other collections.
+#[derive(Clone)]
+pub struct StageContext {
+    /// What a stage may hold in memory, and where it spills.
+    pub limits: Limits,
+    /// The other collections of the database, where there are any.
+    pub foreign: Option<Arc<dyn Foreign>>,
+}
+
+impl From<&Limits> for StageContext {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            limits: limits.clone(),
+            foreign: None,
+        }
+    }
+}
+
+impl From<&StageContext> for StageContext {
+    fn from(context: &StageContext) -> Self {
+        context.clone()
+    }
+}
+
+impl StageContext {
+    fn foreign(&self) -> Result<Arc<dyn Foreign>> {
+        self.foreign
+            .clone()
+            .ok_or_else(|| Error::internal("a stage reads another collection, and there is none"))
+    }
 }
 
 pub(super) type KeptDocuments = Box<dyn Iterator<Item = Result<Kept>> + Send>;
@@ -61,6 +95,10 @@ enum Step {
     AddDistance(Box<AddDistance>),
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
+    Redact(Box<Redact>),
+    Lookup(Box<Lookup>, Arc<dyn Foreign>),
+    GraphLookup(Box<GraphLookup>, Arc<dyn Foreign>),
+    UnionWith(Box<UnionWith>, Arc<dyn Foreign>),
     Limit {
         left: u64,
     },
@@ -90,17 +128,22 @@ impl Executor {
     ///
     /// # Errors
     /// `InternalError` for a stage that the engine must do itself.
-    pub fn new(stages: &[Stage], variables: Variables, limits: &Limits) -> Result<Self> {
+    pub fn new(
+        stages: &[Stage],
+        variables: Variables,
+        context: impl Into<StageContext>,
+    ) -> Result<Self> {
+        let context = context.into();
         let steps: Result<Vec<Step>> = stages
             .iter()
-            .map(|stage| Step::new(stage, &variables, limits))
+            .map(|stage| Step::new(stage, &variables, &context))
             .collect();
         Ok(Self {
             steps: steps?,
             variables,
             ready: VecDeque::new(),
             drained: None,
-            limits: limits.clone(),
+            context,
         })
     }
 
@@ -137,7 +180,7 @@ impl Executor {
                     variables: self.variables.clone(),
                     ready: VecDeque::new(),
                     drained: None,
-                    limits: self.limits.clone(),
+                    context: self.context.clone(),
                 });
             }
         }
@@ -231,6 +274,9 @@ impl Executor {
     }
 }
 
+/// MongoDB's limit of documents that it makes itself, its `BSONObjMaxInternalSize`.
+const RESULT_BYTES_MAX: usize = (16 << 20) + (16 << 10);
+
 /// What MongoDB says an error was met in that comes up while a pipeline runs.
 pub const RUNNING: &str = "PlanExecutor error during aggregation";
 
@@ -253,6 +299,7 @@ fn pass(
     let mut flow = ControlFlow::Continue(());
     loop {
         let Some((step, behind)) = std::mem::take(&mut steps).split_first_mut() else {
+            check_size(&document)?;
             ready.push_back(document.into_owned());
             return Ok(flow);
         };
@@ -285,6 +332,21 @@ fn pass(
                 })?;
                 return Ok(sooner(flow, further));
             }
+            Step::Redact(redact) => match redact.apply(&document, variables)? {
+                Some(left) => document = Cow::Owned(left),
+                None => return Ok(flow),
+            },
+            Step::Lookup(lookup, foreign) => {
+                let further = lookup.apply(&document, &**foreign, variables, &mut |found| {
+                    pass(behind, Cow::Owned(found), variables, ready)
+                })?;
+                return Ok(sooner(flow, further));
+            }
+            Step::GraphLookup(lookup, foreign) => {
+                document = Cow::Owned(lookup.apply(&document, &**foreign, variables)?);
+            }
+            // Its own documents come at the end.
+            Step::UnionWith(..) => {}
             Step::Limit { left: 0 } | Step::Done | Step::Draining(_) => {
                 return Ok(ControlFlow::Break(()));
             }
@@ -306,6 +368,25 @@ fn pass(
         }
         steps = behind;
     }
+}
+
+/// What a document may take that leaves the pipeline; between stages it may be larger.
+fn check_size(document: &RawDocument) -> Result<()> {
+    let bytes = document.as_bytes().len();
+    if bytes <= RESULT_BYTES_MAX {
+        return Ok(());
+    }
+    let first = document.iter().flatten().next();
+    let first = first.map_or_else(String::new, |(name, value)| {
+        crate::text::element(name.as_str(), value)
+    });
+    Err(Error::new(
+        Code::BSONObjectTooLarge,
+        format!(
+            "BSONObj size: {bytes} (0x{bytes:X}) is invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB) \
+             First element: {first}"
+        ),
+    ))
 }
 
 /// `Break` where one of the two is.
@@ -346,6 +427,10 @@ fn keep(
         | Step::AddDistance(_)
         | Step::ReplaceRoot(_)
         | Step::Unwind(_)
+        | Step::Redact(_)
+        | Step::Lookup(..)
+        | Step::GraphLookup(..)
+        | Step::UnionWith(..)
         | Step::Limit { .. }
         | Step::Skip { .. }
         | Step::Draining(_)
@@ -355,7 +440,8 @@ fn keep(
 }
 
 impl Step {
-    fn new(stage: &Stage, variables: &Variables, limits: &Limits) -> Result<Self> {
+    fn new(stage: &Stage, variables: &Variables, context: &StageContext) -> Result<Self> {
+        let limits = &context.limits;
         Ok(match stage {
             Stage::Match(filter) => Step::Match(filter.clone()),
             Stage::Project(transform) | Stage::Set(transform) | Stage::Unset(transform) => {
@@ -364,6 +450,10 @@ impl Step {
             Stage::AddDistance(add) => Step::AddDistance(add.clone()),
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
+            Stage::Redact(redact) => Step::Redact(redact.clone()),
+            Stage::Lookup(lookup) => Step::Lookup(lookup.clone(), context.foreign()?),
+            Stage::GraphLookup(lookup) => Step::GraphLookup(lookup.clone(), context.foreign()?),
+            Stage::UnionWith(union) => Step::UnionWith(union.clone(), context.foreign()?),
             Stage::Limit(limit) => Step::Limit { left: *limit },
             Stage::Skip(skip) => Step::Skip { left: *skip },
             Stage::Count(field) => Step::Count {
@@ -383,7 +473,9 @@ impl Step {
             Stage::Facet(facets) => {
                 let executors: Result<Vec<Executor>> = facets
                     .iter()
-                    .map(|(_, pipeline)| Executor::new(&pipeline.stages, variables.clone(), limits))
+                    .map(|(_, pipeline)| {
+                        Executor::new(&pipeline.stages, variables.clone(), context)
+                    })
                     .collect();
                 let names = facets.iter().map(|(name, _)| name.clone()).collect();
                 Step::Facet {
@@ -394,6 +486,7 @@ impl Step {
             Stage::Out(_)
             | Stage::Merge(_)
             | Stage::GeoNear(_)
+            | Stage::Documents(_)
             | Stage::IndexStats
             | Stage::CollectionStats(_) => {
                 return Err(Error::new(
@@ -412,6 +505,7 @@ impl Step {
             Step::Transform(transform) => (Step::Transform(transform.clone()), false),
             Step::ReplaceRoot(replace) => (Step::ReplaceRoot(replace.clone()), false),
             Step::Unwind(unwind) => (Step::Unwind(unwind.clone()), false),
+            Step::Redact(redact) => (Step::Redact(redact.clone()), false),
             Step::Group(groups) if groups.merges() => (Step::Group(Box::new(groups.fresh())), true),
             Step::Count { field, .. } => {
                 let field = field.clone();
@@ -453,6 +547,10 @@ impl Step {
                     .map(|bucket| bucket.map(Kept::from)),
             )),
             Step::Facet { names, executors } => one(facet_document(names, executors)?),
+            Step::UnionWith(union, foreign) => {
+                let documents = union.documents(&*foreign, variables)?;
+                Step::Draining(Box::new(documents.map(|one| one.map(Kept::from))))
+            }
             _ => Step::Done,
         })
     }
@@ -497,8 +595,8 @@ pub fn facet_document(names: Vec<String>, executors: Vec<Executor>) -> Result<Ra
     }
     let bytes = document.as_bytes().len();
     if bytes > DOCUMENT_BYTES_MAX {
-        return Err(Error::location(
-            10334,
+        return Err(Error::new(
+            Code::BSONObjectTooLarge,
             format!("BSONObj size: {bytes} is invalid. Size must be between 0 and 16793600(16MB)"),
         ));
     }
@@ -514,9 +612,9 @@ pub fn run<'a>(
     stages: &[Stage],
     input: impl Iterator<Item = Result<RawDocumentBuf>> + 'a,
     variables: Variables,
-    limits: &Limits,
+    context: impl Into<StageContext>,
 ) -> Result<Box<dyn Iterator<Item = Result<RawDocumentBuf>> + 'a>> {
-    let executor = Executor::new(stages, variables, limits)?;
+    let executor = Executor::new(stages, variables, context)?;
     Ok(Box::new(PipelineRun {
         executor,
         input,

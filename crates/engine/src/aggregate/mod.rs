@@ -2,7 +2,7 @@
 //!
 //! In: the BSON of a pipeline, and raw documents. Out: documents. What stages compute is in [`crate::expression`].
 //! Nothing here reads storage: `$out`, `$merge` and the stages that make their own documents are parsed here and
-//! done by the engine.
+//! done by the engine, which also runs pipelines on other collections for the stages of [`join`].
 //!
 //! - [`Pipeline`] is a list of [`Stage`]s;
 //! - [`Executor`] runs them: the engine *pushes* borrowed documents as its scan meets them
@@ -18,9 +18,12 @@ mod expression_tests;
 mod geo_near;
 mod group;
 mod group_key;
+mod join;
 mod keeping;
 mod output;
+mod own_documents;
 mod pipeline;
+mod redact;
 mod replace_root;
 mod stage;
 #[cfg(test)]
@@ -32,10 +35,12 @@ pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, AccumulatorKind};
 pub use bucket::BucketAuto;
 pub use counting::{CountingGroup, KeyRunEnds};
-pub use executor::{Executor, RUNNING, at_run_time, facet_document, run};
+pub use executor::{Executor, RUNNING, StageContext, at_run_time, facet_document, run};
 pub use geo_near::{AddDistance, GeoNear};
 pub use group::{Group, Groups};
+pub use join::{Foreign, ForeignDocuments};
 pub use output::{Merge, Out, WhenMatched, WhenNotMatched};
+pub use own_documents::OwnDocuments;
 pub use pipeline::{Pipeline, dependencies};
 pub use replace_root::ReplaceRoot;
 pub use stage::Stage;

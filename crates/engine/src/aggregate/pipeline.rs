@@ -55,7 +55,7 @@ impl Pipeline {
         check_places(&stages)?;
         check_length(documents.len())?;
         Ok(Self {
-            stages: keep_only_needed(drop_overruled_sorts(stages)),
+            stages: take_unwinds(keep_only_needed(drop_overruled_sorts(stages))),
         })
     }
 
@@ -160,4 +160,18 @@ fn keep_only_needed(mut stages: Vec<Stage>) -> Vec<Stage> {
         }
     }
     stages
+}
+
+/// Has a `$lookup` unwind what it finds, where a `$unwind` of it stands right behind.
+fn take_unwinds(stages: Vec<Stage>) -> Vec<Stage> {
+    let mut kept: Vec<Stage> = Vec::with_capacity(stages.len());
+    for stage in stages {
+        if let (Some(Stage::Lookup(lookup)), Stage::Unwind(unwind)) = (kept.last_mut(), &stage)
+            && lookup.take_unwind(unwind)
+        {
+            continue;
+        }
+        kept.push(stage);
+    }
+    kept
 }

@@ -3,12 +3,15 @@
 use super::bucket::{BucketAuto, parse_bucket};
 use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
+use super::join::{GraphLookup, Lookup, UnionWith};
 use super::output::{Merge, Out};
+use super::own_documents::OwnDocuments;
 use super::pipeline::Pipeline;
+use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
 use super::transform::Transform;
 use super::unwind::Unwind;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::MetadataScope;
 use crate::expression::value::corrupt;
@@ -69,6 +72,16 @@ pub enum Stage {
     Out(Out),
     /// `$merge`: the engine writes.
     Merge(Box<Merge>),
+    /// `$redact`.
+    Redact(Box<Redact>),
+    /// `$lookup`.
+    Lookup(Box<Lookup>),
+    /// `$graphLookup`.
+    GraphLookup(Box<GraphLookup>),
+    /// `$unionWith`.
+    UnionWith(Box<UnionWith>),
+    /// `$documents`: the engine supplies the documents.
+    Documents(OwnDocuments),
     /// `$indexStats`: the engine supplies the documents.
     IndexStats,
     /// `$collStats` with its options: the engine supplies the documents.
@@ -76,23 +89,18 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 24] = [
+const ABSENT: [&str; 19] = [
     "$changeStream",
     "$currentOp",
     "$densify",
-    "$documents",
     "$fill",
-    "$graphLookup",
     "$listLocalSessions",
     "$listSessions",
-    "$lookup",
     "$planCacheStats",
-    "$redact",
     "$search",
     "$searchMeta",
     "$setWindowFields",
     "$shardedDataDistribution",
-    "$unionWith",
     "$operationMetrics",
     "$listCatalog",
     "$backupCursor",
@@ -138,6 +146,11 @@ pub(super) fn parse(
         "$facet" => Stage::Facet(parse_facet(raw, scope)?),
         "$out" => Stage::Out(Out::parse(raw)?),
         "$merge" => Stage::Merge(Box::new(Merge::parse(raw)?)),
+        "$redact" => Stage::Redact(Box::new(Redact::parse(raw, scope)?)),
+        "$lookup" => Stage::Lookup(Box::new(Lookup::parse(raw, scope)?)),
+        "$graphLookup" => Stage::GraphLookup(Box::new(GraphLookup::parse(raw, scope)?)),
+        "$unionWith" => Stage::UnionWith(Box::new(UnionWith::parse(raw, scope)?)),
+        "$documents" => Stage::Documents(OwnDocuments::parse(raw, scope)?),
         "$indexStats" => match raw {
             RawBsonRef::Document(options) if options.is_empty() => Stage::IndexStats,
             _ => {
@@ -196,8 +209,32 @@ impl Stage {
             Stage::Facet(_) => "$facet",
             Stage::Out(_) => "$out",
             Stage::Merge(_) => "$merge",
+            Stage::Redact(_) => "$redact",
+            Stage::Lookup(_) => "$lookup",
+            Stage::GraphLookup(_) => "$graphLookup",
+            Stage::UnionWith(_) => "$unionWith",
+            Stage::Documents(_) => "$documents",
             Stage::IndexStats => "$indexStats",
             Stage::CollectionStats(_) => "$collStats",
+        }
+    }
+
+    /// Refuses a join with a collection that has no name.
+    ///
+    /// # Errors
+    /// `InvalidNamespace`.
+    pub fn check_foreign_name(&self, database: &str) -> Result<()> {
+        let name = match self {
+            Stage::Lookup(lookup) => lookup.collection(),
+            Stage::GraphLookup(lookup) => Some(lookup.collection()),
+            _ => None,
+        };
+        match name {
+            Some("") => Err(Error::new(
+                Code::InvalidNamespace,
+                format!("invalid {} namespace: {database}.", self.name()),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -208,7 +245,10 @@ impl Stage {
 
     /// Whether the stage stands at the start and makes its own documents.
     pub fn is_source(&self) -> bool {
-        matches!(self, Stage::IndexStats | Stage::CollectionStats(_))
+        matches!(
+            self,
+            Stage::Documents(_) | Stage::IndexStats | Stage::CollectionStats(_)
+        )
     }
 
     /// The fields the stage reads, and whether what follows can read others (it cannot
@@ -225,6 +265,8 @@ impl Stage {
             }
             Stage::Match(filter) => (filter.needs(), true),
             Stage::AddDistance(add) => (add.needs(), true),
+            Stage::Lookup(lookup) => (lookup.needs(), true),
+            Stage::GraphLookup(lookup) => (lookup.needs(), true),
             Stage::Facet(pipelines) => {
                 let mut set = FieldSet::none();
                 for (_, pipeline) in pipelines {
@@ -244,7 +286,9 @@ impl Stage {
                     .for_each(|field| set.add(field.path.as_str()));
                 (set, true)
             }
-            Stage::Limit(_) | Stage::Skip(_) | Stage::Sample { .. } => (FieldSet::none(), true),
+            Stage::Limit(_) | Stage::Skip(_) | Stage::Sample { .. } | Stage::UnionWith(_) => {
+                (FieldSet::none(), true)
+            }
             _ => (all(), false),
         }
     }
@@ -464,7 +508,7 @@ fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result
             .map_or("", |(key, _)| key.as_str());
         if matches!(
             name,
-            "$out" | "$merge" | "$facet" | "$indexStats" | "$collStats" | "$geoNear"
+            "$out" | "$merge" | "$facet" | "$indexStats" | "$collStats" | "$geoNear" | "$documents"
         ) {
             return Err(Error::location(
                 40600,

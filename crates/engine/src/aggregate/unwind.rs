@@ -5,6 +5,7 @@ use crate::expression::parse_field_path;
 use crate::expression::value::{corrupt, field_name};
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use std::ops::ControlFlow;
 
 /// A parsed `$unwind`.
 #[derive(Debug, Clone)]
@@ -95,6 +96,35 @@ impl Unwind {
         emit(self.with_index(document.to_owned(), RawBsonRef::Null)?)
     }
 
+    /// Where the array lies.
+    pub(super) fn path(&self) -> &[Box<str>] {
+        &self.path
+    }
+
+    /// As [`Self::apply`], for items that are not in the document.
+    pub(super) fn apply_items(
+        &self,
+        document: &RawDocument,
+        items: impl Iterator<Item = Result<RawDocumentBuf>>,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let mut count = 0;
+        for item in items {
+            let item = item?;
+            let item = RawBsonRef::Document(&item);
+            let changed = set_at(document, &self.path, Some(item))?;
+            if emit(self.with_index(changed, RawBsonRef::Int64(count))?)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            count += 1;
+        }
+        if count > 0 || !self.preserve {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let changed = set_at(document, &self.path, None)?;
+        emit(self.with_index(changed, RawBsonRef::Null)?)
+    }
+
     fn with_index(
         &self,
         document: RawDocumentBuf,
@@ -158,7 +188,7 @@ fn value_at<'d>(document: &'d RawDocument, path: &[Box<str>]) -> Result<Option<R
 
 /// The document with the value at a path set, or taken out. What stands in the way of the
 /// path gives way to a document.
-fn set_at(
+pub(super) fn set_at(
     document: &RawDocument,
     path: &[Box<str>],
     value: Option<RawBsonRef<'_>>,

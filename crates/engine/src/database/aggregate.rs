@@ -3,10 +3,11 @@
 
 use super::Engine;
 use super::counting::{count, count_documents};
+use super::foreign::ForeignCollections;
 use super::output::check_output;
 use super::read::Opened;
 use super::requests::{AggregateRequest, AggregateTarget, parse_context};
-use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage};
+use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
 use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
@@ -15,6 +16,7 @@ use crate::expression::{MetadataScope, VariableScope, Variables, mentions_metada
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Answer, Hint, Method, PipelinePlan, PipelineSource, QuerySpec, Split};
+use crate::query::ParseContext;
 use crate::sorter::SpillSpace;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
@@ -31,34 +33,82 @@ impl Engine {
         target: &AggregateTarget,
         request: &AggregateRequest<'_>,
     ) -> Result<Query> {
-        let pipeline = parse(request)?;
-        let namespace = match target {
-            AggregateTarget::Collection(namespace) => namespace,
-            AggregateTarget::Database(_) => {
-                return Err(Error::new(
-                    Code::InvalidNamespace,
-                    "{aggregate: 1} is not valid for this pipeline; give a collection",
-                ));
-            }
-        };
-        if let Some(source) = pipeline.stages.first().filter(|stage| stage.is_source()) {
-            let documents = self.source_documents(namespace, source, request.host)?;
-            let limits = self.limits(request.allow_disk_use);
-            return run(documents, &pipeline.stages[1..], &limits);
+        let mut pipeline = parse(request)?;
+        let namespace = target_namespace(target, &pipeline)?;
+        let namespace = &namespace;
+        for stage in &pipeline.stages {
+            stage.check_foreign_name(&namespace.database)?;
         }
-        let Split {
-            query,
-            stages,
-            output,
-        } = self.split(namespace, pipeline, request)?;
-        let limits = self.limits(request.allow_disk_use);
-        let answer = match self.open_view(namespace) {
-            None => over_rows(crate::exec::nothing(), &Vec::from(stages), &limits)?,
-            Some(opened) => self.run_pipeline(opened, query, stages, &limits)?,
+        let foreign = ForeignCollections::new(
+            self,
+            &namespace.database,
+            request.host,
+            request.allow_disk_use,
+        );
+        let running = Running {
+            context: StageContext {
+                limits: self.limits(request.allow_disk_use),
+                foreign: Some(foreign),
+            },
+            variables: Variables::new(DateTime::now()),
+            host: request.host,
+        };
+        let (answer, output) = if begins_with_source(&pipeline) {
+            let output = pipeline.stages.pop_if(|stage| stage.is_output());
+            if let Some(output) = &output {
+                check_output(namespace, output)?;
+            }
+            let answer = self.run_source(namespace, &pipeline, &running)?;
+            (answer, output)
+        } else {
+            let mut split = self.split(namespace, pipeline, request)?;
+            let output = split.output.take();
+            let opened = self.open_view(namespace);
+            (self.run_split(opened, split, &running)?, output)
         };
         match output {
             None => Ok(answer),
             Some(output) => self.write_output(namespace, &output, answer, request),
+        }
+    }
+
+    /// Runs a pipeline that a stage of another one asks for, on a view that is that one's.
+    pub(super) fn run_foreign(
+        &self,
+        namespace: &Namespace,
+        opened: Option<Opened>,
+        pipeline: Pipeline,
+        query: QuerySpec,
+        running: &Running<'_>,
+    ) -> Result<Query> {
+        if begins_with_source(&pipeline) {
+            return self.run_source(namespace, &pipeline, running);
+        }
+        let split = self.split_query(namespace, pipeline, query, &parse_context(None)?, true)?;
+        self.run_split(opened, split, running)
+    }
+
+    fn run_source(
+        &self,
+        namespace: &Namespace,
+        pipeline: &Pipeline,
+        running: &Running<'_>,
+    ) -> Result<Query> {
+        let source = pipeline.stages.first().expect("a stage that is a source");
+        let documents = self.source_documents(namespace, source, running)?;
+        run(documents, &pipeline.stages[1..], running)
+    }
+
+    fn run_split(
+        &self,
+        opened: Option<Opened>,
+        split: Split,
+        running: &Running<'_>,
+    ) -> Result<Query> {
+        let Split { query, stages, .. } = split;
+        match opened {
+            None => over_rows(crate::exec::nothing(), &Vec::from(stages), running),
+            Some(opened) => self.run_pipeline(opened, query, stages, running),
         }
     }
 
@@ -73,20 +123,21 @@ impl Engine {
         opened: Opened,
         query: QuerySpec,
         stages: VecDeque<Stage>,
-        limits: &Limits,
+        running: &Running<'_>,
     ) -> Result<Query> {
+        let limits = &running.context.limits;
         let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
         let answer = match source {
             PipelineSource::Plan(answer) => answer,
             PipelineSource::Facets(facets) => {
-                return self.count_facets(&opened, &facets, &stages, limits);
+                return self.count_facets(&opened, &facets, &stages, running);
             }
         };
         if let Method::CountGroups(..) = answer.plan.method {
             self.work.add_plan(&answer.plan, &opened.collection);
             let counted = count(&[&answer], &opened, limits, &self.work.context())?;
             let documents = counted.into_iter().flat_map(|one| one.documents).collect();
-            return run(documents, &stages, limits);
+            return run(documents, &stages, running);
         }
         let Answer { plan, shape } = *answer;
         let sorts = |stage: &Stage| matches!(stage, Stage::Sort { .. });
@@ -97,26 +148,46 @@ impl Engine {
         match &prepared.plan.method {
             Method::Count(by) => {
                 let documents = count_documents(shape.as_ref(), prepared.count(by)?, limits)?;
-                run(documents, &stages, limits)
+                run(documents, &stages, running)
             }
             Method::SampleByRank(size, countable) => {
                 let sample = prepared.sample(*size, countable)?;
-                over_rows(sample.rows, &stages, limits)
+                over_rows(sample.rows, &stages, running)
             }
-            _ => over_rows(prepared.rows()?, &stages, limits),
+            _ => over_rows(prepared.rows()?, &stages, running),
         }
     }
 
-    /// Splits a pipeline, once it is known at which path a `$geoNear` measures.
+    /// Splits the pipeline of a request.
     pub(super) fn split(
         &self,
         namespace: &Namespace,
-        mut pipeline: Pipeline,
+        pipeline: Pipeline,
         request: &AggregateRequest<'_>,
     ) -> Result<Split> {
         if let Some(last) = pipeline.stages.last() {
             check_output(namespace, last)?;
         }
+        let behind = request.pipeline.iter().skip(1);
+        let keeps_metadata = behind.into_iter().any(|stage| mentions_metadata(stage));
+        let query = QuerySpec {
+            hint: Hint::parse(request.hint)?,
+            allow_disk_use: request.allow_disk_use,
+            ..QuerySpec::everything()
+        };
+        let context = parse_context(request.variables)?;
+        self.split_query(namespace, pipeline, query, &context, keeps_metadata)
+    }
+
+    /// Splits a pipeline, once it is known at which path a `$geoNear` measures.
+    fn split_query(
+        &self,
+        namespace: &Namespace,
+        mut pipeline: Pipeline,
+        query: QuerySpec,
+        context: &ParseContext,
+        keeps_metadata: bool,
+    ) -> Result<Split> {
         if let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() {
             let collection = self.catalog.get(namespace).ok_or_else(|| {
                 Error::new(
@@ -128,27 +199,20 @@ impl Engine {
                 geo_near.key = Some(only_geo_path(&collection)?);
             }
         }
-        let behind = request.pipeline.iter().skip(1);
-        let keeps_metadata = behind.into_iter().any(|stage| mentions_metadata(stage));
-        let query = QuerySpec {
-            hint: Hint::parse(request.hint)?,
-            allow_disk_use: request.allow_disk_use,
-            ..QuerySpec::everything()
-        };
-        let context = parse_context(request.variables)?;
-        Split::new(pipeline, query, &context, keeps_metadata)
+        Split::new(pipeline, query, context, keeps_metadata)
     }
 
     fn source_documents(
         &self,
         namespace: &Namespace,
         source: &Stage,
-        host: &str,
+        running: &Running<'_>,
     ) -> Result<Vec<RawDocumentBuf>> {
         match source {
-            Stage::IndexStats => Ok(self.index_stats(namespace, host)),
+            Stage::Documents(own) => own.documents(&running.variables).map_err(at_run_time),
+            Stage::IndexStats => Ok(self.index_stats(namespace, running.host)),
             Stage::CollectionStats(options) => self
-                .collection_stats_document(namespace, options)
+                .collection_stats_document(namespace, options, running.host)
                 .map(|one| vec![one]),
             other => Err(Error::not_implemented(format!(
                 "the stage {} as a source",
@@ -161,12 +225,17 @@ impl Engine {
         &self,
         namespace: &Namespace,
         options: &RawDocument,
+        host: &str,
     ) -> Result<RawDocumentBuf> {
         let stats = self.collection_stats(namespace)?;
-        let mut answer = rawdoc! { "ns": namespace.to_string(), "localTime": DateTime::now() };
+        let mut answer =
+            rawdoc! { "ns": namespace.to_string(), "host": host, "localTime": DateTime::now() };
         for (name, _) in options.iter().flatten() {
             match name.as_str() {
-                "count" => answer.append(cstr!("count"), stats.count),
+                "count" => match i32::try_from(stats.count) {
+                    Ok(count) => answer.append(cstr!("count"), count),
+                    Err(_) => answer.append(cstr!("count"), stats.count),
+                },
                 "storageStats" => answer.append(
                     cstr!("storageStats"),
                     rawdoc! {
@@ -187,6 +256,37 @@ impl Engine {
             }
         }
         Ok(answer)
+    }
+}
+
+/// What all stages of a statement share.
+pub(super) struct Running<'a> {
+    pub context: StageContext,
+    pub variables: Variables,
+    /// What `$indexStats` calls this server.
+    pub host: &'a str,
+}
+
+fn begins_with_source(pipeline: &Pipeline) -> bool {
+    pipeline.stages.first().is_some_and(Stage::is_source)
+}
+
+/// The collection that a pipeline reads first; one without a name for a pipeline that brings its own documents.
+fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Namespace> {
+    let brings_documents = matches!(pipeline.stages.first(), Some(Stage::Documents(_)));
+    let refused = |message| Err(Error::new(Code::InvalidNamespace, message));
+    match target {
+        AggregateTarget::Collection(_) if brings_documents => {
+            refused("'$documents' can only be run with {aggregate: 1}")
+        }
+        AggregateTarget::Collection(namespace) => Ok(namespace.clone()),
+        AggregateTarget::Database(database) if brings_documents => Ok(Namespace {
+            database: database.clone(),
+            collection: String::new(),
+        }),
+        AggregateTarget::Database(_) => {
+            refused("{aggregate: 1} is not valid for this pipeline; give a collection")
+        }
     }
 }
 
@@ -236,12 +336,12 @@ fn only_geo_path(collection: &Collection) -> Result<String> {
     ))
 }
 
-fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], limits: &Limits) -> Result<Query> {
+fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], running: &Running<'_>) -> Result<Query> {
     if stages.is_empty() {
         return Ok(Query::from_rows(rows).with_error_context(RUNNING));
     }
-    let executor = executor(stages, limits)?;
-    Ok(Query::new(Source::Documents(Box::new(Running {
+    let executor = executor(stages, running)?;
+    Ok(Query::new(Source::Documents(Box::new(Pushing {
         rows: Some(rows),
         executor,
         is_shared: false,
@@ -252,38 +352,38 @@ fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], limits: &Limits) -> Result<Q
 pub(super) fn run(
     documents: Vec<RawDocumentBuf>,
     stages: &[Stage],
-    limits: &Limits,
+    running: &Running<'_>,
 ) -> Result<Query> {
     if stages.is_empty() {
         return Ok(Query::from_documents(documents));
     }
-    let mut executor = executor(stages, limits)?;
+    let mut executor = executor(stages, running)?;
     for document in &documents {
         if executor.push(document)?.is_break() {
             break;
         }
     }
     executor.finish()?;
-    Ok(Query::new(Source::Documents(Box::new(Running {
+    Ok(Query::new(Source::Documents(Box::new(Pushing {
         rows: None,
         executor,
         is_shared: true,
     }))))
 }
 
-pub(super) fn executor(stages: &[Stage], limits: &Limits) -> Result<Executor> {
-    Executor::new(stages, Variables::new(DateTime::now()), limits)
+pub(super) fn executor(stages: &[Stage], running: &Running<'_>) -> Result<Executor> {
+    Executor::new(stages, running.variables.clone(), &running.context)
 }
 
 /// Pushes rows into the stages as results are asked for.
-struct Running {
+struct Pushing {
     rows: Option<Box<dyn Rows>>,
     executor: Executor,
     /// Whether it was tried to share the rows between two cores.
     is_shared: bool,
 }
 
-impl Running {
+impl Pushing {
     /// Pushes many rows at once, half of them on another core, where the first stages that keep anything
     /// can be merged.
     fn share(&mut self) -> Result<()> {
@@ -318,7 +418,7 @@ fn push_all(rows: &mut dyn Rows, executor: &mut Executor) -> Result<()> {
     Ok(())
 }
 
-impl Documents for Running {
+impl Documents for Pushing {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         self.share()?;
         loop {

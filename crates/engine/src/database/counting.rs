@@ -4,7 +4,7 @@
 //! indexes are asked for all of them first; then the view's counts end, so that commits go on, and its snapshot is read.
 
 use super::Engine;
-use super::aggregate::{executor, run};
+use super::aggregate::{Running, executor, run};
 use super::read::Opened;
 use crate::aggregate::{Groups, Limits, Stage, at_run_time, facet_document};
 use crate::cursor::Query;
@@ -46,16 +46,17 @@ impl Engine {
         opened: &Opened,
         facets: &[FacetPlan],
         stages: &[Stage],
-        limits: &Limits,
+        running: &Running<'_>,
     ) -> Result<Query> {
         let answers: Vec<&Answer> = facets.iter().map(|facet| &facet.answer).collect();
         for answer in &answers {
             self.work.add_plan(&answer.plan, &opened.collection);
         }
+        let limits = &running.context.limits;
         let counted = count(&answers, opened, limits, &self.work.context())?;
         let mut executors = Vec::with_capacity(facets.len());
         for (facet, counted) in facets.iter().zip(counted) {
-            let mut behind = executor(&facet.stages, limits)?;
+            let mut behind = executor(&facet.stages, running)?;
             for document in &counted.documents {
                 if behind.push(document)?.is_break() {
                     break;
@@ -65,7 +66,7 @@ impl Engine {
         }
         let names = facets.iter().map(|facet| facet.name.clone()).collect();
         let document = facet_document(names, executors)?;
-        run(vec![document], stages, limits)
+        run(vec![document], stages, running)
     }
 }
 

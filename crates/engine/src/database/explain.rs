@@ -139,7 +139,11 @@ impl Engine {
         }
         let mut list = RawArrayBuf::new();
         list.push(rawdoc! { "$cursor": cursor });
-        let run: Vec<&'static str> = behind.iter().chain(&output).map(Stage::name).collect();
+        let names = |stage: &Stage| match stage {
+            Stage::Lookup(lookup) if lookup.unwinds() => vec![stage.name(), "$unwind"],
+            _ => vec![stage.name()],
+        };
+        let run: Vec<&'static str> = behind.iter().chain(&output).flat_map(names).collect();
         let sources = &request.pipeline;
         let first = sources.len().saturating_sub(run.len());
         for (position, name) in run.into_iter().enumerate() {

@@ -9,6 +9,7 @@ mod counting;
 mod definition;
 mod distinct;
 mod explain;
+mod foreign;
 mod modify;
 mod offline;
 mod output;
@@ -36,8 +37,8 @@ use crate::ttl;
 use crate::write::{InsertOptions, InsertOutcome, Writer};
 use bson::raw::RawDocument;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Rank indexes are saved each time this much was written: so much log is read after a kill.
 const SAVE_RANKS_BYTES: u64 = 256 * 1024 * 1024;
@@ -84,6 +85,8 @@ impl Default for EngineOptions {
 
 /// A document database in one directory.
 pub struct Engine {
+    /// Itself, for what may outlive it.
+    own_handle: Weak<Self>,
     directory: PathBuf,
     options: EngineOptions,
     store: Store,
@@ -135,7 +138,8 @@ impl Engine {
     fn over(store: Store, directory: PathBuf, options: EngineOptions) -> Result<Arc<Self>> {
         let catalog = Arc::new(Catalog::load(store.clone())?);
         let writer = Writer::new(store.clone(), catalog.clone(), options.sort_bytes());
-        let engine = Self {
+        let engine = Arc::new_cyclic(|own_handle| Self {
+            own_handle: own_handle.clone(),
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
             options,
@@ -147,11 +151,15 @@ impl Engine {
             work: work::Work::default(),
             save_at_bytes: AtomicU64::new(SAVE_RANKS_BYTES),
             stopped: AtomicBool::new(false),
-        };
+        });
         engine.remove_unfinished_indexes()?;
         engine.remove_unfinished_outputs()?;
         engine.warn_of_unbuilt_indexes();
-        Ok(Arc::new(engine))
+        Ok(engine)
+    }
+
+    fn own_handle(&self) -> Weak<Self> {
+        self.own_handle.clone()
     }
 
     fn warn_of_unbuilt_indexes(&self) {

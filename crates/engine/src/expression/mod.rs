@@ -41,7 +41,7 @@ pub(crate) use evaluate::descend;
 pub use metadata::{MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata};
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
-pub use parse::{VariableScope, parse_field_path};
+pub use parse::{VariableScope, check_user_name, parse_field_path};
 
 pub use value::Value;
 pub(crate) use value::within_levels;
@@ -193,6 +193,39 @@ impl Expression {
         let mut set = FieldSet::none();
         self.node.add_dependencies(&mut set);
         set
+    }
+}
+
+/// An expression about a document within another: its field paths begin at the inner one, `$$ROOT` is the outer one.
+#[derive(Debug, Clone)]
+pub struct LevelExpression {
+    node: Node,
+}
+
+impl LevelExpression {
+    /// Parses an expression and computes its constant parts.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`].
+    pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
+        let mut parser = parse::ExpressionParser::new(scope);
+        let node = parser.with_names(&["CURRENT"], |parser, _| parser.operand(raw))?;
+        Ok(Self { node })
+    }
+
+    /// The expression's value for a document within `root`.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_value<'a>(
+        &'a self,
+        root: &'a RawDocument,
+        current: &'a RawDocument,
+        variables: &'a Variables,
+    ) -> Result<Value<'a>> {
+        let mut context = EvaluationContext::new(root, variables);
+        context.set(0, Value::Raw(RawBsonRef::Document(current)))?;
+        self.node.evaluate(&mut context)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct VariableScope {
     constants: Vec<(String, Constant)>,
     metadata: MetadataScope,
     defers_faults: bool,
+    /// In how many pipelines within others the expression stands.
+    depth: usize,
 }
 
 impl VariableScope {
@@ -64,12 +66,43 @@ impl VariableScope {
         Ok(self)
     }
 
+    /// The scope with one more variable, whose value is not known yet: what is computed of it here is not used.
+    #[must_use]
+    pub fn with_unknown(mut self, name: &str) -> Self {
+        let unknown = Constant::Scalar(Value::Missing);
+        self.constants.push((name.to_owned(), unknown));
+        self.deferring_faults()
+    }
+
+    /// The scope with the variables of another one.
+    #[must_use]
+    pub fn with_values(&self, values: Self) -> Self {
+        let mut scope = self.clone();
+        scope.defers_faults = values.defers_faults;
+        scope.constants.extend(values.constants);
+        scope
+    }
+
+    /// The scope of a pipeline within the one at hand: it has no metadata.
+    #[must_use]
+    pub fn within_pipeline(&self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            metadata: MetadataScope::default(),
+            ..self.clone()
+        }
+    }
+
+    /// In how many pipelines within others the expression stands.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// The scope where there is this metadata.
     pub fn with_metadata(&self, metadata: MetadataScope) -> Self {
         Self {
-            constants: self.constants.clone(),
             metadata,
-            defers_faults: self.defers_faults,
+            ..self.clone()
         }
     }
 

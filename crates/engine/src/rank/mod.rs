@@ -36,7 +36,7 @@ pub use index::{
 pub use persist::{RanksAtStart, forget_saved, load_saved};
 pub use range_cache::{CACHED_BYTES_MAX, CACHED_ENTRIES_MAX, Cacheable, RangeCache};
 
-pub use view::{ReadView, VersionStamp};
+pub use view::{FixedView, ReadView, VersionStamp};
 
 use crate::error::Result;
 use crate::storage::{Batch, Family, Store, TreeKey};

@@ -34,6 +34,12 @@ pub struct ReadView {
     ranks: RefCell<Counts>,
 }
 
+/// What a statement saw of a collection, to be seen again: a snapshot, and all rank indexes as of it.
+pub struct FixedView {
+    snapshot: Snapshot,
+    captured: SmallVec<[Captured; 2]>,
+}
+
 #[derive(Default)]
 struct Counts {
     pinned: Option<Pin>,
@@ -47,6 +53,7 @@ struct Pin {
     _no_yield: NoYield,
 }
 
+#[derive(Clone)]
 struct Captured {
     tree: TreeKey,
     /// `None` for a tree that had none.
@@ -111,6 +118,26 @@ impl ReadView {
             self.captured(tree);
         }
         self.unpin();
+    }
+
+    /// This view, to be opened again.
+    pub fn fixed(&self) -> FixedView {
+        self.unpin_with_all();
+        FixedView {
+            snapshot: self.snapshot.clone(),
+            captured: self.ranks.borrow().captured.clone(),
+        }
+    }
+
+    /// The view of an earlier moment.
+    pub fn again(fixed: &FixedView) -> Self {
+        Self {
+            snapshot: fixed.snapshot.clone(),
+            ranks: RefCell::new(Counts {
+                pinned: None,
+                captured: fixed.captured.clone(),
+            }),
+        }
     }
 
     /// Nothing more is counted: a commit need not copy what this view holds of rank indexes.

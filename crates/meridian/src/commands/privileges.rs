@@ -258,13 +258,9 @@ fn stage(request: &Request<'_>, stage: &RawDocument) -> bool {
             };
             request.on(&target, needed) && request.bypasses(&target)
         }
-        "$lookup" | "$graphLookup" => {
-            text("from").is_none_or(|from| request.may(&request.named(from), "find"))
-        }
-        "$unionWith" => {
-            let from = options.as_str().or_else(|| text("coll"));
-            from.is_none_or(|from| request.may(&request.named(from), "find"))
-        }
+        "$graphLookup" => text("from").is_none_or(|from| request.may(&request.named(from), "find")),
+        "$lookup" => joined(request, text("from"), options),
+        "$unionWith" => joined(request, options.as_str().or_else(|| text("coll")), options),
         "$facet" => {
             let facets = options.as_document().into_iter().flat_map(elements);
             let mut pipelines = facets.filter_map(|(_, stages)| stages.as_array());
@@ -274,6 +270,22 @@ fn stage(request: &Request<'_>, stage: &RawDocument) -> bool {
             })
         }
         _ => true,
+    }
+}
+
+/// What the pipeline within a `$lookup` or a `$unionWith` reads, of its collection and of others.
+fn joined(request: &Request<'_>, from: Option<&str>, options: RawBsonRef<'_>) -> bool {
+    let inner = options
+        .as_document()
+        .and_then(|own| field(own, "pipeline")?.as_array());
+    let stages: Vec<&RawDocument> = inner
+        .into_iter()
+        .flat_map(array_values)
+        .filter_map(|stage| stage.as_document())
+        .collect();
+    match from {
+        Some(from) => pipeline(request, &request.named(from), &stages),
+        None => stages.iter().all(|own| stage(request, own)),
     }
 }
 

@@ -1,0 +1,117 @@
+//! Other collections, as the stages of a pipeline read them.
+
+use super::Engine;
+use super::aggregate::Running;
+use super::read::Opened;
+use crate::aggregate::{Foreign, ForeignDocuments, Pipeline, StageContext};
+use crate::catalog::Collection;
+use crate::cursor::Query;
+use crate::error::{Code, Error, Result};
+use crate::expression::Variables;
+use crate::namespace::Namespace;
+use crate::plan::QuerySpec;
+use crate::rank::{FixedView, ReadView};
+use bson::raw::RawDocumentBuf;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// The collections of a database, each as it was when the statement first read it.
+#[derive(Clone)]
+pub(super) struct ForeignCollections {
+    /// A cursor may outlive the engine.
+    engine: Weak<Engine>,
+    database: String,
+    host: String,
+    allow_disk_use: bool,
+    views: Arc<Mutex<HashMap<String, Option<Seen>>>>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    collection: Arc<Collection>,
+    view: Arc<FixedView>,
+}
+
+impl ForeignCollections {
+    pub fn new(engine: &Engine, database: &str, host: &str, allow_disk_use: bool) -> Arc<Self> {
+        Arc::new(Self {
+            engine: engine.own_handle(),
+            database: database.to_owned(),
+            host: host.to_owned(),
+            allow_disk_use,
+            views: Arc::default(),
+        })
+    }
+
+    /// A collection on the view that the statement has of it; `None` when it does not exist.
+    fn open(&self, engine: &Engine, namespace: &Namespace) -> Option<Opened> {
+        let mut views = self.views.lock();
+        let seen = views
+            .entry(namespace.collection.clone())
+            .or_insert_with(|| {
+                let opened = engine.open_view(namespace)?;
+                Some(Seen {
+                    view: Arc::new(opened.view.fixed()),
+                    collection: opened.collection,
+                })
+            })
+            .clone()?;
+        drop(views);
+        Some(Opened {
+            view: ReadView::again(&seen.view),
+            collection: seen.collection,
+        })
+    }
+}
+
+impl Foreign for ForeignCollections {
+    fn run(
+        &self,
+        collection: Option<&str>,
+        pipeline: Pipeline,
+        variables: &Variables,
+    ) -> Result<ForeignDocuments> {
+        let gone = || Error::new(Code::InterruptedAtShutdown, "the server is shutting down");
+        let engine = self.engine.upgrade().ok_or_else(gone)?;
+        // A name that no collection can have is that of one that is not there.
+        let namespace = Namespace {
+            database: self.database.clone(),
+            collection: collection.unwrap_or_default().to_owned(),
+        };
+        if collection == Some("") {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("Namespace {namespace} is not a valid collection name"),
+            ));
+        }
+        let opened = collection.and_then(|_| self.open(&engine, &namespace));
+        let running = Running {
+            // Stages within see the same.
+            context: StageContext {
+                limits: engine.limits(self.allow_disk_use),
+                foreign: Some(Arc::new(self.clone())),
+            },
+            variables: variables.clone(),
+            host: &self.host,
+        };
+        let query = QuerySpec {
+            allow_disk_use: self.allow_disk_use,
+            ..QuerySpec::everything()
+        };
+        let query = engine.run_foreign(&namespace, opened, pipeline, query, &running)?;
+        Ok(Box::new(Found(query)))
+    }
+}
+
+struct Found(Query);
+
+impl Iterator for Found {
+    type Item = Result<RawDocumentBuf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.0.next_document();
+        next.map(|document| document.map(ToOwned::to_owned))
+            .transpose()
+    }
+}
