@@ -54,6 +54,22 @@ def statements():
         yield database, {"aggregate": c, "pipeline": [{"$indexStats": {}}], "cursor": {}}
         yield database, {"aggregate": c, "pipeline": [{"$collStats": {"count": {}}}], "cursor": {}}
         yield database, {"aggregate": c, "pipeline": [{"$facet": {"a": [{"$match": {}}]}}], "cursor": {}}
+        for other in ("c", "d", "system.users"):
+            yield database, {"aggregate": c, "pipeline": [{"$lookup": {"from": other, "localField": "a", "foreignField": "a", "as": "r"}}], "cursor": {}}
+            yield database, {"aggregate": c, "pipeline": [{"$unionWith": other}], "cursor": {}}
+            inner = [{"$unionWith": {"coll": other, "pipeline": [{"$match": {"a": 1}}]}}]
+            yield database, {"aggregate": c, "pipeline": [{"$lookup": {"from": "c", "pipeline": inner, "as": "r"}}], "cursor": {}}
+            yield database, {"aggregate": c, "pipeline": [{"$facet": {"a": inner}}], "cursor": {}}
+        graph = {"from": "d", "startWith": "$a", "connectFromField": "a", "connectToField": "a", "as": "r"}
+        yield database, {"aggregate": c, "pipeline": [{"$graphLookup": graph}], "cursor": {}}
+        for first in ({"$collStats": {"count": {}}}, {"$indexStats": {}}):
+            yield database, {"aggregate": c, "pipeline": [{"$unionWith": {"coll": "d", "pipeline": [first]}}], "cursor": {}}
+        own = [{"$documents": [{"a": 1}]}]
+        yield database, {"aggregate": c, "pipeline": [{"$unionWith": {"pipeline": own}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$unionWith": {"coll": "d", "pipeline": own}}], "cursor": {}}
+        yield database, {"aggregate": c, "pipeline": [{"$lookup": {"pipeline": own, "as": "r"}}], "cursor": {}}
+        yield database, {"aggregate": 1, "pipeline": own, "cursor": {}}
+        yield database, {"aggregate": 1, "pipeline": [{"$documents": [{"a": 1}]}, {"$unionWith": "c"}], "cursor": {}}
         yield database, {"explain": {"find": c}}
         yield database, {"explain": {"update": c, "updates": [{"q": {}, "u": {"$set": {"b": 1}}}]}}
         yield database, {"explain": {"delete": c, "deletes": [{"q": {}, "limit": 0}]}}

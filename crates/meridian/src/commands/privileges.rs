@@ -227,7 +227,7 @@ fn pipeline(request: &Request<'_>, collection: &Resource, stages: &[&RawDocument
                 .and_then(|options| field(options, "allUsers"));
             !all.is_some_and(is_true) || request.may(&Resource::Cluster, "inprog")
         }
-        Some(("$listLocalSessions" | "$listSessions" | "$documents", _)) => true,
+        Some(("$listLocalSessions" | "$listSessions", _)) => true,
         _ => request.may(collection, "find"),
     };
     reads && stages.iter().all(|own| stage(request, own))
@@ -283,10 +283,12 @@ fn joined(request: &Request<'_>, from: Option<&str>, options: RawBsonRef<'_>) ->
         .flat_map(array_values)
         .filter_map(|stage| stage.as_document())
         .collect();
-    match from {
-        Some(from) => pipeline(request, &request.named(from), &stages),
-        None => stages.iter().all(|own| stage(request, own)),
-    }
+    // MongoDB calls it so where there is no collection, and asks for `find` on it.
+    pipeline(
+        request,
+        &request.named(from.unwrap_or("$cmd.aggregate")),
+        &stages,
+    )
 }
 
 /// The collection of `$out` and `$merge`: `"name"` or `{db: ..., coll: ...}`.
