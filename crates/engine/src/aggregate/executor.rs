@@ -315,33 +315,14 @@ fn pass(
             Step::ReplaceRoot(replace) => {
                 document = Cow::Owned(replace.apply(&document, variables)?);
             }
-            Step::AddDistance(add) => {
-                let (changed, near) = add.apply(&document)?;
-                let known = near.map(|near| variables.with_near(Some(near)));
-                let variables = known.as_ref().unwrap_or(variables);
-                let further = pass(behind, Cow::Owned(changed), variables, ready)?;
-                return Ok(sooner(flow, further));
-            }
-            Step::Unwind(unwind) => {
-                let mut further = ControlFlow::Continue(());
-                unwind.apply(&document, &mut |item| {
-                    if further.is_continue() {
-                        further = pass(behind, Cow::Owned(item), variables, ready)?;
-                    }
-                    Ok(())
-                })?;
+            several @ (Step::AddDistance(_) | Step::Unwind(_) | Step::Lookup(..)) => {
+                let further = pass_several(several, &document, variables, behind, ready)?;
                 return Ok(sooner(flow, further));
             }
             Step::Redact(redact) => match redact.apply(&document, variables)? {
                 Some(left) => document = Cow::Owned(left),
                 None => return Ok(flow),
             },
-            Step::Lookup(lookup, foreign) => {
-                let further = lookup.apply(&document, &**foreign, variables, &mut |found| {
-                    pass(behind, Cow::Owned(found), variables, ready)
-                })?;
-                return Ok(sooner(flow, further));
-            }
             Step::GraphLookup(lookup, foreign) => {
                 document = Cow::Owned(lookup.apply(&document, &**foreign, variables)?);
             }
@@ -367,6 +348,40 @@ fn pass(
             }
         }
         steps = behind;
+    }
+}
+
+/// Sends what a step makes of a document, which may be several documents, through the steps behind it.
+fn pass_several(
+    step: &mut Step,
+    document: &RawDocument,
+    variables: &Variables,
+    behind: &mut [Step],
+    ready: &mut VecDeque<RawDocumentBuf>,
+) -> Result<ControlFlow<()>> {
+    match step {
+        Step::AddDistance(add) => {
+            let (changed, near) = add.apply(document)?;
+            let known = near.map(|near| variables.with_near(Some(near)));
+            let variables = known.as_ref().unwrap_or(variables);
+            pass(behind, Cow::Owned(changed), variables, ready)
+        }
+        Step::Unwind(unwind) => {
+            let mut further = ControlFlow::Continue(());
+            unwind.apply(document, &mut |item| {
+                if further.is_continue() {
+                    further = pass(behind, Cow::Owned(item), variables, ready)?;
+                }
+                Ok(())
+            })?;
+            Ok(further)
+        }
+        Step::Lookup(lookup, foreign) => {
+            lookup.apply(document, &**foreign, variables, &mut |found| {
+                pass(behind, Cow::Owned(found), variables, ready)
+            })
+        }
+        _ => unreachable!("the other steps make one document of one"),
     }
 }
 

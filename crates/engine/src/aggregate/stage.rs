@@ -151,27 +151,8 @@ pub(super) fn parse(
         "$graphLookup" => Stage::GraphLookup(Box::new(GraphLookup::parse(raw, scope)?)),
         "$unionWith" => Stage::UnionWith(Box::new(UnionWith::parse(raw, scope)?)),
         "$documents" => Stage::Documents(OwnDocuments::parse(raw, scope)?),
-        "$indexStats" => match raw {
-            RawBsonRef::Document(options) if options.is_empty() => Stage::IndexStats,
-            _ => {
-                return Err(Error::location(
-                    28_803,
-                    "The $indexStats stage specification must be an empty object",
-                ));
-            }
-        },
-        "$collStats" => match raw {
-            RawBsonRef::Document(options) => Stage::CollectionStats(options.to_owned()),
-            other => {
-                return Err(Error::location(
-                    5_447_000,
-                    format!(
-                        "$collStats must take a nested object but found: {}",
-                        text::element(name, other)
-                    ),
-                ));
-            }
-        },
+        "$indexStats" => parse_index_stats(raw)?,
+        "$collStats" => parse_collection_stats(raw)?,
         known if ABSENT.contains(&known) => {
             return Err(Error::not_implemented(format!(
                 "the pipeline stage {known}"
@@ -291,6 +272,29 @@ impl Stage {
             }
             _ => (all(), false),
         }
+    }
+}
+
+fn parse_index_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
+    match raw {
+        RawBsonRef::Document(options) if options.is_empty() => Ok(Stage::IndexStats),
+        _ => Err(Error::location(
+            28_803,
+            "The $indexStats stage specification must be an empty object",
+        )),
+    }
+}
+
+fn parse_collection_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
+    match raw {
+        RawBsonRef::Document(options) => Ok(Stage::CollectionStats(options.to_owned())),
+        other => Err(Error::location(
+            5_447_000,
+            format!(
+                "$collStats must take a nested object but found: {}",
+                text::element("$collStats", other)
+            ),
+        )),
     }
 }
 

@@ -271,7 +271,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     Ok(QuerySpec {
         needs,
         nearest,
-        filter: Arc::new(filter),
+        filter: Arc::new(filter.with_implied()),
         sort: sort.map(Arc::new),
         skip: request.skip,
         limit: request.limit.filter(|limit| *limit > 0),

@@ -194,6 +194,11 @@ impl Expression {
         self.node.add_dependencies(&mut set);
         set
     }
+
+    /// Hands fields to `visit` with the values that they must be equal to wherever the expression is true.
+    pub(crate) fn for_each_equality(&self, visit: &mut dyn FnMut(&[Box<str>], RawBson)) {
+        self.node.for_each_equality(visit);
+    }
 }
 
 /// An expression about a document within another: its field paths begin at the inner one, `$$ROOT` is the outer one.

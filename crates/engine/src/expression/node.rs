@@ -238,6 +238,28 @@ pub enum Node {
 }
 
 impl Node {
+    /// See [`super::Expression::for_each_equality`].
+    pub fn for_each_equality(&self, visit: &mut dyn FnMut(&[Box<str>], bson::RawBson)) {
+        match self {
+            Node::And(parts) => parts.iter().for_each(|part| part.for_each_equality(visit)),
+            Node::Compare {
+                comparison: ComparisonOperator::Equal,
+                operands,
+            } => {
+                let (path, other) = match &**operands {
+                    [Node::Field { path, .. }, other] | [other, Node::Field { path, .. }] => {
+                        (path, other)
+                    }
+                    _ => return,
+                };
+                if let Some(Ok(Some(value))) = other.constant().map(|value| value.to_raw()) {
+                    visit(path, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// A known value.
     pub fn known(value: &Value<'_>) -> Result<Self> {
         Constant::new(value).map(Node::Constant)

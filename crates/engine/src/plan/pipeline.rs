@@ -94,6 +94,7 @@ impl Split {
         if let Some(measured) = measured {
             split.stages.push_front(measured);
         }
+        split.query.filter = Arc::new(Filter::clone(&split.query.filter).with_implied());
         split.query.needs = dependencies(&split.stages);
         Ok(split)
     }

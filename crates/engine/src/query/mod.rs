@@ -8,6 +8,7 @@
 mod bits;
 mod describe;
 mod filter;
+mod implied;
 mod matches;
 mod parse;
 mod position;

@@ -34,7 +34,7 @@ pub struct Lookup {
 
 /// The operand's fields, as they stand there.
 #[derive(Default)]
-struct Options<'a> {
+struct LookupOptions<'a> {
     from: Option<&'a str>,
     local: Option<&'a str>,
     foreign: Option<&'a str>,
@@ -55,7 +55,7 @@ impl Lookup {
                 type_name(raw.element_type())
             )));
         };
-        let options = Options::parse(document)?;
+        let options = LookupOptions::parse(document)?;
         let failed = |text: &str| Err(Error::failed_to_parse(text));
         if options.from.is_none() && options.pipeline.is_none() {
             return failed("must specify 'pipeline' when 'from' is empty");
@@ -223,7 +223,7 @@ impl Lookup {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> LookupOptions<'a> {
     fn parse(document: &'a RawDocument) -> Result<Self> {
         let mut options = Self::default();
         for entry in document.iter() {
