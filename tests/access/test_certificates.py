@@ -3,39 +3,21 @@
 import contextlib
 import shutil
 import signal
-import subprocess
 import time
 
 import pymongo
 import pytest
+from harness.certificates import authority, certificate, subject_of
 from harness.servers import Meridian, Mongod
 
 CLIENT = "/C=DE/O=Own Things/OU=Operations/CN=client"
 ROOT = {"username": "root", "password": "secret", "authSource": "admin"}
 
 
-def openssl(directory, *arguments):
-    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
-
-
-def certificate(directory, name, subject, signer):
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    openssl(directory, "req", *key, "-utf8", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    openssl(
-        directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{signer}.pem", "-CAkey", f"{signer}.key",
-        "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.crt",
-    )  # fmt: skip
-    (directory / f"{name}.pem").write_bytes((directory / f"{name}.crt").read_bytes() + (directory / f"{name}.key").read_bytes())
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     directory = tmp_path_factory.mktemp("certificates")
-    openssl(
-        directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-        "-subj", "/CN=ours", "-keyout", "ours.key", "-out", "ours.pem",
-    )  # fmt: skip
+    authority(directory, "ours")
     certificate(directory, "server", "/O=Servers/CN=server", "ours")
     certificate(directory, "client", CLIENT, "ours")
     certificate(directory, "other", "/CN=other", "ours")
@@ -60,13 +42,6 @@ def servers(files):
 
 def connect(server, files, name="other", **options):
     return server.connect(tls=True, tlsCAFile=str(files / "ours.pem"), tlsCertificateKeyFile=str(files / f"{name}.pem"), **options)
-
-
-def subject_of(files, name):
-    """As MongoDB's manual says to find it."""
-    command = ["openssl", "x509", "-in", str(files / f"{name}.crt"), "-inform", "PEM", "-subject", "-nameopt", "RFC2253", "-noout"]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return shown.removeprefix("subject=").strip()
 
 
 def test_a_certificate_is_a_user(servers, files):
@@ -121,8 +96,7 @@ def test_without_a_certificate_nobody_logs_in_by_one(tmp_path):
 def test_certificates_are_rotated(tmp_path, files, by):
     """Who is connected stays connected; whoever connects from then on sees the new certificate."""
     shutil.copy(files / "server.pem", tmp_path / "server.pem")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    openssl(tmp_path, "req", "-x509", *key, "-days", "2", "-subj", "/CN=new", "-keyout", "new.key", "-out", "new.pem")
+    authority(tmp_path, "new")
     certificate(tmp_path, "next", "/CN=next", "new")
     with Meridian(tmp_path / "server", ["--tls-certificate-key-file", str(tmp_path / "server.pem")]) as server:
 
