@@ -146,6 +146,9 @@ def statements():
     yield "admin", {"currentOp": 1, "$ownOps": True}
     yield "admin", {"killOp": 1, "op": 123456789}
     yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}}
+    for temporary in ("admin.tempusers", "test.c"):
+        for drop in (False, True):
+            yield "admin", {"_mergeAuthzCollections": 1, "tempUsersCollection": temporary, "db": "not there", "drop": drop}
     yield "admin", {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}], "cursor": {}}
     yield "admin", {"rotateCertificates": 1}
     yield "admin", {"replSetGetStatus": 1}

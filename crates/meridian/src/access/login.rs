@@ -331,9 +331,12 @@ impl Login {
         };
         self.attempt = Some((name.clone(), mechanism.name()));
         let found = store::find_one(engine, Kind::Users, &name.id())?;
-        let keys = found.and_then(|document| store::keys(&document, mechanism));
-        // Whoever asks for a user that there is not gets as far as one who does not know the password.
-        let keys = keys.unwrap_or_else(|| Keys::of_nobody(mechanism, &access.secret, &name.id()));
+        let keys = match found {
+            // Clients go on with what is answered here: one that has other keys must begin anew with those.
+            Some(document) => store::keys(&document, mechanism).ok_or_else(failed)?,
+            // Whoever asks for a user that there is not gets as far as one who does not know the password.
+            None => Keys::of_nobody(mechanism, &access.secret, &name.id()),
+        };
         let (conversation, payload) = Conversation::begin(mechanism, &first, keys);
         self.conversations = self.conversations.wrapping_add(1);
         self.under_way = Some(UnderWay {

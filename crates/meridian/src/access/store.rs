@@ -81,14 +81,31 @@ pub fn find_one(engine: &Engine, kind: Kind, id: &str) -> Result<Option<RawDocum
 
 /// Adds a document; false when there is one with its `_id`.
 pub fn insert(engine: &Engine, kind: Kind, document: &RawDocument) -> Result<bool> {
-    // As MongoDB has it; nothing is done where it is there.
+    // As MongoDB has them; nothing is done where they are there.
     engine.create_indexes(&kind.namespace(), &[&kind.index()], &mut |_| ())?;
+    insert_versions(engine)?;
     let outcome = engine.insert(&kind.namespace(), &[document], &InsertOptions::default())?;
     match outcome.errors.into_iter().next() {
         None => Ok(true),
         Some(refused) if refused.error.code == meridian_engine::Code::DuplicateKey => Ok(false),
         Some(refused) => Err(refused.error),
     }
+}
+
+/// What tools ask a dump and a server for, whether its users are of their kind.
+fn insert_versions(engine: &Engine) -> Result<()> {
+    let namespace = Namespace::new("admin", "system.version").expect("the name of a collection");
+    for document in [
+        rawdoc! { "_id": "featureCompatibilityVersion", "version": "6.0" },
+        rawdoc! { "_id": "authSchema", "currentVersion": 5 },
+    ] {
+        let filter = rawdoc! { "_id": document.get_str("_id").map_err(corrupt)? };
+        let mut found = engine.find(&namespace, &FindRequest::new(&filter))?;
+        if found.next_document()?.is_none() {
+            engine.insert(&namespace, &[&document], &InsertOptions::default())?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts a document in the place of the one with its `_id`.

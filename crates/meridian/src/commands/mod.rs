@@ -51,6 +51,7 @@ mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod merge_authz_collections;
 mod metrics;
 mod ping;
 mod privileges;

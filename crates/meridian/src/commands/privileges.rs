@@ -134,7 +134,7 @@ impl<'a> Request<'a> {
         found.map(|(_, value)| value)
     }
 
-    fn flag(&self, name: &str) -> bool {
+    pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(is_true)
     }
 
