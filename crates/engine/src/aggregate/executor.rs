@@ -11,7 +11,7 @@
 use super::bucket::Bucketed;
 use super::geo_near::AddDistance;
 use super::group::Groups;
-use super::join::{Foreign, GraphLookup, Lookup, UnionWith};
+use super::join::{Foreign, GraphLookup, LookupRun, UnionWith};
 use super::keeping::{Kept, Reservoir, Sorting};
 use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
@@ -96,7 +96,7 @@ enum Step {
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
     Redact(Box<Redact>),
-    Lookup(Box<Lookup>, Arc<dyn Foreign>),
+    Lookup(Box<LookupRun>),
     GraphLookup(Box<GraphLookup>, Arc<dyn Foreign>),
     UnionWith(Box<UnionWith>, Arc<dyn Foreign>),
     Limit {
@@ -376,11 +376,9 @@ fn pass_several(
             })?;
             Ok(further)
         }
-        Step::Lookup(lookup, foreign) => {
-            lookup.apply(document, &**foreign, variables, &mut |found| {
-                pass(behind, Cow::Owned(found), variables, ready)
-            })
-        }
+        Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {
+            pass(behind, Cow::Owned(found), variables, ready)
+        }),
         _ => unreachable!("the other steps make one document of one"),
     }
 }
@@ -466,7 +464,10 @@ impl Step {
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
             Stage::Redact(redact) => Step::Redact(redact.clone()),
-            Stage::Lookup(lookup) => Step::Lookup(lookup.clone(), context.foreign()?),
+            Stage::Lookup(lookup) => {
+                let run = LookupRun::new((**lookup).clone(), context.foreign()?);
+                Step::Lookup(Box::new(run))
+            }
             Stage::GraphLookup(lookup) => Step::GraphLookup(lookup.clone(), context.foreign()?),
             Stage::UnionWith(union) => Step::UnionWith(union.clone(), context.foreign()?),
             Stage::Limit(limit) => Step::Limit { left: *limit },

@@ -4,7 +4,7 @@ use super::Engine;
 use super::aggregate::Running;
 use super::read::Opened;
 use crate::aggregate::{Foreign, ForeignDocuments, Pipeline, StageContext};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Index};
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
@@ -101,6 +101,24 @@ impl Foreign for ForeignCollections {
         };
         let query = engine.run_foreign(&namespace, opened, pipeline, query, &running)?;
         Ok(Box::new(Found(query)))
+    }
+
+    fn size(&self, collection: &str, field: &str) -> (u64, bool) {
+        let namespace = Namespace {
+            database: self.database.clone(),
+            collection: collection.to_owned(),
+        };
+        let engine = self.engine.upgrade();
+        let Some(found) = engine.and_then(|engine| engine.catalog.get(&namespace)) else {
+            return (0, false);
+        };
+        let begins =
+            |index: &Arc<Index>| index.spec.key.first().is_some_and(|(own, _)| own == field);
+        let documents = u64::try_from(found.state.documents()).unwrap_or(0);
+        (
+            documents,
+            field == "_id" || found.ready_indexes().any(begins),
+        )
     }
 }
 

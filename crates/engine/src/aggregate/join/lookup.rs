@@ -1,5 +1,6 @@
 //! `$lookup`: an array of the documents of another collection that belong to a document.
 
+use super::hashed::HashedDocuments;
 use super::{Foreign, ForeignDocuments, SubPipeline};
 use crate::aggregate::pipeline::Pipeline;
 use crate::aggregate::stage::Stage;
@@ -14,10 +15,14 @@ use crate::query::{Filter, ParseContext};
 use crate::sorter::STAGE_BYTES_MAX;
 use crate::text;
 use crate::types::type_name;
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 use meridian_value::path::{self, LeafArrays, Path};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A query by an index costs as much as reading so many documents one after the other.
+const QUERY_DOCUMENTS: u64 = 8;
 
 /// A parsed `$lookup`.
 #[derive(Debug, Clone)]
@@ -147,31 +152,6 @@ impl Lookup {
         set
     }
 
-    /// Gives `emit` the document with what belongs to it: once, or with a `$unwind` taken in once for each.
-    ///
-    /// # Errors
-    /// 4568 for an array that is too large; those of the pipeline, of the storage and of `emit`.
-    pub fn apply(
-        &self,
-        document: &RawDocument,
-        foreign: &dyn Foreign,
-        variables: &Variables,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
-    ) -> Result<ControlFlow<()>> {
-        let found = self.found(document, foreign, variables)?;
-        match &self.unwind {
-            None => {
-                let array = self.array_of(found)?;
-                emit(set_at(
-                    document,
-                    &self.array,
-                    Some(RawBsonRef::Array(&array)),
-                )?)
-            }
-            Some(unwind) => unwind.apply_items(document, found, emit),
-        }
-    }
-
     fn found(
         &self,
         document: &RawDocument,
@@ -180,8 +160,7 @@ impl Lookup {
     ) -> Result<ForeignDocuments> {
         let mut pipeline = self.pipeline_for(document, variables)?;
         if let Some((local, there)) = &self.fields {
-            let filter =
-                Filter::parse_with(&equal(document, local, there), &ParseContext::default())?;
+            let filter = parse(&equal(&local_values(document, local), there))?;
             // Documents that the pipeline brings along are matched behind it.
             let place = usize::from(self.pipeline.brings_documents());
             pipeline.stages.insert(place, Stage::Match(filter));
@@ -220,6 +199,101 @@ impl Lookup {
             }
         }
         Ok(array)
+    }
+}
+
+/// A `$lookup` at work.
+pub struct LookupRun {
+    lookup: Lookup,
+    foreign: Arc<dyn Foreign>,
+    /// Documents that it was asked for.
+    asked: u64,
+    reading: Reading,
+}
+
+/// How the other collection is read.
+enum Reading {
+    /// By a query for each document, so far.
+    Queries,
+    /// By a query for each document, whatever comes.
+    QueriesOnly,
+    /// It was read once.
+    Hashed(HashedDocuments),
+}
+
+impl LookupRun {
+    /// At its beginning.
+    pub fn new(lookup: Lookup, foreign: Arc<dyn Foreign>) -> Self {
+        let is_plain = lookup.fields.is_some()
+            && lookup.collection.is_some()
+            && lookup.pipeline.parsed().stages.is_empty();
+        Self {
+            lookup,
+            foreign,
+            asked: 0,
+            reading: match is_plain {
+                true => Reading::Queries,
+                false => Reading::QueriesOnly,
+            },
+        }
+    }
+
+    /// Gives `emit` the document with what belongs to it: once, or with a `$unwind` taken in once for each.
+    ///
+    /// # Errors
+    /// 4568 for an array that is too large; those of the pipeline, of the storage and of `emit`.
+    pub fn apply(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        self.asked += 1;
+        self.read_when_due(variables)?;
+        let found = self.found(document, variables)?;
+        let lookup = &self.lookup;
+        match &lookup.unwind {
+            None => {
+                let array = lookup.array_of(found)?;
+                let array = RawBsonRef::Array(&array);
+                emit(set_at(document, &lookup.array, Some(array))?)
+            }
+            Some(unwind) => unwind.apply_items(document, found, emit),
+        }
+    }
+
+    /// Reads the other collection as a whole, once as many queries were made as cost that much: with an index one of
+    /// them costs as much as reading [`QUERY_DOCUMENTS`], without one as much as reading all.
+    fn read_when_due(&mut self, variables: &Variables) -> Result<()> {
+        let lookup = &self.lookup;
+        let (Reading::Queries, Some((_, there)), Some(collection)) =
+            (&self.reading, &lookup.fields, &lookup.collection)
+        else {
+            return Ok(());
+        };
+        if !self.asked.is_power_of_two() || self.asked == 1 {
+            return Ok(());
+        }
+        let (documents, is_indexed) = self.foreign.size(collection, there);
+        if is_indexed && self.asked.saturating_mul(QUERY_DOCUMENTS) < documents {
+            return Ok(());
+        }
+        let path = Path::parse(there);
+        let read = HashedDocuments::read(&*self.foreign, collection, &path, variables)?;
+        self.reading = read.map_or(Reading::QueriesOnly, Reading::Hashed);
+        Ok(())
+    }
+
+    fn found(&self, document: &RawDocument, variables: &Variables) -> Result<ForeignDocuments> {
+        match (&self.reading, &self.lookup.fields) {
+            (Reading::Hashed(hashed), Some((local, there))) => {
+                let values = local_values(document, local);
+                let filter = || parse(&equal(&values, there));
+                let found = hashed.find(values.into_iter().flatten(), filter)?;
+                Ok(Box::new(found.into_iter().map(Ok)))
+            }
+            _ => self.lookup.found(document, &*self.foreign, variables),
+        }
     }
 }
 
@@ -313,15 +387,12 @@ fn stages(value: RawBsonRef<'_>) -> Result<Vec<RawDocumentBuf>> {
         .collect()
 }
 
-/// The condition that a field there is equal to a field here: to one of the values, where there are several, and to
-/// null, where there is none.
-fn equal(document: &RawDocument, local: &Path, there: &str) -> RawDocumentBuf {
-    let mut values = RawArrayBuf::new();
-    let (mut count, mut has_pattern) = (0, false);
+/// The values of a field here that one there may be equal to: those in an array, and null, where there is none.
+fn local_values(document: &RawDocument, local: &Path) -> RawArrayBuf {
+    let (mut values, mut count) = (RawArrayBuf::new(), 0);
     let mut add = |value: RawBsonRef<'_>| {
         values.push(value);
         count += 1;
-        has_pattern |= matches!(value, RawBsonRef::RegularExpression(_));
     };
     let _ = path::visit(document, local, LeafArrays::Keep, &mut |visited| {
         match visited.value {
@@ -335,20 +406,29 @@ fn equal(document: &RawDocument, local: &Path, there: &str) -> RawDocumentBuf {
     if count == 0 {
         values.push(RawBsonRef::Null);
     }
-    let field = there.to_owned();
+    values
+}
+
+/// The condition that a field there is equal to one of the values.
+fn equal(values: &RawArray, there: &str) -> RawDocumentBuf {
+    let is_pattern = |value: RawBsonRef<'_>| matches!(value, RawBsonRef::RegularExpression(_));
     let mut filter = RawDocumentBuf::new();
-    if has_pattern {
+    if values.into_iter().flatten().any(is_pattern) {
         let mut branches = RawArrayBuf::new();
         for value in values.into_iter().flatten() {
             let mut branch = RawDocumentBuf::new();
-            append(&mut branch, &field, rawdoc! { "$eq": value });
+            append(&mut branch, there, rawdoc! { "$eq": value });
             branches.push(branch);
         }
         filter.append(cstr!("$or"), branches);
     } else {
-        append(&mut filter, &field, rawdoc! { "$in": values });
+        append(&mut filter, there, rawdoc! { "$in": values.to_owned() });
     }
     filter
+}
+
+fn parse(filter: &RawDocument) -> Result<Filter> {
+    Filter::parse_with(filter, &ParseContext::default())
 }
 
 fn append(document: &mut RawDocumentBuf, name: &str, value: RawDocumentBuf) {

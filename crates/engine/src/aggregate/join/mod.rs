@@ -5,12 +5,13 @@
 //! uses indexes for them.
 
 mod graph_lookup;
+mod hashed;
 mod lookup;
 mod sub_pipeline;
 mod union_with;
 
 pub use graph_lookup::GraphLookup;
-pub use lookup::Lookup;
+pub use lookup::{Lookup, LookupRun};
 pub use union_with::UnionWith;
 
 pub(super) use sub_pipeline::SubPipeline;
@@ -35,4 +36,7 @@ pub trait Foreign: Send + Sync {
         pipeline: Pipeline,
         variables: &Variables,
     ) -> Result<ForeignDocuments>;
+
+    /// How many documents a collection has, and whether an index begins with the field.
+    fn size(&self, collection: &str, field: &str) -> (u64, bool);
 }

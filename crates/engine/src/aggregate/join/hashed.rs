@@ -1,0 +1,136 @@
+//! The documents of a small collection by the values of a field, for a `$lookup` of many documents.
+//!
+//! What may be found by a value is found here by its key. Where that is not all that a condition asks (a null is also
+//! what is not there, an array is compared whole), the condition itself is asked of what was found.
+
+use super::{Foreign, Pipeline};
+use crate::error::Result;
+use crate::expression::Variables;
+use crate::operation::memory::Reservation;
+use crate::query::Filter;
+use crate::sorter::STAGE_BYTES_MAX;
+use ahash::AHashMap;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::path::{self, LeafArrays, Path};
+use std::ops::ControlFlow;
+
+/// Documents, and where those lie that may match a value.
+pub struct HashedDocuments {
+    documents: Vec<RawDocumentBuf>,
+    by_key: AHashMap<Vec<u8>, Vec<u32>>,
+    _memory: Reservation,
+}
+
+impl HashedDocuments {
+    /// Reads a collection; `None` when it takes more memory than a stage may hold.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn read(
+        foreign: &dyn Foreign,
+        collection: &str,
+        field: &Path,
+        variables: &Variables,
+    ) -> Result<Option<Self>> {
+        let mut memory = Reservation::none();
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        let mut by_key: AHashMap<Vec<u8>, Vec<u32>> = AHashMap::default();
+        for found in foreign.run(Some(collection), Pipeline::default(), variables)? {
+            let found = found?;
+            let place = u32::try_from(documents.len()).unwrap_or(u32::MAX);
+            bytes += found.as_bytes().len() + size_of::<RawDocumentBuf>();
+            for key in keys(&found, field) {
+                bytes += key.len() + 64;
+                let places = by_key.entry(key).or_default();
+                if places.last() != Some(&place) {
+                    places.push(place);
+                }
+            }
+            documents.push(found);
+            if bytes > STAGE_BYTES_MAX || !memory.try_grow(bytes) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self {
+            documents,
+            by_key,
+            _memory: memory,
+        }))
+    }
+
+    /// The documents that have one of the values; `filter` says so of those that the values do not tell.
+    ///
+    /// # Errors
+    /// Those of the filter.
+    pub fn find<'v>(
+        &self,
+        values: impl Iterator<Item = RawBsonRef<'v>>,
+        filter: impl FnOnce() -> Result<Filter>,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        let (mut places, mut is_exact, mut count) = (Vec::new(), true, 0);
+        for value in values {
+            count += 1;
+            is_exact &= is_told_by_key(value);
+            let found = self.by_key.get(&encoded(value));
+            places.extend(found.into_iter().flatten().copied());
+        }
+        if count > 1 {
+            places.sort_unstable();
+            places.dedup();
+        }
+        let candidates = places.iter().map(|place| &self.documents[*place as usize]);
+        if is_exact {
+            return Ok(candidates.cloned().collect());
+        }
+        let filter = filter()?;
+        let mut found = Vec::new();
+        for candidate in candidates {
+            if filter.matches(candidate)? {
+                found.push(candidate.clone());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The keys of all that a condition on the field would look at; that of null where there is nothing.
+fn keys(document: &RawDocument, field: &Path) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    let _ = path::visit(document, field, LeafArrays::Traverse, &mut |visited| {
+        keys.push(encoded(visited.value.unwrap_or(RawBsonRef::Null)));
+        ControlFlow::Continue(())
+    });
+    if keys.is_empty() {
+        keys.push(encoded(RawBsonRef::Null));
+    }
+    keys
+}
+
+/// The same for values that compare as equal, and for null and undefined.
+fn encoded(value: RawBsonRef<'_>) -> Vec<u8> {
+    let value = match value {
+        RawBsonRef::Undefined => RawBsonRef::Null,
+        other => other,
+    };
+    let mut bytes = Vec::new();
+    key::encode(
+        value,
+        Direction::Ascending,
+        &mut bytes,
+        &mut TypeBits::default(),
+    );
+    bytes
+}
+
+fn is_told_by_key(value: RawBsonRef<'_>) -> bool {
+    matches!(
+        value,
+        RawBsonRef::String(_)
+            | RawBsonRef::Boolean(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::DateTime(_)
+            | RawBsonRef::ObjectId(_)
+    )
+}
