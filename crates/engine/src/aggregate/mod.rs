@@ -2,7 +2,7 @@
 //!
 //! In: the BSON of a pipeline, and raw documents. Out: documents. What stages compute is in [`crate::expression`].
 //! Nothing here reads storage: `$out`, `$merge` and the stages that make their own documents are parsed here and
-//! done by the engine, which also runs pipelines on other collections for the stages of [`join`].
+//! done by the engine, which also runs pipelines on other collections for the stages that join.
 //!
 //! - [`Pipeline`] is a list of [`Stage`]s;
 //! - [`Executor`] runs them: the engine *pushes* borrowed documents as its scan meets them
