@@ -422,6 +422,9 @@ macro_rules! regular {
 
 macro_rules! several {
     ($name:literal) => {
+        several!($name, 5_787_801)
+    };
+    ($name:literal, $not_object:literal) => {
         Named {
             name: $name,
             parameters: &[
@@ -429,7 +432,7 @@ macro_rules! several {
                 required("input", 5_787_907, "Missing value for 'input'"),
             ],
             unknown: Complaint(5_787_901, "Unknown argument for 'n' operator: {arg}"),
-            not_object: Complaint(5_787_801, "specification must be an object; found {arg}"),
+            not_object: Complaint($not_object, "specification must be an object; found {arg}"),
             function: array::several,
         }
     };
@@ -470,8 +473,8 @@ pub static NAMED: &[Named] = &[
     regular!("$regexFindAll"),
     several!("$firstN"),
     several!("$lastN"),
-    several!("$minN"),
-    several!("$maxN"),
+    several!("$minN", 5_787_900),
+    several!("$maxN", 5_787_900),
     date_math!("$dateAdd"),
     date_math!("$dateSubtract"),
     Named {

@@ -146,8 +146,8 @@ impl Command {
 /// All commands, sorted by name so that a look-up is a binary search.
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
-    command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
     command("_mergeAuthzCollections", merge_authz_collections::run, "Takes users and roles over from collections.").admin().writes().special(merge_authz_collections::is_allowed).about_users(),
+    command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
     command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read).special(privileges::aggregate),
     command("authenticate", sasl::authenticate, "Logs in by the connection's certificate.").stable().needs(Needs::Nothing).about_users(),
     command("buildInfo", build_info::run, "Version and build.").legacy().needs(Needs::Nothing),
