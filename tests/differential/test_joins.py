@@ -17,6 +17,8 @@ DOCUMENTS = {
         {"_id": 4, "b": 4, "arr": [[1, 2], 3]},
     ],
     "d": [{"_id": 1, "a": 1, "b": 1}, {"_id": 2, "a": 1, "b": 2, "arr": [1, 2]}, {"_id": 3, "a": [2, 3], "b": 3, "arr": []}, {"_id": 4, "b": 5}, {"_id": 5, "a": None}],
+    "m": [{"_id": 1, "a": [{"0": 7}, {"c": 1}]}, {"_id": 7, "a": 5}],
+    "q": [{"_id": 1, "v": 7}, {"_id": 2}, {"_id": 3, "v": None}, {"_id": 4, "v": {"0": 7}, "k": None}, {"_id": 5, "k": []}, {"_id": 6, "k": [None]}, {"_id": 7, "n": {"x": 1}}],
     "g": [{"_id": number, "n": number, "to": [number + 1, number * 2], "ok": number % 2} for number in range(1, 7)],
 }
 
@@ -165,6 +167,18 @@ PIPELINES = [
     ("c", [{"$redact": {"$let": {"vars": {"CURRENT": "$x"}, "in": {"$cond": [{"$eq": ["$y", 2]}, "$$PRUNE", "$$DESCEND"]}}}}]),
     ("c", [{"$redact": 5}]),
     ("c", [{"$redact": {"$cond": [{"$eq": ["$level", 3]}, "$$PRUNE", "$$DESCEND"]}}]),
+    ("m", [{"$lookup": {"from": "q", "localField": "a.0", "foreignField": "v", "as": "r"}}, {"$project": {"r._id": 1}}]),
+    ("m", [{"$lookup": {"from": "q", "localField": "a.c", "foreignField": "v", "as": "r"}}, {"$project": {"r._id": 1}}]),
+    ("m", [{"$graphLookup": {"from": "m", "startWith": 1, "connectFromField": "a.0", "connectToField": "_id", "as": "r"}}, {"$set": {"r": {"$sortArray": {"input": "$r._id", "sortBy": 1}}}}]),
+    *[
+        ("m", [{"$limit": 1}, {"$graphLookup": {"from": "q", "startWith": start, "connectFromField": "zz", "connectToField": to, "as": "r"}}, {"$set": {"r": {"$sortArray": {"input": "$r._id", "sortBy": 1}}}}])
+        for start in (None, [None], ["$nope"], "$nope") for to in ("k", "n.k", "v", "n.x")
+    ],
+    ("g", [{"$graphLookup": {"from": "g", "startWith": 1, "connectFromField": "to", "connectToField": "n", "as": "r", "restrictSearchWithMatch": {"$expr": {"$lt": ["$_id", "$$cv"]}}}}, {"$set": {"r": {"$sortArray": {"input": "$r._id", "sortBy": 1}}}}], {"let": {"cv": 4}}),
+    ("c", [{"$lookup": {"from": "d", "pipeline": [{"$out": "x"}, {"$match": {}}], "as": "r"}}]),
+    ("c", [{"$unionWith": {"coll": "d", "pipeline": [{"$merge": "x"}, {"$match": {}}]}}]),
+    ("c", [{"$lookup": {"from": "d", "pipeline": [{"$group": {"_id": None, "n": {"$sum": "$b"}}}], "as": "r"}}, {"$unwind": "$r"}]),
+    ("c", [{"$lookup": {"from": "d", "let": {"x": "$a"}, "pipeline": [{"$lookup": {"from": "g", "pipeline": [{"$match": {"$expr": {"$eq": ["$n", "$$x"]}}}], "as": "in"}}], "as": "r"}}]),
 ]
 # fmt: on
 
@@ -211,6 +225,8 @@ def test_arrays_are_as_large_as_a_document(joined):
     lookup = {"$lookup": {"from": "large", "pipeline": [], "as": "r"}}
     compare(joined, {"aggregate": "c", "pipeline": [lookup], "cursor": {}})
     compare(joined, {"aggregate": "c", "pipeline": [lookup, {"$unwind": "$r"}, {"$count": "n"}], "cursor": {}})
+    within = {"$lookup": {"from": "large", "pipeline": [{"$limit": 1}, lookup], "as": "s"}}
+    compare(joined, {"aggregate": "c", "pipeline": [{"$limit": 1}, within, {"$project": {"n": {"$size": "$s"}}}], "cursor": {}})
     graph = {"$graphLookup": {"from": "large", "startWith": "$b", "connectFromField": "_id", "connectToField": "_id", "as": "r"}}
     compare(joined, {"aggregate": "c", "pipeline": [graph, {"$project": {"n": {"$size": "$r"}}}], "cursor": {}})
 

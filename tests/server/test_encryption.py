@@ -47,12 +47,11 @@ def test_known_texts_are_in_no_file(tmp_path, encrypted):
         fill(server, 60_000)
         status = server.client.admin.command("serverStatus").get("encryptionAtRest")
         assert status == ({"encryptionEnabled": True, "encryptionCipherMode": "AES256-CTR"} if encrypted else None)
-        found, kinds, ended = set(known_in(server.data)), set(), threading.Event()
+        found, ended = set(known_in(server.data)), threading.Event()
 
         def look():
             while not ended.is_set():
                 found.update(known_in(server.data))
-                kinds.update(path.parent.parent.name for path in server.data.rglob("*") if path.parent.parent.name == "scratch")
                 time.sleep(0.01)
 
         looking = threading.Thread(target=look)
@@ -61,6 +60,8 @@ def test_known_texts_are_in_no_file(tmp_path, encrypted):
         # More than is sorted in memory.
         ordered = collection(server).aggregate([{"$sort": {KNOWN: 1}}], allowDiskUse=True, batchSize=10)
         assert KNOWN in next(ordered)
+        assert list(server.data.glob("scratch/*/*")), "nothing was spilled: the test proves too little"
+        found.update(known_in(server.data / "scratch"))
         server.client.admin.command("fsync")
         collection(server).update_many({"n": {"$lt": 5_000}}, {"$set": {"again": KNOWN}})
         server.kill()
@@ -68,7 +69,6 @@ def test_known_texts_are_in_no_file(tmp_path, encrypted):
         looking.join()
         server.disconnect()
         found.update(known_in(server.data))
-        assert kinds, "nothing was spilled: the test proves too little"
         server.start()
         assert collection(server).count_documents({"s": {"$gte": KNOWN}}) == 60_000
         server.terminate()
@@ -137,6 +137,7 @@ def test_a_missing_or_wrong_key_is_refused_and_says_so(tmp_path):
         (["--encryption-key-command", "echo short"], "32 bytes in base64"),
         (["--encryption-key-command", "yes"], "encryption-key-command print"),
         (["--encryption-key-command", "true", *key], "give one"),
+        (["--encryption-key-command", f"cat {tmp_path / 'key'}; sleep 30 &"], "keeps its output open"),
     ]:
         server.key_arguments = arguments
         assert says in refusal(server), arguments
@@ -199,6 +200,8 @@ def test_a_plain_directory_is_encrypted_on_demand_only(tmp_path):
     server.kill()
     server.disconnect()
     assert known_in(server.data)
+    for name in ("audit.log", "server.pem", "master.key"):
+        (server.data / name).write_text("not the storage's")
     asked = server.tool("encrypt")
     assert asked.returncode != 0 and "--encryption-key-file" in asked.stderr, asked
     server.key_arguments = key
@@ -206,6 +209,8 @@ def test_a_plain_directory_is_encrypted_on_demand_only(tmp_path):
     encrypted = server.tool("encrypt")
     assert encrypted.returncode == 0 and "cannot be read without the master key" in encrypted.stdout, encrypted
     assert not known_in(server.data)
+    for name in ("audit.log", "server.pem", "master.key"):
+        assert (server.data / name).read_text() == "not the storage's"
     again = server.tool("encrypt")
     assert again.returncode != 0 and "encrypted already" in again.stderr, again
     server.start()

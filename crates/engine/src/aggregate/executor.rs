@@ -62,6 +62,8 @@ pub struct StageContext {
     pub limits: Limits,
     /// The other collections of the database, where there are any.
     pub foreign: Option<Arc<dyn Foreign>>,
+    /// Whether what comes out goes to a stage of another pipeline.
+    pub is_within: bool,
 }
 
 impl From<&Limits> for StageContext {
@@ -69,6 +71,7 @@ impl From<&Limits> for StageContext {
         Self {
             limits: limits.clone(),
             foreign: None,
+            is_within: false,
         }
     }
 }
@@ -238,6 +241,9 @@ impl Executor {
     fn pull_inner(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
             if let Some(document) = self.ready.pop_front() {
+                if !self.context.is_within {
+                    check_size(&document)?;
+                }
                 return Ok(Some(document));
             }
             let Some(place) = self.drained.filter(|place| *place < self.steps.len()) else {
@@ -299,7 +305,6 @@ fn pass(
     let mut flow = ControlFlow::Continue(());
     loop {
         let Some((step, behind)) = std::mem::take(&mut steps).split_first_mut() else {
-            check_size(&document)?;
             ready.push_back(document.into_owned());
             return Ok(flow);
         };

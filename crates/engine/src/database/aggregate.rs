@@ -49,6 +49,7 @@ impl Engine {
             context: StageContext {
                 limits: self.limits(request.allow_disk_use),
                 foreign: Some(foreign),
+                is_within: false,
             },
             variables: Variables::new(DateTime::now()),
             host: request.host,

@@ -91,6 +91,7 @@ impl Foreign for ForeignCollections {
             context: StageContext {
                 limits: engine.limits(self.allow_disk_use),
                 foreign: Some(Arc::new(self.clone())),
+                is_within: true,
             },
             variables: variables.clone(),
             host: &self.host,

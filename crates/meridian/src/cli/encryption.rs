@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const KEY_TEXT_BYTES_MAX: u64 = 4096;
 /// How long a command may take to print a key.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(60);
+/// How long its output may stay open once it has ended.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Where the master key is.
@@ -155,17 +157,20 @@ fn from_command(command: &str) -> anyhow::Result<MasterKey> {
         .context("cannot run sh for encryption-key-command")?;
     let out = child.stdout.take().expect("it is piped");
     // Read beside it, so that one that prints too much, or nothing, does not stop us.
-    let reading = std::thread::spawn(move || {
+    let (sender, reading) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         let mut text = String::new();
         let read = out.take(KEY_TEXT_BYTES_MAX).read_to_string(&mut text);
-        read.map(|_| text)
+        let _ = sender.send(read.map(|_| text));
     });
     let status = wait(&mut child)?;
     ensure!(
         status.success(),
         "encryption-key-command printed no master key: {status}"
     );
-    let text = reading.join().expect("it reads");
+    let text = reading.recv_timeout(AFTERWARDS).context(
+        "encryption-key-command ended, and something that it began keeps its output open",
+    )?;
     let text = text.context("cannot read what encryption-key-command prints")?;
     MasterKey::from_base64(&text)
         .map_err(|error| anyhow::anyhow!("what encryption-key-command prints: {error}"))

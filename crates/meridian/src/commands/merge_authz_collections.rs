@@ -5,7 +5,7 @@ use super::context::Context;
 use super::privileges::Request;
 use crate::access::store::{self, Kind};
 use crate::access::{ActionSet, Resource};
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use meridian_engine::{Code, Engine, Error, FindRequest, Namespace, Result};
 use meridian_wire::DocumentWriter;
@@ -47,13 +47,14 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     }
     let (access, engine) = (&context.service.access, context.engine());
     let _changing = access.begin_change();
-    for (kind, from) in [(Kind::Users, merge.users), (Kind::Roles, merge.roles)] {
-        if !from.is_empty() {
-            take_over(engine, kind, from, &merge)?;
-        }
-    }
+    let mut both = [(Kind::Users, merge.users), (Kind::Roles, merge.roles)].into_iter();
+    let taken = both.try_for_each(|(kind, from)| match from {
+        "" => Ok(()),
+        from => take_over(engine, kind, from, &merge),
+    });
+    // Whatever became of it: some may have changed.
     access.changed();
-    Ok(())
+    taken
 }
 
 fn take_over(engine: &Engine, kind: Kind, from: &str, merge: &Merge<'_>) -> Result<()> {
@@ -106,13 +107,25 @@ fn check(kind: Kind, document: &RawDocument) -> Result<()> {
         let expected = format!("{}.{name}", document.get_str("db").ok()?);
         Some(document.get_str("_id").ok()? == expected)
     };
-    match fields.iter().all(has) && names_itself() == Some(true) {
+    let has_credentials = kind == Kind::Roles || document.get_document("credentials").is_ok();
+    let has_roles = document
+        .get_array("roles")
+        .is_ok_and(|roles| roles.into_iter().all(|role| role.is_ok_and(is_role)));
+    let is_whole = fields.iter().all(has) && has_credentials && has_roles;
+    match is_whole && names_itself() == Some(true) {
         true => Ok(()),
         false => Err(Error::location(
             10065,
             "invalid parameter: expected an object ()",
         )),
     }
+}
+
+fn is_role(value: RawBsonRef<'_>) -> bool {
+    let RawBsonRef::Document(role) = value else {
+        return false;
+    };
+    role.get_str("role").is_ok() && role.get_str("db").is_ok()
 }
 
 /// Whoever may make users and roles anywhere, and read those collections.

@@ -1,6 +1,6 @@
 //! `$graphLookup`: an array of the documents of another collection that are reached from a document, step by step.
 
-use super::Foreign;
+use super::{Foreign, encoded, for_each_value};
 use crate::aggregate::pipeline::Pipeline;
 use crate::aggregate::stage::Stage;
 use crate::aggregate::unwind::set_at;
@@ -13,11 +13,9 @@ use crate::sorter::STAGE_BYTES_MAX;
 use crate::types::type_name;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
-use meridian_value::key::{self, Direction, TypeBits};
 use meridian_value::number::Number;
-use meridian_value::path::{self, LeafArrays, Path};
+use meridian_value::path::Path;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 /// A parsed `$graphLookup`.
 #[derive(Debug, Clone)]
@@ -31,7 +29,7 @@ pub struct GraphLookup {
     array: Box<[Box<str>]>,
     depth_max: Option<u64>,
     depth_field: Option<Box<[Box<str>]>>,
-    restriction: Option<RawDocumentBuf>,
+    restriction: Option<Filter>,
 }
 
 impl GraphLookup {
@@ -141,15 +139,13 @@ impl GraphLookup {
         variables: &Variables,
     ) -> Result<()> {
         let frontier = std::mem::take(&mut search.frontier);
+        // A null leads to what is null, not to what is not there.
+        let condition = rawdoc! { "$in": frontier, "$exists": true };
         let mut filter = RawDocumentBuf::new();
-        filter.append(field_name(&self.connect_to)?, rawdoc! { "$in": frontier });
-        let mut conditions = Vec::new();
-        for one in self.restriction.iter().chain([&filter]) {
-            conditions.push(Stage::Match(Filter::parse_with(
-                one,
-                &ParseContext::default(),
-            )?));
-        }
+        filter.append(field_name(&self.connect_to)?, condition);
+        let filter = Filter::parse_with(&filter, &ParseContext::default())?;
+        let mut conditions = vec![Stage::Match(filter)];
+        conditions.extend(self.restriction.clone().map(Stage::Match));
         let pipeline = Pipeline { stages: conditions };
         for found in foreign.run(Some(&self.collection), pipeline, variables)? {
             let found = found?;
@@ -165,24 +161,8 @@ impl GraphLookup {
             if !search.ids.insert(encoded(id)) {
                 continue;
             }
-            let _ = path::visit(
-                &found,
-                &self.connect_from,
-                LeafArrays::Keep,
-                &mut |visited| {
-                    match visited.value {
-                        Some(RawBsonRef::Array(items)) => {
-                            items
-                                .into_iter()
-                                .flatten()
-                                .for_each(|item| search.go_to(item));
-                        }
-                        Some(value) => search.go_to(value),
-                        None => {}
-                    }
-                    ControlFlow::Continue(())
-                },
-            );
+            let mut go_to = |value: RawBsonRef<'_>| search.go_to(value);
+            for_each_value(&found, self.connect_from.parts(), &mut go_to);
             search.add(&self.with_depth(found, depth)?)?;
         }
         Ok(())
@@ -238,18 +218,6 @@ impl Search {
     }
 }
 
-/// The same for values that compare as equal.
-fn encoded(value: RawBsonRef<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    key::encode(
-        value,
-        Direction::Ascending,
-        &mut bytes,
-        &mut TypeBits::default(),
-    );
-    bytes
-}
-
 /// The operand's fields.
 #[derive(Default)]
 struct Parts {
@@ -259,7 +227,7 @@ struct Parts {
     array: Option<String>,
     depth_max: Option<u64>,
     depth_field: Option<String>,
-    restriction: Option<RawDocumentBuf>,
+    restriction: Option<Filter>,
 }
 
 impl Parts {
@@ -281,8 +249,12 @@ impl Parts {
                         format!("restrictSearchWithMatch must be an object, found {found}");
                     return Err(Error::location(40185, message));
                 };
-                Filter::parse_with(filter, &ParseContext::default())?;
-                self.restriction = Some(filter.to_owned());
+                let context = ParseContext {
+                    scope: scope.clone(),
+                    variables: Some(Variables::default()),
+                    allows_near: false,
+                };
+                self.restriction = Some(Filter::parse_with(filter, &context)?);
                 return Ok(());
             }
             "connectFromField" => &mut self.connect_from,

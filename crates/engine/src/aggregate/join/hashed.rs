@@ -3,7 +3,7 @@
 //! What may be found by a value is found here by its key. Where that is not all that a condition asks (a null is also
 //! what is not there, an array is compared whole), the condition itself is asked of what was found.
 
-use super::{Foreign, Pipeline};
+use super::{Foreign, Pipeline, encoded};
 use crate::error::Result;
 use crate::expression::Variables;
 use crate::operation::memory::Reservation;
@@ -11,7 +11,6 @@ use crate::query::Filter;
 use crate::sorter::STAGE_BYTES_MAX;
 use ahash::AHashMap;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::key::{self, Direction, TypeBits};
 use meridian_value::path::{self, LeafArrays, Path};
 use std::ops::ControlFlow;
 
@@ -105,22 +104,6 @@ fn keys(document: &RawDocument, field: &Path) -> Vec<Vec<u8>> {
         keys.push(encoded(RawBsonRef::Null));
     }
     keys
-}
-
-/// The same for values that compare as equal, and for null and undefined.
-fn encoded(value: RawBsonRef<'_>) -> Vec<u8> {
-    let value = match value {
-        RawBsonRef::Undefined => RawBsonRef::Null,
-        other => other,
-    };
-    let mut bytes = Vec::new();
-    key::encode(
-        value,
-        Direction::Ascending,
-        &mut bytes,
-        &mut TypeBits::default(),
-    );
-    bytes
 }
 
 fn is_told_by_key(value: RawBsonRef<'_>) -> bool {

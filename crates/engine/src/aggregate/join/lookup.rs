@@ -1,7 +1,7 @@
 //! `$lookup`: an array of the documents of another collection that belong to a document.
 
 use super::hashed::HashedDocuments;
-use super::{Foreign, ForeignDocuments, SubPipeline};
+use super::{Foreign, ForeignDocuments, SubPipeline, for_each_value};
 use crate::aggregate::pipeline::Pipeline;
 use crate::aggregate::stage::Stage;
 use crate::aggregate::unwind::{Unwind, set_at};
@@ -17,7 +17,7 @@ use crate::text;
 use crate::types::type_name;
 use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
-use meridian_value::path::{self, LeafArrays, Path};
+use meridian_value::path::Path;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -96,16 +96,8 @@ impl Lookup {
             inner = inner.with_unknown(name.as_str());
             variables.push((name.as_str().to_owned(), expression));
         }
-        let pipeline = SubPipeline::parse(options.pipeline.unwrap_or_default(), &inner)?;
-        if let Some(output) = pipeline.output() {
-            return Err(Error::location(
-                51047,
-                format!(
-                    "{} is not allowed within a $lookup's sub-pipeline",
-                    output.name()
-                ),
-            ));
-        }
+        let refusal = (51047, "$lookup");
+        let pipeline = SubPipeline::parse(options.pipeline.unwrap_or_default(), &inner, refusal)?;
         if options.from.is_none() && !pipeline.brings_documents() {
             return failed(
                 "$lookup stage without explicit collection must have a pipeline with $documents as first stage",
@@ -124,6 +116,11 @@ impl Lookup {
     /// The other collection.
     pub fn collection(&self) -> Option<&str> {
         self.collection.as_deref()
+    }
+
+    /// Whether it finds the same for all documents.
+    fn is_independent(&self) -> bool {
+        self.fields.is_none() && self.variables.is_empty()
     }
 
     /// Whether it unwinds what it finds.
@@ -211,6 +208,12 @@ pub struct LookupRun {
     reading: Reading,
 }
 
+/// What a pipeline gives that does not depend on the document.
+struct KeptAnswer {
+    documents: Vec<RawDocumentBuf>,
+    _memory: Reservation,
+}
+
 /// How the other collection is read.
 enum Reading {
     /// By a query for each document, so far.
@@ -219,6 +222,8 @@ enum Reading {
     QueriesOnly,
     /// It was read once.
     Hashed(HashedDocuments),
+    /// The pipeline gave these, whatever the document.
+    Kept(KeptAnswer),
 }
 
 impl LookupRun {
@@ -227,14 +232,15 @@ impl LookupRun {
         let is_plain = lookup.fields.is_some()
             && lookup.collection.is_some()
             && lookup.pipeline.parsed().stages.is_empty();
+        let reading = match is_plain || lookup.is_independent() {
+            true => Reading::Queries,
+            false => Reading::QueriesOnly,
+        };
         Self {
             lookup,
             foreign,
             asked: 0,
-            reading: match is_plain {
-                true => Reading::Queries,
-                false => Reading::QueriesOnly,
-            },
+            reading,
         }
     }
 
@@ -266,6 +272,9 @@ impl LookupRun {
     /// them costs as much as reading [`QUERY_DOCUMENTS`], without one as much as reading all.
     fn read_when_due(&mut self, variables: &Variables) -> Result<()> {
         let lookup = &self.lookup;
+        if lookup.is_independent() {
+            return self.keep_when_due(variables);
+        }
         let (Reading::Queries, Some((_, there)), Some(collection)) =
             (&self.reading, &lookup.fields, &lookup.collection)
         else {
@@ -284,8 +293,32 @@ impl LookupRun {
         Ok(())
     }
 
+    /// Keeps what the pipeline gives, when it is asked for a second time.
+    fn keep_when_due(&mut self, variables: &Variables) -> Result<()> {
+        if self.asked != 2 {
+            return Ok(());
+        }
+        let (mut kept, mut memory, mut bytes) = (Vec::new(), Reservation::none(), 0);
+        let nothing = RawDocumentBuf::new();
+        self.reading = Reading::QueriesOnly;
+        for found in self.lookup.found(&nothing, &*self.foreign, variables)? {
+            let found = found?;
+            bytes += found.as_bytes().len() + size_of::<RawDocumentBuf>();
+            if bytes > STAGE_BYTES_MAX || !memory.try_grow(bytes) {
+                return Ok(());
+            }
+            kept.push(found);
+        }
+        self.reading = Reading::Kept(KeptAnswer {
+            documents: kept,
+            _memory: memory,
+        });
+        Ok(())
+    }
+
     fn found(&self, document: &RawDocument, variables: &Variables) -> Result<ForeignDocuments> {
         match (&self.reading, &self.lookup.fields) {
+            (Reading::Kept(kept), _) => Ok(Box::new(kept.documents.clone().into_iter().map(Ok))),
             (Reading::Hashed(hashed), Some((local, there))) => {
                 let values = local_values(document, local);
                 let filter = || parse(&equal(&values, there));
@@ -394,15 +427,7 @@ fn local_values(document: &RawDocument, local: &Path) -> RawArrayBuf {
         values.push(value);
         count += 1;
     };
-    let _ = path::visit(document, local, LeafArrays::Keep, &mut |visited| {
-        match visited.value {
-            // An array stands for its elements.
-            Some(RawBsonRef::Array(items)) => items.into_iter().flatten().for_each(&mut add),
-            Some(value) => add(value),
-            None => {}
-        }
-        ControlFlow::Continue(())
-    });
+    for_each_value(document, local.parts(), &mut add);
     if count == 0 {
         values.push(RawBsonRef::Null);
     }

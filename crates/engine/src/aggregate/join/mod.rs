@@ -19,7 +19,8 @@ pub(super) use sub_pipeline::SubPipeline;
 use super::pipeline::Pipeline;
 use crate::error::Result;
 use crate::expression::Variables;
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::key::{self, Direction, TypeBits};
 
 /// Documents of another collection.
 pub type ForeignDocuments = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
@@ -39,4 +40,58 @@ pub trait Foreign: Send + Sync {
 
     /// How many documents a collection has, and whether an index begins with the field.
     fn size(&self, collection: &str, field: &str) -> (u64, bool);
+}
+
+/// The same for values that compare as equal, and for null and undefined.
+fn encoded(value: RawBsonRef<'_>) -> Vec<u8> {
+    let value = match value {
+        RawBsonRef::Undefined => RawBsonRef::Null,
+        other => other,
+    };
+    let (mut bytes, mut types) = (Vec::new(), TypeBits::default());
+    key::encode(value, Direction::Ascending, &mut bytes, &mut types);
+    bytes
+}
+
+/// Hands the values at a path to `visit`, as MongoDB's `visitAllValuesAtPath` finds them: of an array its elements, of
+/// arrays on the way what their documents have; a number is a position where there is an array.
+fn for_each_value<'d>(
+    document: &'d RawDocument,
+    path: &[Box<str>],
+    visit: &mut dyn FnMut(RawBsonRef<'d>),
+) {
+    let Some((first, mut rest)) = path.split_first() else {
+        return;
+    };
+    let Ok(Some(mut value)) = document.get(first) else {
+        return;
+    };
+    while let (RawBsonRef::Array(items), Some((name, behind))) = (value, rest.split_first()) {
+        let Some(position) = position(name) else {
+            break;
+        };
+        let Some(Ok(item)) = items.into_iter().nth(position) else {
+            return;
+        };
+        (value, rest) = (item, behind);
+    }
+    match value {
+        RawBsonRef::Array(items) if rest.is_empty() => items.into_iter().flatten().for_each(visit),
+        value if rest.is_empty() => visit(value),
+        RawBsonRef::Array(items) => {
+            for item in items.into_iter().flatten() {
+                if let RawBsonRef::Document(inner) = item {
+                    for_each_value(inner, rest, visit);
+                }
+            }
+        }
+        RawBsonRef::Document(inner) => for_each_value(inner, rest, visit),
+        _ => {}
+    }
+}
+
+fn position(name: &str) -> Option<usize> {
+    let is_plain = name == "0" || !name.starts_with('0');
+    let is_digits = name.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain && is_digits).then(|| name.parse().ok()).flatten()
 }

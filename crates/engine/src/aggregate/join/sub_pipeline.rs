@@ -19,11 +19,16 @@ pub struct SubPipeline {
 }
 
 impl SubPipeline {
-    /// Parses stages, in a scope that has at least the names of all variables.
+    /// Parses stages, in a scope that has at least the names of all variables. `refusal` is the code and the stage of which
+    /// a stage that writes is refused.
     ///
     /// # Errors
     /// `MaxSubPipelineDepthExceeded`; those of the stages.
-    pub fn parse(documents: Vec<RawDocumentBuf>, scope: &VariableScope) -> Result<Self> {
+    pub fn parse(
+        documents: Vec<RawDocumentBuf>,
+        scope: &VariableScope,
+        refusal: (i32, &str),
+    ) -> Result<Self> {
         let scope = scope.within_pipeline();
         if scope.depth() > DEPTH_MAX {
             return Err(Error::new(
@@ -32,6 +37,14 @@ impl SubPipeline {
             ));
         }
         let stages: Vec<&RawDocument> = documents.iter().map(|one| &**one).collect();
+        for stage in &stages {
+            let name = stage.iter().flatten().next();
+            if let Some(name @ ("$out" | "$merge")) = name.as_ref().map(|(name, _)| name.as_str()) {
+                let (code, outer) = refusal;
+                let message = format!("{name} is not allowed within a {outer}'s sub-pipeline");
+                return Err(Error::location(code, message));
+            }
+        }
         let parsed = Pipeline::parse_with(&stages, &scope)?;
         Ok(Self {
             documents,
@@ -43,11 +56,6 @@ impl SubPipeline {
     /// Whether the first stage brings its own documents.
     pub fn brings_documents(&self) -> bool {
         matches!(self.parsed.stages.first(), Some(Stage::Documents(_)))
-    }
-
-    /// The first stage that may stand at the end of a whole pipeline only.
-    pub fn output(&self) -> Option<&Stage> {
-        self.parsed.stages.iter().find(|stage| stage.is_output())
     }
 
     /// The stages, where they name no variable of their own.

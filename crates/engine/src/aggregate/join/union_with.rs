@@ -65,16 +65,7 @@ impl UnionWith {
         stages: Vec<RawDocumentBuf>,
         scope: &VariableScope,
     ) -> Result<Self> {
-        let pipeline = SubPipeline::parse(stages, scope)?;
-        if let Some(output) = pipeline.output() {
-            return Err(Error::location(
-                31441,
-                format!(
-                    "{} is not allowed within a $unionWith's sub-pipeline",
-                    output.name()
-                ),
-            ));
-        }
+        let pipeline = SubPipeline::parse(stages, scope, (31441, "$unionWith"))?;
         if collection.is_none() && !pipeline.brings_documents() {
             return Err(Error::failed_to_parse(
                 "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",

@@ -130,12 +130,6 @@ impl KeyFile {
         }
     }
 
-    /// Files of its kind in a directory.
-    pub fn is_path(path: &Path) -> bool {
-        path.file_name()
-            .is_some_and(|name| name == NAME || name == NEW_NAME)
-    }
-
     /// Where it lies in a directory.
     pub fn path(directory: &Path) -> PathBuf {
         directory.join(NAME)

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// What a file is called while it is being encrypted.
 const UNFINISHED: &str = "encrypting";
-/// Files without contents: the lock, and space that is kept free.
-const EMPTY: [&str; 2] = ["LOCK", super::reserve::NAME];
+/// Directories within, in which the storage keeps logs.
+const DIRECTORIES: [&str; 2] = ["archive", log_check::LOST];
 
 /// The data key of a directory that is to be opened, `None` for one that is not encrypted. A new directory becomes
-/// encrypted when there is a master key.
+/// encrypted when there is a master key. Whoever opens it holds [`lock::opening`] until it is open.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when the master key is wrong, missing, or given for a directory that is not encrypted.
@@ -42,23 +42,13 @@ pub(super) fn data_key(
         (None, Some(_)) if has_data => refused(format!(
             "{place} is not encrypted, and a master key was given: `meridian encrypt` encrypts it"
         )),
-        (None, Some(master)) => new_data_key(directory, master).map(Some),
-        (None, None) => Ok(None),
-    }
-}
-
-/// Whoever comes second takes the key of who was first.
-fn new_data_key(directory: &Path, master: &MasterKey) -> Result<Arc<DataKey>, StoreError> {
-    let _lock = lock::lock(directory)?;
-    let file = match KeyFile::read(directory)? {
-        Some(file) => file,
-        None => {
+        (None, Some(master)) => {
             let file = KeyFile::new(master, KeyFileState::Encrypted);
             file.write(directory)?;
-            file
+            Ok(Some(Arc::new(file.unwrap(directory, master)?)))
         }
-    };
-    Ok(Arc::new(file.unwrap(directory, master)?))
+        (None, None) => Ok(None),
+    }
 }
 
 /// Encrypts a directory that is not, in place, a file at a time. `progress` is told how many bytes are done, and of
@@ -72,7 +62,7 @@ pub(super) fn encrypt(
     master: &MasterKey,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), StoreError> {
-    let _lock = lock::lock(directory)?;
+    let _locks = lock::both(directory)?;
     let mut file = match KeyFile::read(directory)? {
         Some(file) if file.state == KeyFileState::Converting => file,
         Some(_) => {
@@ -114,21 +104,53 @@ fn encrypt_files(
     Ok(())
 }
 
-/// Files with contents below a directory, with their sizes; those that were not finished are removed.
+/// The storage's files in a directory, with their sizes; those that were not finished are removed. All others, such as
+/// an audit log or a key, are left alone.
 fn list_files(directory: &Path, files: &mut Vec<(PathBuf, u64)>) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        let is_empty = EMPTY.iter().any(|name| entry.file_name() == *name);
-        if kind.is_dir() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        if kind.is_dir() && DIRECTORIES.contains(&name) {
             list_files(&path, files)?;
-        } else if path.extension().is_some_and(|end| end == UNFINISHED) {
-            std::fs::remove_file(&path)?;
-        } else if kind.is_file() && !is_empty && !KeyFile::is_path(&path) {
+        } else if !kind.is_file() {
+            continue;
+        } else if is_storage_file(name) {
             files.push((path, entry.metadata()?.len()));
+        } else if name
+            .strip_suffix(UNFINISHED)
+            .is_some_and(|name| name.strip_suffix('.').is_some_and(is_storage_file))
+        {
+            std::fs::remove_file(&path)?;
         }
     }
     Ok(())
+}
+
+/// Whether the storage library writes files of this name: tables, logs, values, and what it keeps of itself. The names are
+/// those of its `file/filename.cc`.
+fn is_storage_file(name: &str) -> bool {
+    let is_numbered = |name: &str, endings: &[&str]| {
+        name.split_once('.')
+            .is_some_and(|(number, ending)| endings.contains(&ending) && is_number(number))
+    };
+    let follows = |begin: &str| name.strip_prefix(begin);
+    name == CURRENT
+        || name == "IDENTITY"
+        || name == "LOG"
+        || follows("LOG.old.").is_some_and(is_number)
+        || follows("MANIFEST-").is_some_and(is_number)
+        || follows("OPTIONS-").is_some_and(|rest| {
+            is_number(rest) || rest.strip_suffix(".dbtmp").is_some_and(is_number)
+        })
+        || is_numbered(name, &["sst", "log", "blob", "dbtmp"])
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn encrypt_file(path: &Path, key: &DataKey) -> io::Result<()> {
@@ -153,7 +175,7 @@ fn encrypt_file(path: &Path, key: &DataKey) -> io::Result<()> {
 /// [`StoreError::Locked`] when somebody has the directory open; [`StoreError::Failed`] for one that is not encrypted,
 /// for a wrong master key, or on I/O failure.
 pub(super) fn rekey(directory: &Path, old: &MasterKey, new: &MasterKey) -> Result<(), StoreError> {
-    let _lock = lock::lock(directory)?;
+    let _locks = lock::both(directory)?;
     let place = directory.display();
     let file = KeyFile::read(directory)?
         .ok_or_else(|| StoreError::Failed(format!("{place} is not encrypted")))?;
@@ -225,6 +247,48 @@ mod tests {
             let content = std::fs::read(path).unwrap();
             content.windows(KNOWN.len()).any(|part| part == KNOWN)
         })
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
+        fill(directory, None);
+        let names = [
+            "master.key",
+            "audit.log",
+            "server.pem",
+            "1.encrypting",
+            "LOG.txt",
+            "notes/000001.sst",
+        ];
+        std::fs::create_dir(directory.join("notes")).unwrap();
+        for name in names {
+            std::fs::write(directory.join(name), name).unwrap();
+        }
+        encrypt(directory, &MasterKey::for_tests(1), &mut |_, _| ()).unwrap();
+        for name in names {
+            assert_eq!(std::fs::read_to_string(directory.join(name)).unwrap(), name);
+        }
+        assert_eq!(values(directory, Some(1)), Ok(2000));
+    }
+
+    #[test]
+    fn two_who_open_a_new_directory_at_once_do_not_mix_what_is_encrypted() {
+        for _ in 0..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let directory = directory.path();
+            let open = |master| move || Store::open(directory, &options(master)).map(drop).is_ok();
+            std::thread::scope(|scope| {
+                let both = [scope.spawn(open(None)), scope.spawn(open(Some(1)))];
+                both.map(|one| one.join().unwrap());
+            });
+            let (plain, encrypted) = (values(directory, None), values(directory, Some(1)));
+            assert!(
+                plain.is_ok() != encrypted.is_ok(),
+                "{plain:?} {encrypted:?}"
+            );
+        }
     }
 
     #[test]

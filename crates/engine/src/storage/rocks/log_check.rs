@@ -32,7 +32,7 @@ const MASK_DELTA: u32 = 0xa282_ead8;
 /// Disks write so many bytes as a whole.
 const SECTOR_BYTES: u64 = 512;
 /// Where what a repaired log loses is kept, in the data directory.
-const LOST: &str = "damaged-log";
+pub(super) const LOST: &str = "damaged-log";
 
 /// How a log reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) fn examine_and_cut(
 /// # Errors
 /// [`StoreError::Locked`] when another process has the directory open; [`StoreError::Failed`] on I/O failure.
 pub(super) fn truncate(directory: &Path, key: Option<&DataKey>) -> Result<Vec<String>, StoreError> {
-    let _lock = lock::lock(directory)?;
+    let _locks = lock::both(directory)?;
     let mut lost = Vec::new();
     for path in logs(directory) {
         let (state, length) = state_of(&path, key)?;

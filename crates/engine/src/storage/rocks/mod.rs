@@ -147,6 +147,7 @@ impl RocksStore {
         let cache_bytes = usize::try_from(options.cache_bytes)
             .unwrap_or(usize::MAX)
             .max(64 * MEBIBYTE);
+        let _opening = lock::opening(directory)?;
         let key = encrypt::data_key(directory, options.master_key.as_ref())?;
         let environment = environment::environment(key.as_ref()).map_err(failed)?;
         let cache = Cache::new_hyper_clock_cache(cache_bytes, 0);
