@@ -281,7 +281,9 @@ mod tests {
             let open = |master| move || Store::open(directory, &options(master)).map(drop).is_ok();
             std::thread::scope(|scope| {
                 let both = [scope.spawn(open(None)), scope.spawn(open(Some(1)))];
-                both.map(|one| one.join().unwrap());
+                for one in both {
+                    one.join().unwrap();
+                }
             });
             let (plain, encrypted) = (values(directory, None), values(directory, Some(1)));
             assert!(
