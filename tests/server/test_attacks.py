@@ -305,6 +305,34 @@ def test_many_groups_at_once(texts, server):
     assert [outcome for outcome in at_once(server, CLIENTS, group) if outcome != TEXTS] == []
 
 
+def test_joins_of_large_documents(texts, server):
+    """Each document with all others: as an array, one by one, within another join, and what a join keeps, on several connections."""
+    all_others = {"$lookup": {"from": "kept", "pipeline": [], "as": "j"}}
+    by_field = {"$lookup": {"from": "kept", "localField": "none", "foreignField": "none", "as": "j"}}
+    shapes = [
+        [all_others],
+        [all_others, {"$unwind": "$j"}],
+        [by_field, {"$unwind": "$j"}],
+        [{"$lookup": {"from": "kept", "pipeline": [{"$limit": 20}, all_others], "as": "k"}}],
+        [{"$unionWith": {"coll": "kept", "pipeline": [all_others, {"$unwind": "$j"}]}}],
+        [{"$graphLookup": {"from": "kept", "startWith": {"$range": [0, TEXTS]}, "connectFromField": "none", "connectToField": "_id", "as": "j"}}],
+    ]
+
+    def join(client, number):
+        pipeline = [{"$limit": 3}, *shapes[number % len(shapes)], {"$project": {"_id": 1}}]
+        kept = client["attack"]["kept"]
+        try:
+            list(kept.aggregate(pipeline))
+            return sum(1 for _ in kept.aggregate(pipeline[:-1]))
+        except pymongo.errors.OperationFailure as failure:
+            # An array of too much.
+            if failure.code not in (4568, 40099):
+                raise
+            return failure.code
+
+    at_once(server, size(len(shapes), 3 * len(shapes)), join)
+
+
 def test_idle_cursors_over_groups(texts, server):
     """Cursors at rest hold little: what they have not handed out lies on disk."""
     pipeline = [{"$match": {"_id": {"$lt": 50}}}, {"$group": {"_id": "$s"}}]

@@ -49,10 +49,43 @@ use std::sync::Arc;
 pub struct Executor {
     steps: Vec<Step>,
     variables: Variables,
-    ready: VecDeque<RawDocumentBuf>,
+    ready: ReadyDocuments,
     /// Steps before this one have nothing left; none while the input goes on.
     drained: Option<usize>,
     context: StageContext,
+}
+
+/// Documents that have come out and wait to be pulled. Few, but that a stage may make many of one at once: those take
+/// memory.
+#[derive(Default)]
+struct ReadyDocuments {
+    documents: VecDeque<RawDocumentBuf>,
+    bytes: usize,
+    memory: Reservation,
+}
+
+/// So much may wait without a reservation, which grows by so much.
+const READY_BYTES_STEP: usize = 1 << 20;
+
+impl ReadyDocuments {
+    fn push(&mut self, document: RawDocumentBuf) -> Result<()> {
+        self.bytes += document.as_bytes().len();
+        if self.bytes > READY_BYTES_STEP {
+            self.memory
+                .grow(self.bytes.next_multiple_of(READY_BYTES_STEP))?;
+        }
+        self.documents.push_back(document);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<RawDocumentBuf> {
+        let document = self.documents.pop_front()?;
+        self.bytes -= document.as_bytes().len();
+        if self.documents.is_empty() {
+            self.memory.shrink(0);
+        }
+        Some(document)
+    }
 }
 
 /// What stages have beside documents: what they may hold in memory, and other collections.
@@ -144,7 +177,7 @@ impl Executor {
         Ok(Self {
             steps: steps?,
             variables,
-            ready: VecDeque::new(),
+            ready: ReadyDocuments::default(),
             drained: None,
             context,
         })
@@ -181,7 +214,7 @@ impl Executor {
                 return Some(Self {
                     steps,
                     variables: self.variables.clone(),
-                    ready: VecDeque::new(),
+                    ready: ReadyDocuments::default(),
                     drained: None,
                     context: self.context.clone(),
                 });
@@ -240,7 +273,7 @@ impl Executor {
 
     fn pull_inner(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
-            if let Some(document) = self.ready.pop_front() {
+            if let Some(document) = self.ready.pop() {
                 if !self.context.is_within {
                     check_size(&document)?;
                 }
@@ -299,13 +332,13 @@ fn pass(
     mut steps: &mut [Step],
     mut document: Cow<'_, RawDocument>,
     variables: &Variables,
-    ready: &mut VecDeque<RawDocumentBuf>,
+    ready: &mut ReadyDocuments,
 ) -> Result<ControlFlow<()>> {
     // Whether a `$limit` on the way has had its last document.
     let mut flow = ControlFlow::Continue(());
     loop {
         let Some((step, behind)) = std::mem::take(&mut steps).split_first_mut() else {
-            ready.push_back(document.into_owned());
+            ready.push(document.into_owned())?;
             return Ok(flow);
         };
         match step {
@@ -362,7 +395,7 @@ fn pass_several(
     document: &RawDocument,
     variables: &Variables,
     behind: &mut [Step],
-    ready: &mut VecDeque<RawDocumentBuf>,
+    ready: &mut ReadyDocuments,
 ) -> Result<ControlFlow<()>> {
     match step {
         Step::AddDistance(add) => {

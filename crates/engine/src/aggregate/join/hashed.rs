@@ -3,7 +3,7 @@
 //! What may be found by a value is found here by its key. Where that is not all that a condition asks (a null is also
 //! what is not there, an array is compared whole), the condition itself is asked of what was found.
 
-use super::{Foreign, Pipeline, encoded};
+use super::{Foreign, ForeignDocuments, Pipeline, encoded};
 use crate::error::Result;
 use crate::expression::Variables;
 use crate::operation::memory::Reservation;
@@ -13,10 +13,11 @@ use ahash::AHashMap;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::path::{self, LeafArrays, Path};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Documents, and where those lie that may match a value.
 pub struct HashedDocuments {
-    documents: Vec<RawDocumentBuf>,
+    documents: Arc<Vec<RawDocumentBuf>>,
     by_key: AHashMap<Vec<u8>, Vec<u32>>,
     _memory: Reservation,
 }
@@ -52,7 +53,7 @@ impl HashedDocuments {
             }
         }
         Ok(Some(Self {
-            documents,
+            documents: Arc::new(documents),
             by_key,
             _memory: memory,
         }))
@@ -66,7 +67,7 @@ impl HashedDocuments {
         &self,
         values: impl Iterator<Item = RawBsonRef<'v>>,
         filter: impl FnOnce() -> Result<Filter>,
-    ) -> Result<Vec<RawDocumentBuf>> {
+    ) -> Result<ForeignDocuments> {
         let (mut places, mut is_exact, mut count) = (Vec::new(), true, 0);
         for value in values {
             count += 1;
@@ -78,18 +79,18 @@ impl HashedDocuments {
             places.sort_unstable();
             places.dedup();
         }
-        let candidates = places.iter().map(|place| &self.documents[*place as usize]);
-        if is_exact {
-            return Ok(candidates.cloned().collect());
-        }
-        let filter = filter()?;
-        let mut found = Vec::new();
-        for candidate in candidates {
-            if filter.matches(candidate)? {
-                found.push(candidate.clone());
-            }
-        }
-        Ok(found)
+        let documents = Arc::clone(&self.documents);
+        let filter = match is_exact {
+            true => Filter::Always,
+            false => filter()?,
+        };
+        Ok(Box::new(places.into_iter().filter_map(move |place| {
+            let candidate = &documents[place as usize];
+            let matches = filter.matches(candidate);
+            matches
+                .map(|matches| matches.then(|| candidate.clone()))
+                .transpose()
+        })))
     }
 }
 

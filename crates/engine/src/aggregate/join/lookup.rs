@@ -210,7 +210,7 @@ pub struct LookupRun {
 
 /// What a pipeline gives that does not depend on the document.
 struct KeptAnswer {
-    documents: Vec<RawDocumentBuf>,
+    documents: Arc<Vec<RawDocumentBuf>>,
     _memory: Reservation,
 }
 
@@ -310,7 +310,7 @@ impl LookupRun {
             kept.push(found);
         }
         self.reading = Reading::Kept(KeptAnswer {
-            documents: kept,
+            documents: Arc::new(kept),
             _memory: memory,
         });
         Ok(())
@@ -318,12 +318,17 @@ impl LookupRun {
 
     fn found(&self, document: &RawDocument, variables: &Variables) -> Result<ForeignDocuments> {
         match (&self.reading, &self.lookup.fields) {
-            (Reading::Kept(kept), _) => Ok(Box::new(kept.documents.clone().into_iter().map(Ok))),
+            (Reading::Kept(kept), _) => {
+                let documents = Arc::clone(&kept.documents);
+                let places = 0..documents.len();
+                Ok(Box::new(
+                    places.map(move |place| Ok(documents[place].clone())),
+                ))
+            }
             (Reading::Hashed(hashed), Some((local, there))) => {
                 let values = local_values(document, local);
                 let filter = || parse(&equal(&values, there));
-                let found = hashed.find(values.into_iter().flatten(), filter)?;
-                Ok(Box::new(found.into_iter().map(Ok)))
+                hashed.find(values.into_iter().flatten(), filter)
             }
             _ => self.lookup.found(document, &*self.foreign, variables),
         }
