@@ -74,6 +74,11 @@ def statements():
         yield database, {"explain": {"update": c, "updates": [{"q": {}, "u": {"$set": {"b": 1}}}]}}
         yield database, {"explain": {"delete": c, "deletes": [{"q": {}, "limit": 0}]}}
         yield database, {"create": c}
+        for command in ("create", "collMod"):
+            yield database, {command: "a_view", "viewOn": c}
+            yield database, {command: "a_view", "viewOn": c, "pipeline": [{"$unionWith": "d"}]}
+        yield database, {"find": "a_view"}
+        yield database, {"drop": "a_view"}
         yield database, {"createIndexes": c, "indexes": [{"key": {"a": 1}, "name": "a_1"}]}
         yield database, {"dropIndexes": c, "index": "none"}
         yield database, {"collMod": c}

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::VariableScope;
 use crate::expression::value::corrupt;
-use bson::RawDocument;
+use bson::raw::{RawBsonRef, RawDocument};
 
 /// MongoDB's `internalPipelineLengthLimit`.
 const STAGES_MAX: usize = 1000;
@@ -42,21 +42,42 @@ impl Pipeline {
     pub fn parse_with(documents: &[&RawDocument], scope: &VariableScope) -> Result<Self> {
         let mut stages = Vec::new();
         for document in documents {
-            let mut entries = document.iter();
-            let (Some(entry), None) = (entries.next(), entries.next()) else {
-                return Err(Error::location(
-                    40323,
-                    "A pipeline stage specification object must contain exactly one field.",
-                ));
-            };
-            let (key, raw) = entry.map_err(corrupt)?;
-            stage::parse(key.as_str(), raw, scope, &mut stages)?;
+            let (name, operand) = name_and_operand(document)?;
+            stage::parse(name, operand, scope, &mut stages)?;
         }
-        check_places(&stages)?;
         check_length(documents.len())?;
+        Self::from_stages(stages)
+    }
+
+    /// Checks the places of stages, and applies the rewrites that need nothing but the stages.
+    ///
+    /// # Errors
+    /// 40601, 40602 and 40603.
+    fn from_stages(stages: Vec<Stage>) -> Result<Self> {
+        check_places(&stages)?;
         Ok(Self {
             stages: take_unwinds(keep_only_needed(drop_overruled_sorts(stages))),
         })
+    }
+
+    /// The pipeline behind the stages of another one.
+    ///
+    /// # Errors
+    /// 40602 and 40603 where a stage must be the first.
+    pub fn behind(self, mut before: Self) -> Result<Self> {
+        before.stages.extend(self.stages);
+        Self::from_stages(before.stages)
+    }
+
+    /// Hands the name of each other collection that the stages read to `visit`, those of nested pipelines too.
+    pub fn for_each_foreign<'s>(&'s self, visit: &mut impl FnMut(&'s str)) {
+        for stage in &self.stages {
+            let (collection, pipelines) = stage.foreign();
+            collection.into_iter().for_each(&mut *visit);
+            for pipeline in pipelines {
+                pipeline.for_each_foreign(visit);
+            }
+        }
     }
 
     /// The fields of the input that the pipeline reads.
@@ -68,6 +89,19 @@ impl Pipeline {
     pub fn output(&self) -> Option<&Stage> {
         self.stages.last().filter(|stage| stage.is_output())
     }
+}
+
+/// The one field of a stage.
+fn name_and_operand(stage: &RawDocument) -> Result<(&str, RawBsonRef<'_>)> {
+    let mut entries = stage.iter();
+    let (Some(entry), None) = (entries.next(), entries.next()) else {
+        return Err(Error::location(
+            40323,
+            "A pipeline stage specification object must contain exactly one field.",
+        ));
+    };
+    let (name, operand) = entry.map_err(corrupt)?;
+    Ok((name.as_str(), operand))
 }
 
 /// The fields of the input that stages read.

@@ -219,6 +219,17 @@ impl Stage {
         }
     }
 
+    /// The other collection that the stage reads, and the pipelines within it.
+    pub(super) fn foreign(&self) -> (Option<&str>, Vec<&Pipeline>) {
+        match self {
+            Stage::Lookup(lookup) => (lookup.collection(), vec![lookup.pipeline()]),
+            Stage::GraphLookup(lookup) => (Some(lookup.collection()), Vec::new()),
+            Stage::UnionWith(union) => (union.collection(), vec![union.pipeline()]),
+            Stage::Facet(parts) => (None, parts.iter().map(|(_, part)| part).collect()),
+            _ => (None, Vec::new()),
+        }
+    }
+
     /// Whether the stage stands at the end and writes.
     pub fn is_output(&self) -> bool {
         matches!(self, Stage::Out(_) | Stage::Merge(_))

@@ -25,6 +25,7 @@ mod collection;
 mod options;
 mod persist;
 mod unbuilt;
+mod view_definition;
 
 pub use accesses::Accesses;
 pub use capture::{CapturedIds, ChangeCapture};
@@ -35,6 +36,7 @@ pub use persist::{
     no_collection_entry, put_collection_entry, put_next_tree, read_totals, statistics_entry,
 };
 pub use unbuilt::{UnbuiltIndex, same_name};
+pub use view_definition::{ResolvedView, SYSTEM_VIEWS, ViewDefinition, not_a_collection};
 
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
@@ -43,6 +45,7 @@ use crate::storage::{Batch, Compression, Family, Store, TreeKey};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use view_definition::Views;
 
 /// The collections of one data directory.
 pub struct Catalog {
@@ -54,6 +57,7 @@ pub struct Catalog {
 
 struct CatalogState {
     collections: BTreeMap<Namespace, Arc<Collection>>,
+    views: Views,
     next_tree: u32,
 }
 
@@ -69,8 +73,10 @@ impl Catalog {
             let ranks = collections.values().map(|one| one.state.ranks().clone());
             load_saved(&store, &ranks.collect::<Vec<_>>())?
         };
+        let views = persist::load_views(&store, &collections)?;
         let state = RwLock::new(CatalogState {
             collections,
+            views,
             next_tree,
         });
         Ok(Self {
@@ -105,14 +111,67 @@ impl Catalog {
     /// The collection, or `NamespaceNotFound` (26) with MongoDB's message.
     ///
     /// # Errors
-    /// `NamespaceNotFound`.
+    /// `NamespaceNotFound`; `CommandNotSupportedOnView`.
     pub fn require(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
-        self.get(namespace).ok_or_else(|| {
-            Error::new(
+        let missing = || match self.view(namespace) {
+            Some(_) => not_a_collection(namespace),
+            None => Error::new(
                 Code::NamespaceNotFound,
                 format!("ns does not exist: {namespace}"),
-            )
-        })
+            ),
+        };
+        self.get(namespace).ok_or_else(missing)
+    }
+
+    /// The view of this name, if there is one.
+    pub fn view(&self, namespace: &Namespace) -> Option<Arc<ViewDefinition>> {
+        self.state.read().views.get(namespace).cloned()
+    }
+
+    /// Refuses what cannot be done to a view.
+    ///
+    /// # Errors
+    /// `CommandNotSupportedOnView`.
+    pub fn refuse_view(&self, namespace: &Namespace) -> Result<()> {
+        match self.view(namespace) {
+            Some(_) => Err(not_a_collection(namespace)),
+            None => Ok(()),
+        }
+    }
+
+    /// What a view comes to; `None` where there is none of this name.
+    ///
+    /// # Errors
+    /// `ViewDepthLimitExceeded`.
+    pub fn resolve_view(&self, namespace: &Namespace) -> Result<Option<ResolvedView>> {
+        view_definition::resolve(&self.state.read().views, namespace)
+    }
+
+    /// The views of one database, by name.
+    pub fn views_in(&self, database: &str) -> Vec<Arc<ViewDefinition>> {
+        let state = self.state.read();
+        let views = state.views.values();
+        let own = views.filter(|view| view.namespace.database == database);
+        own.cloned().collect()
+    }
+
+    /// Checks that a view can be added or changed.
+    ///
+    /// # Errors
+    /// `GraphContainsCycle`, `ViewDepthLimitExceeded`, `ViewPipelineMaxSizeExceeded`.
+    pub fn check_view(&self, view: &ViewDefinition) -> Result<()> {
+        view_definition::check_graph(&self.state.read().views, view)
+    }
+
+    /// Makes a view that was written known, instead of the one of its name.
+    pub fn publish_view(&self, view: ViewDefinition) {
+        let namespace = view.namespace.clone();
+        self.state.write().views.insert(namespace, Arc::new(view));
+    }
+
+    /// Forgets a view whose document was deleted.
+    pub fn forget_view(&self, namespace: &Namespace) {
+        self.state.write().views.remove(namespace);
     }
 
     /// All collections of all databases, by name.
@@ -140,6 +199,10 @@ impl Catalog {
         let mut state = self.state.write();
         for (before, after) in versions {
             if let Some(before) = before {
+                if before.collection == SYSTEM_VIEWS && after.is_none() {
+                    let database = &before.database;
+                    state.views.retain(|name, _| name.database != *database);
+                }
                 state.collections.remove(&before);
             }
             if let Some(after) = after {

@@ -1,5 +1,6 @@
 //! The catalogue's entries on disk; their layout is drawn in the parent module.
 
+use super::view_definition::{SYSTEM_VIEWS, ViewDefinition, Views};
 use super::{Collection, CollectionOptions, CollectionState, Index, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, IndexSpec, Multikey};
@@ -46,6 +47,34 @@ pub(super) fn load(
         collections.insert(namespace, Arc::new(collection));
     }
     Ok((collections, next_tree))
+}
+
+/// Reads the views of all databases.
+pub(super) fn load_views(
+    store: &Store,
+    collections: &BTreeMap<Namespace, Arc<Collection>>,
+) -> Result<Views> {
+    let mut views = Views::new();
+    let holders = collections.values();
+    for holder in holders.filter(|one| one.namespace.collection == SYSTEM_VIEWS) {
+        let (start, end) = holder.documents.range();
+        let mut scan = store
+            .snapshot()
+            .scan(Family::Documents, &start, &end, Order::Forward);
+        while scan.advance()? {
+            let document = RawDocument::from_bytes(scan.entry().1);
+            let document = document.map_err(crate::error::corrupt_document)?;
+            match ViewDefinition::decode(&holder.namespace.database, document) {
+                Some(view) => {
+                    views.insert(view.namespace.clone(), Arc::new(view));
+                }
+                None => {
+                    tracing::warn!(namespace = %holder.namespace, "a document that defines no view is left out");
+                }
+            }
+        }
+    }
+    Ok(views)
 }
 
 fn corrupt(what: &str) -> Error {

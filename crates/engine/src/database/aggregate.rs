@@ -8,7 +8,7 @@ use super::output::check_output;
 use super::read::Opened;
 use super::requests::{AggregateRequest, AggregateTarget, parse_context};
 use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, not_a_collection};
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
@@ -33,6 +33,13 @@ impl Engine {
         target: &AggregateTarget,
         request: &AggregateRequest<'_>,
     ) -> Result<Query> {
+        if let AggregateTarget::Collection(namespace) = target
+            && let Some(view) = self.catalog.resolve_view(namespace)?
+        {
+            refuse_statistics_of_view(namespace, request)?;
+            let target = AggregateTarget::Collection(view.namespace.clone());
+            return self.aggregate(&target, &view.before(request));
+        }
         let mut pipeline = parse(request)?;
         let namespace = target_namespace(target, &pipeline)?;
         let namespace = &namespace;
@@ -266,6 +273,18 @@ pub(super) struct Running<'a> {
     pub variables: Variables,
     /// What `$indexStats` calls this server.
     pub host: &'a str,
+}
+
+/// A view keeps nothing that could be measured.
+fn refuse_statistics_of_view(view: &Namespace, request: &AggregateRequest<'_>) -> Result<()> {
+    let first = request.pipeline.first();
+    let first = first.and_then(|stage| stage.iter().flatten().next());
+    match first {
+        Some((name, _)) if name.as_str() == "$collStats" => {
+            Err(at_run_time(not_a_collection(view)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn begins_with_source(pipeline: &Pipeline) -> bool {

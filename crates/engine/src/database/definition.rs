@@ -1,7 +1,9 @@
 //! Databases, collections and indexes: creating, listing, changing, dropping.
 
 use super::Engine;
-use crate::catalog::{Accesses, Collection, CollectionOptions, UnbuiltIndex, same_name};
+use crate::catalog::{
+    Accesses, Collection, CollectionOptions, UnbuiltIndex, ViewDefinition, same_name,
+};
 use crate::error::{Code, Error, Result};
 use crate::index::{ExistingIndex, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
@@ -31,19 +33,31 @@ pub struct DatabaseInfo {
 pub struct CollectionInfo {
     /// Its name, without the database.
     pub name: String,
-    /// Its identity.
-    pub uuid: [u8; 16],
+    /// What it is.
+    pub kind: CollectionKind,
     /// The options it was created with, and those changed since.
     pub options: RawDocumentBuf,
-    /// The `_id` index; `None` for clustered collections.
-    pub id_index: Option<RawDocumentBuf>,
+}
+
+/// What `listCollections` lists.
+#[derive(Debug, Clone)]
+pub enum CollectionKind {
+    /// A collection.
+    Collection {
+        /// Its identity.
+        uuid: [u8; 16],
+        /// The `_id` index; `None` for clustered collections.
+        id_index: Option<RawDocumentBuf>,
+    },
+    /// A view.
+    View,
 }
 
 /// What was dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct DropOutcome {
-    /// Indexes the collection had, `_id` included.
-    pub indexes_was: i32,
+    /// Indexes the collection had, `_id` included; `None` for a view.
+    pub indexes_was: Option<i32>,
 }
 
 /// What `createIndexes` did.
@@ -121,16 +135,22 @@ impl Engine {
         check_database_name(database)?;
         let info = |collection: Arc<Collection>| CollectionInfo {
             name: collection.namespace.collection.clone(),
-            uuid: collection.uuid,
             options: collection.options.original.clone(),
-            id_index: collection.options.clustered_index.is_none().then(id_index),
+            kind: CollectionKind::Collection {
+                uuid: collection.uuid,
+                id_index: collection.options.clustered_index.is_none().then(id_index),
+            },
         };
-        Ok(self
-            .catalog
-            .in_database(database)
-            .into_iter()
-            .map(info)
-            .collect())
+        let view = |view: Arc<ViewDefinition>| CollectionInfo {
+            name: view.namespace.collection.clone(),
+            options: view.options(),
+            kind: CollectionKind::View,
+        };
+        let collections = self.catalog.in_database(database).into_iter();
+        let views = self.catalog.views_in(database).into_iter();
+        let mut listed: Vec<_> = collections.map(info).chain(views.map(view)).collect();
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(listed)
     }
 
     /// Creates a collection.
@@ -148,15 +168,18 @@ impl Engine {
             .map(|_| ())
     }
 
-    /// Drops a collection with its indexes.
+    /// Drops a collection with its indexes, or a view.
     ///
     /// # Errors
     /// `NamespaceNotFound` (26).
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<DropOutcome> {
+        if self.writer.drop_view(namespace)? {
+            return Ok(DropOutcome { indexes_was: None });
+        }
         let dropped = self.writer.drop_collection(namespace)?;
         self.cursors.kill_namespace(namespace);
         Ok(DropOutcome {
-            indexes_was: index_count(&dropped),
+            indexes_was: Some(index_count(&dropped)),
         })
     }
 
@@ -272,9 +295,9 @@ impl Engine {
         Ok(names)
     }
 
-    /// Whether a collection exists.
+    /// Whether a collection or view exists.
     pub fn has_collection(&self, namespace: &Namespace) -> bool {
-        self.catalog.get(namespace).is_some()
+        self.catalog.get(namespace).is_some() || self.has_view(namespace)
     }
 
     /// The specifications of a collection's indexes, `_id` first.
@@ -339,6 +362,7 @@ impl Engine {
     /// # Errors
     /// `NamespaceNotFound`, `IndexNotFound`, `InvalidOptions` for the `_id` index.
     pub fn drop_indexes(&self, namespace: &Namespace, which: &DropIndexes) -> Result<i32> {
+        self.catalog.refuse_view(namespace)?;
         if self.catalog.get(namespace).is_none() {
             return Err(Error::new(
                 Code::NamespaceNotFound,

@@ -28,6 +28,9 @@ impl Engine {
         namespace: &Namespace,
         request: &DistinctRequest<'_>,
     ) -> Result<RawArrayBuf> {
+        if self.catalog.view(namespace).is_some() {
+            return self.distinct_on_view(namespace, request);
+        }
         check_path_length(request.key.split('.').count())?;
         let (spec, goal) = (
             distinct_spec(request)?,
@@ -43,11 +46,7 @@ impl Engine {
                 _ => distinct_by_rows(&prepared, request.key, &mut values)?,
             }
         }
-        let mut array = RawArrayBuf::new();
-        for value in values.found.into_values() {
-            array.push(value);
-        }
-        Ok(array)
+        Ok(values.into_array())
     }
 }
 
@@ -57,26 +56,42 @@ fn distinct_by_rows(prepared: &PreparedPlan, key: &str, values: &mut DistinctVal
     let path = Path::parse(key);
     let within = |error: Error| error.within("Executor error during distinct command");
     while rows.advance().map_err(within)? {
-        let mut added = Ok(());
-        let document = rows.row().document;
-        values_at(document, path.parts(), path.positions(), &mut |value| {
-            if added.is_ok() {
-                added = values.add(value);
-            }
-        });
-        added?;
+        values_of(rows.row().document, &path, values)?;
     }
     Ok(())
 }
 
+/// Adds the values of one document.
+pub(super) fn values_of(
+    document: &RawDocument,
+    path: &Path,
+    values: &mut DistinctValues,
+) -> Result<()> {
+    let mut added = Ok(());
+    values_at(document, path.parts(), path.positions(), &mut |value| {
+        if added.is_ok() {
+            added = values.add(value);
+        }
+    });
+    added
+}
+
 /// The values found, each once, in order.
 #[derive(Default)]
-struct DistinctValues {
+pub(super) struct DistinctValues {
     found: BTreeMap<Vec<u8>, bson::RawBson>,
     bytes: usize,
 }
 
 impl DistinctValues {
+    pub fn into_array(self) -> RawArrayBuf {
+        let mut array = RawArrayBuf::new();
+        for value in self.found.into_values() {
+            array.push(value);
+        }
+        array
+    }
+
     /// Adds a value unless one that equals it is there.
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = Vec::new();

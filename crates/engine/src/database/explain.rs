@@ -8,8 +8,9 @@ use super::read::{Opened, PreparedPlan, count_spec, query_spec};
 use super::requests::{
     AggregateRequest, ExplainRequest, FindAndModifyAction, FindRequest, Verbosity,
 };
+use super::view::ViewStatement;
 use crate::aggregate::{Limits, Stage};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, ResolvedView, not_a_collection};
 use crate::error::{Error, Result};
 use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
@@ -35,6 +36,9 @@ impl Engine {
         request: &ExplainRequest<'_>,
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
+        if let Some(view) = self.catalog.resolve_view(namespace)? {
+            return self.explain_on_view(namespace, &view, request, verbosity);
+        }
         let mut answer = rawdoc! { "explainVersion": "1" };
         let (query, goal, write) = match request {
             ExplainRequest::Find(find) => (query_spec(find)?, Goal::Rows, None),
@@ -95,6 +99,24 @@ impl Engine {
             }
         }
         Ok(answer)
+    }
+
+    /// As a pipeline on what the view reads.
+    fn explain_on_view(
+        &self,
+        namespace: &Namespace,
+        view: &ResolvedView,
+        request: &ExplainRequest<'_>,
+        verbosity: Verbosity,
+    ) -> Result<RawDocumentBuf> {
+        if let ExplainRequest::Aggregate(aggregate) = request {
+            let request = ExplainRequest::Aggregate(view.before(aggregate));
+            return self.explain(&view.namespace, &request, verbosity);
+        }
+        let statement = ViewStatement::explained(request);
+        let statement = statement.ok_or_else(|| not_a_collection(namespace))?;
+        let request = ExplainRequest::Aggregate(view.before(&statement.request()));
+        self.explain(&view.namespace, &request, verbosity)
     }
 
     /// A pipeline that is planned as a whole looks like a find; others are a `$cursor` and stages.

@@ -11,7 +11,7 @@ use crate::expression::Variables;
 use crate::namespace::Namespace;
 use crate::plan::QuerySpec;
 use crate::rank::{FixedView, ReadView};
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -85,6 +85,14 @@ impl Foreign for ForeignCollections {
                 format!("Namespace {namespace} is not a valid collection name"),
             ));
         }
+        let (namespace, pipeline) = match engine.catalog.resolve_view(&namespace)? {
+            None => (namespace, pipeline),
+            Some(view) => {
+                let stages: Vec<&RawDocument> = view.pipeline.iter().map(|one| &**one).collect();
+                let before = Pipeline::parse(&stages)?;
+                (view.namespace, pipeline.behind(before)?)
+            }
+        };
         let opened = collection.and_then(|_| self.open(&engine, &namespace));
         let running = Running {
             // Stages within see the same.

@@ -17,15 +17,18 @@ mod read;
 mod requests;
 mod statistics;
 mod verify;
+mod view;
 mod work;
 
 pub use definition::{
-    CollModRequest, CollectionInfo, CreateIndexesOutcome, DatabaseInfo, DropIndexes, DropOutcome,
+    CollModRequest, CollectionInfo, CollectionKind, CreateIndexesOutcome, DatabaseInfo,
+    DropIndexes, DropOutcome,
 };
 pub use offline::{encrypt_directory, rekey_directory, truncate_log};
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};
 pub use verify::{CheckReport, IndexReport, ValidationReport, check_directory};
+pub use view::ViewChange;
 pub use work::WorkFigures;
 
 use crate::catalog::{Catalog, Collection};

@@ -146,6 +146,7 @@ impl Engine {
         // Refused before anything runs, so without the words of a running plan.
         refuse_position_after(&request.action, projection.as_ref())?;
         request.sort.map(Sort::parse).transpose()?;
+        self.catalog.refuse_view(namespace)?;
         let outcome = match &request.action {
             FindAndModifyAction::Remove => self.find_and_remove(namespace, &find, &filter),
             FindAndModifyAction::Update {

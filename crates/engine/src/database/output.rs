@@ -62,6 +62,7 @@ impl Engine {
         let database = out.database.as_deref().unwrap_or(&source.database);
         let target = Namespace::new(database, &out.collection)?;
         let temporary = Namespace::new(database, &format!("{OUT_PREFIX}{}", ObjectId::new()))?;
+        self.catalog.refuse_view(&target)?;
         let existing = self.catalog.get(&target);
         let options = existing
             .as_ref()
@@ -132,6 +133,7 @@ impl Engine {
     ) -> Result<Query> {
         let database = merge.database.as_deref().unwrap_or(&source.database);
         let target = Namespace::new(database, &merge.collection)?;
+        self.catalog.refuse_view(&target)?;
         self.check_merge_fields(&target, merge)?;
         self.writer.get_or_create(&target)?;
         let variables = Variables::new(DateTime::now());

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::requests::{CountRequest, FindRequest, parse_context};
+use super::view::ViewStatement;
 use crate::aggregate::Stage;
 use crate::catalog::Collection;
 use crate::cursor::Query;
@@ -122,6 +123,11 @@ impl Engine {
     /// # Errors
     /// What the filter, projection, sort and hint refuse.
     pub fn find(&self, namespace: &Namespace, request: &FindRequest<'_>) -> Result<Query> {
+        if self.catalog.view(namespace).is_some() {
+            // What no find may say is refused in the words of a find.
+            query_spec(request)?;
+            return self.run_on_view(namespace, &ViewStatement::find(request));
+        }
         if let Some(id) = only_id(request) {
             return self.find_by_id(namespace, id);
         }
@@ -156,6 +162,9 @@ impl Engine {
     /// # Errors
     /// As [`Self::find`].
     pub fn count(&self, namespace: &Namespace, request: &CountRequest<'_>) -> Result<i64> {
+        if self.catalog.view(namespace).is_some() {
+            return self.count_on_view(namespace, request);
+        }
         let Some(prepared) = self.start(namespace, count_spec(request)?, &Goal::Count)? else {
             return Ok(0);
         };
@@ -210,6 +219,7 @@ impl Engine {
         namespace: &Namespace,
         request: &FindRequest<'_>,
     ) -> Result<Box<dyn Rows>> {
+        self.catalog.refuse_view(namespace)?;
         let spec = query_spec(request)?;
         match self.start(namespace, spec, &Goal::Rows)? {
             Some(prepared) => prepared.rows(),

@@ -38,6 +38,8 @@ pub struct CollectionStats {
 /// `dbStats`.
 #[derive(Debug, Clone, Default)]
 pub struct DatabaseStats {
+    /// Views.
+    pub views: i64,
     /// Number of collections.
     pub collections: i64,
     /// Number of documents.
@@ -84,6 +86,7 @@ impl Engine {
     /// None today; storage failures are possible.
     pub fn collection_stats(&self, namespace: &Namespace) -> Result<CollectionStats> {
         let Some(collection) = self.catalog.get(namespace) else {
+            self.catalog.refuse_view(namespace)?;
             return Ok(CollectionStats::default());
         };
         let (count, size) = (collection.state.documents(), collection.state.bytes());
@@ -123,7 +126,11 @@ impl Engine {
     /// `InvalidNamespace`.
     pub fn database_stats(&self, database: &str) -> Result<DatabaseStats> {
         check_database_name(database)?;
-        let mut stats = DatabaseStats::default();
+        let views = self.catalog.views_in(database).len();
+        let mut stats = DatabaseStats {
+            views: i64::try_from(views).unwrap_or(i64::MAX),
+            ..DatabaseStats::default()
+        };
         for collection in self.catalog.in_database(database) {
             stats.collections += 1;
             stats.objects += collection.state.documents();

@@ -95,11 +95,22 @@ impl Writer {
         temporary: bool,
     ) -> Result<Arc<Collection>> {
         let _defining = self.defining.lock();
+        self.create_locked(namespace, options, temporary)
+    }
+
+    /// As [`Self::create`], for who holds `defining`.
+    pub(super) fn create_locked(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+        temporary: bool,
+    ) -> Result<Arc<Collection>> {
+        let exists = |message| Err(Error::new(Code::NamespaceExists, message));
         if self.catalog.get(namespace).is_some() {
-            return Err(Error::new(
-                Code::NamespaceExists,
-                format!("Collection {namespace} already exists."),
-            ));
+            return exists(format!("Collection {namespace} already exists."));
+        }
+        if self.catalog.view(namespace).is_some() {
+            return exists(format!("A view already exists. NS: {namespace}"));
         }
         self.catalog.check_case(&namespace.database)?;
         let compression = options.compression;
@@ -148,6 +159,10 @@ impl Writer {
                 "Can't rename a collection to itself",
             ));
         }
+        if self.catalog.view(from).is_some() {
+            let message = format!("cannot rename view: {from}");
+            return Err(Error::new(Code::CommandNotSupportedOnView, message));
+        }
         if self.catalog.get(from).is_none() {
             return Err(Error::new(
                 Code::NamespaceNotFound,
@@ -157,6 +172,10 @@ impl Writer {
         let _defining = self.defining.lock();
         let source = self.catalog.require(from)?;
         let target = self.catalog.get(to);
+        if self.catalog.view(to).is_some() {
+            let message = format!("a view already exists with that name: {to}");
+            return Err(Error::new(Code::NamespaceExists, message));
+        }
         if target.is_some() && !drop_target {
             return Err(Error::new(Code::NamespaceExists, "target namespace exists"));
         }

@@ -55,6 +55,18 @@ pub struct InsertOutcome {
     error_bytes: ErrorBytes,
 }
 
+impl InsertOutcome {
+    /// Of an insert whose first documents, so many, are all refused for the same reason.
+    pub fn refused(error: &Error, documents: usize) -> Self {
+        let mut outcome = Self::default();
+        for index in 0..documents {
+            let error = outcome.error_bytes.bound(error.clone());
+            outcome.errors.push(WriteError { index, error });
+        }
+        outcome
+    }
+}
+
 /// Documents that are ready for the commit, with everything that needs no lock done.
 struct PreparedDocuments<'a> {
     changes: CollectionChanges<'a>,

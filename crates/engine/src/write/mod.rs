@@ -19,6 +19,7 @@ mod modify;
 mod prepare;
 mod unique;
 mod validate;
+mod views;
 
 pub use build::{BuildPhase, BuildProgress};
 pub use insert::{InsertOptions, InsertOutcome};

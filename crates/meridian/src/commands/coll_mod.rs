@@ -2,8 +2,9 @@
 
 use super::arguments::{Arguments, elements, integer};
 use super::context::Context;
+use super::create::view_pipeline;
 use bson::raw::{RawBsonRef, RawDocument};
-use meridian_engine::{Code, CollModRequest, Error, Result};
+use meridian_engine::{Code, CollModRequest, Error, Result, ViewChange};
 use meridian_wire::DocumentWriter;
 
 /// Changes it, and answers with the old and new values.
@@ -24,9 +25,18 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         "recordPreImages",
     ];
     let arguments = context.arguments("collMod", &known)?;
+    if context.engine().has_view(&context.namespace()?) {
+        return modify_view(context, &arguments);
+    }
+    if let Some(name) = ["pipeline", "viewOn"]
+        .into_iter()
+        .find(|name| arguments.get(name).is_some())
+        && context.exists(&context.namespace()?)
+    {
+        let message = format!("option only supported on a view: {name}");
+        return Err(Error::new(Code::InvalidOptions, message));
+    }
     arguments.refuse_fields(&[
-        "viewOn",
-        "pipeline",
         "timeseries",
         "changeStreamPreAndPostImages",
         "cappedSize",
@@ -57,6 +67,46 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     })?;
     reply.elements(&fields);
     Ok(())
+}
+
+/// What a view may not be changed in.
+const NOT_OF_VIEWS: [&str; 9] = [
+    "index",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "expireAfterSeconds",
+    "changeStreamPreAndPostImages",
+    "recordPreImages",
+    "cappedSize",
+    "cappedMax",
+];
+
+fn modify_view(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(Code::InvalidOptions, message));
+    if let Some(name) = NOT_OF_VIEWS
+        .into_iter()
+        .find(|name| arguments.get(name).is_some())
+    {
+        return invalid(format!("option not supported on a view: {name}"));
+    }
+    if arguments.get("timeseries").is_some() {
+        let option = "isTimeseriesNamespace";
+        return invalid(format!(
+            "option only supported on a time-series collection: {option}"
+        ));
+    }
+    if arguments.flag("dryRun")? {
+        return invalid("dry run mode requires an valid index modification.".to_owned());
+    }
+    let pipeline = arguments.get_even_null("pipeline");
+    let change = ViewChange {
+        view_on: arguments.string("viewOn")?.map(str::to_owned),
+        pipeline: pipeline
+            .map(|value| view_pipeline("collMod", value))
+            .transpose()?,
+    };
+    context.engine().modify_view(&context.namespace()?, change)
 }
 
 /// Which index, and that something is to change.

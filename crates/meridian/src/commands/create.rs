@@ -1,16 +1,17 @@
 //! `create`: makes a collection with its options.
 
-use super::arguments::{elements, integer, wrong_type};
+use super::arguments::{array_values, elements, integer, wrong_type};
 use super::context::Context;
 use super::generic::is_generic;
 use bson::{RawBsonRef, RawDocumentBuf};
-use meridian_engine::{Code, CollectionOptions, Error, Result};
+use meridian_engine::{Code, CollectionOptions, Error, Namespace, Result};
 use meridian_wire::DocumentWriter;
 
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
 pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let namespace = context.namespace()?;
     namespace.check_creatable()?;
+    let view = ViewOptions::parse(context)?;
     let mut bytes = Vec::new();
     let mut own = DocumentWriter::new(&mut bytes);
     for (name, value) in elements(context.body)
@@ -19,6 +20,7 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     {
         match name {
             "idIndex" => check_id_index(value)?,
+            "viewOn" | "pipeline" => {}
             _ => {
                 own.value(name, value);
             }
@@ -26,9 +28,11 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     }
     drop(own);
     let options = RawDocumentBuf::from_bytes(bytes).expect("just written");
-    context
-        .engine()
-        .create_collection(&namespace, CollectionOptions::parse(&options)?)
+    let options = CollectionOptions::parse(&options)?;
+    if let Some(view) = view {
+        return view.create(context, &namespace);
+    }
+    context.engine().create_collection(&namespace, options)
 }
 
 /// Restore tools name the index that every collection has; any other is refused.
@@ -55,4 +59,89 @@ fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
             "The field 'key' for an _id index must be {_id: 1}",
         )),
     }
+}
+
+/// The fields of a `create` that makes a view.
+struct ViewOptions<'a> {
+    view_on: &'a str,
+    pipeline: Vec<RawDocumentBuf>,
+}
+
+impl<'a> ViewOptions<'a> {
+    /// Reads them; `None` where a collection is to be made.
+    fn parse(context: &Context<'a>) -> Result<Option<Self>> {
+        let get = |name: &str| {
+            let found = elements(context.body).find(|(own, _)| *own == name);
+            found.map(|(_, value)| value)
+        };
+        let pipeline = match get("pipeline") {
+            Some(value) => Some(view_pipeline("create", value)?),
+            None => None,
+        };
+        let invalid = |message: String| Err(Error::new(Code::InvalidOptions, message));
+        let view_on = match (get("viewOn"), &pipeline) {
+            (None | Some(RawBsonRef::Null), None) => return Ok(None),
+            (None | Some(RawBsonRef::Null), Some(_)) => {
+                return invalid("'pipeline' requires 'viewOn' to also be specified".to_owned());
+            }
+            (Some(RawBsonRef::String(view_on)), _) => view_on,
+            (Some(other), _) => return Err(wrong_type("create.viewOn", other, &["string"])),
+        };
+        if get("idIndex").is_some() {
+            let index = get("idIndex").and_then(|index| index.as_document());
+            let index = index.map(meridian_engine::text::document_text);
+            let index = index.unwrap_or_default();
+            return invalid(format!("'idIndex' is not allowed with 'viewOn': {index}"));
+        }
+        if get("timeseries").is_some() {
+            let namespace = context.namespace()?;
+            return invalid(format!(
+                "{namespace}: 'timeseries' is not allowed with 'viewOn'"
+            ));
+        }
+        if get("clusteredIndex").is_some() {
+            let message = "The 'clusteredIndex' option is not supported with views";
+            return Err(Error::location(6_026_500, message));
+        }
+        Ok(Some(Self {
+            view_on,
+            pipeline: pipeline.unwrap_or_default(),
+        }))
+    }
+
+    fn create(self, context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+        if namespace.collection == "system.views" {
+            let message =
+                "Cannot create a view called 'system.views': this is a reserved system namespace";
+            return Err(Error::new(Code::InvalidNamespace, message));
+        }
+        let engine = context.engine();
+        engine.create_view(namespace, self.view_on, self.pipeline)
+    }
+}
+
+/// The stages of a view, in this field of a command.
+pub fn view_pipeline(command: &str, value: RawBsonRef<'_>) -> Result<Vec<RawDocumentBuf>> {
+    let stages = match value {
+        RawBsonRef::Array(stages) => stages,
+        RawBsonRef::Null => {
+            let message = "invalid parameter: expected an object (pipeline)";
+            return Err(Error::location(10065, message));
+        }
+        other => {
+            return Err(wrong_type(
+                &format!("{command}.pipeline"),
+                other,
+                &["array"],
+            ));
+        }
+    };
+    let stage = |(place, stage): (usize, RawBsonRef<'_>)| match stage.as_document() {
+        Some(stage) => Ok(stage.to_owned()),
+        None => {
+            let path = format!("{command}.pipeline.{place}");
+            Err(wrong_type(&path, stage, &["object"]))
+        }
+    };
+    array_values(stages).enumerate().map(stage).collect()
 }

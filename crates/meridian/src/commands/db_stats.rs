@@ -15,7 +15,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     reply.string("db", context.generic.database);
     reply
         .count("collections", stats.collections)
-        .int32("views", 0);
+        .count("views", stats.views);
     reply
         .count("objects", stats.objects)
         .double("avgObjSize", stats.average_object_size);

@@ -15,8 +15,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     let outcome = context.engine().drop_collection(&namespace)?;
     context.service.usage.forget(&namespace);
-    reply
-        .int32("nIndexesWas", outcome.indexes_was)
-        .string("ns", &namespace.to_string());
+    if let Some(indexes_was) = outcome.indexes_was {
+        reply.int32("nIndexesWas", indexes_was);
+    }
+    reply.string("ns", &namespace.to_string());
     Ok(())
 }

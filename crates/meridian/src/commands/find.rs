@@ -5,7 +5,7 @@ use super::context::Context;
 use super::cursor_reply::{CursorOptions, write_complete, write_first_batch};
 use crate::service::BATCH_BYTES_MAX;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_engine::{Error, FindRequest, Result};
+use meridian_engine::{Code, Error, FindRequest, Result};
 use meridian_wire::DocumentWriter;
 use std::sync::LazyLock;
 
@@ -47,7 +47,7 @@ pub static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
 
 /// Finds, and answers with the first batch.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments(SCOPE, KNOWN)?;
+    let arguments = arguments(context)?;
     let request = parse(&arguments)?;
     let options = parse_cursor_options(&arguments)?;
     let namespace = context.read_namespace()?;
@@ -63,7 +63,41 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
 
 /// The fields of a find that `explain` shares.
 pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
-    context.arguments(SCOPE, KNOWN)
+    let arguments = context.arguments(SCOPE, KNOWN)?;
+    if context
+        .namespace()
+        .is_ok_and(|name| context.engine().has_view(&name))
+    {
+        refuse_on_view(&arguments)?;
+    }
+    Ok(arguments)
+}
+
+/// Refuses what a pipeline cannot do.
+fn refuse_on_view(arguments: &Arguments<'_>) -> Result<()> {
+    let refused = |message: String| Err(Error::new(Code::InvalidPipelineOperator, message));
+    let flags = [
+        "singleBatch",
+        "noCursorTimeout",
+        "allowPartialResults",
+        "returnKey",
+        "showRecordId",
+        "readOnce",
+    ];
+    for name in flags {
+        if boolean(arguments, name)? {
+            return refused(format!("Option {name} not supported in aggregation."));
+        }
+    }
+    for name in ["min", "max"] {
+        if document(arguments, name)?.is_some_and(|bound| !bound.is_empty()) {
+            return refused(format!("Option {name} not supported in aggregation."));
+        }
+    }
+    match boolean(arguments, "tailable")? {
+        true => refused("Tailable cursors are not supported in aggregation.".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// What to find.

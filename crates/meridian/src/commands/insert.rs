@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::write_reply::{check_batch_count, write_errors};
-use meridian_engine::{InsertOptions, Result};
+use meridian_engine::{Code, Error, InsertOptions, InsertOutcome, Result};
 use meridian_wire::DocumentWriter;
 
 /// Inserts, and answers with the number inserted and the errors.
@@ -24,7 +24,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     };
     let namespace = context.write_namespace()?;
     check_batch_count(documents.len())?;
-    let outcome = context.engine().insert(&namespace, &documents, &options)?;
+    let outcome = match context.engine().insert(&namespace, &documents, &options) {
+        Err(error) if is_each_documents(&error) => {
+            let failed = if options.ordered { 1 } else { documents.len() };
+            InsertOutcome::refused(&error, failed)
+        }
+        outcome => outcome?,
+    };
     let counters = &context.service.counters;
     // Operations, as in MongoDB, are the documents that it was tried to insert.
     counters
@@ -34,4 +40,12 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     reply.count("n", outcome.inserted.try_into().unwrap_or(i64::MAX));
     write_errors(&outcome.errors, reply);
     Ok(())
+}
+
+/// Whether an error about the collection's name is told for each document, as mongod does.
+fn is_each_documents(error: &Error) -> bool {
+    matches!(
+        error.code,
+        Code::CommandNotSupportedOnView | Code::DatabaseDifferCase
+    )
 }

@@ -6,7 +6,7 @@ use super::find::list_options;
 use bson::spec::BinarySubtype;
 use bson::{RawBinaryRef, RawBsonRef, RawDocumentBuf};
 use meridian_engine::query::Filter;
-use meridian_engine::{CollectionInfo, Namespace, Result};
+use meridian_engine::{CollectionInfo, CollectionKind, Namespace, Result};
 use meridian_wire::DocumentWriter;
 
 /// Lists them, in the first batch unless it is to be smaller.
@@ -57,20 +57,35 @@ enum Detail {
 fn describe(info: &CollectionInfo, detail: Detail) -> RawDocumentBuf {
     let mut bytes = Vec::new();
     let mut row = DocumentWriter::new(&mut bytes);
-    row.string("name", &info.name).string("type", "collection");
+    let kind = match info.kind {
+        CollectionKind::Collection { .. } => "collection",
+        CollectionKind::View => "view",
+    };
+    row.string("name", &info.name).string("type", kind);
     if detail == Detail::Full {
         row.embed("options", &info.options);
-        let uuid = RawBinaryRef {
-            subtype: BinarySubtype::Uuid,
-            bytes: &info.uuid,
-        };
-        row.document("info")
-            .boolean("readOnly", false)
-            .value("uuid", RawBsonRef::Binary(uuid));
-        if let Some(index) = &info.id_index {
-            row.embed("idIndex", index);
-        }
+        describe_kind(&info.kind, &mut row);
     }
     drop(row);
     RawDocumentBuf::from_bytes(bytes).expect("just written")
+}
+
+fn describe_kind(kind: &CollectionKind, row: &mut DocumentWriter<'_>) {
+    match kind {
+        CollectionKind::View => {
+            row.document("info").boolean("readOnly", true);
+        }
+        CollectionKind::Collection { uuid, id_index } => {
+            let uuid = RawBinaryRef {
+                subtype: BinarySubtype::Uuid,
+                bytes: uuid,
+            };
+            row.document("info")
+                .boolean("readOnly", false)
+                .value("uuid", RawBsonRef::Binary(uuid));
+            if let Some(index) = id_index {
+                row.embed("idIndex", index);
+            }
+        }
+    }
 }

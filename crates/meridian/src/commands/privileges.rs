@@ -134,6 +134,13 @@ impl<'a> Request<'a> {
         found.map(|(_, value)| value)
     }
 
+    /// The stages of its pipeline.
+    fn stages(&self) -> Vec<&'a RawDocument> {
+        let stages = self.get("pipeline").and_then(|value| value.as_array());
+        let stages = stages.into_iter().flat_map(array_values);
+        stages.filter_map(|stage| stage.as_document()).collect()
+    }
+
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(is_true)
     }
@@ -199,20 +206,31 @@ pub(super) fn find_and_modify(request: &Request<'_>) -> bool {
 pub(super) fn create(request: &Request<'_>) -> bool {
     let collection = request.collection();
     let may_create = request.may(&collection, "createCollection");
+    let is_view = request.get("viewOn").is_some();
     match request.flag("capped") {
+        _ if is_view => may_create && view(request),
         true => may_create && request.may(&collection, "convertToCapped"),
         false => may_create || request.may(&collection, "insert"),
     }
 }
 
+pub(super) fn coll_mod(request: &Request<'_>) -> bool {
+    request.may(&request.collection(), "collMod") && view(request)
+}
+
+/// Who may read a view may define it only over what it may read as well.
+fn view(request: &Request<'_>) -> bool {
+    let view_on = request.get("viewOn").and_then(|value| value.as_str());
+    match view_on {
+        Some(view_on) if request.may(&request.collection(), "find") => {
+            pipeline(request, &request.named(view_on), &request.stages())
+        }
+        _ => true,
+    }
+}
+
 pub(super) fn aggregate(request: &Request<'_>) -> bool {
-    let stages = request.get("pipeline").and_then(|value| value.as_array());
-    let stages: Vec<&RawDocument> = stages
-        .into_iter()
-        .flat_map(array_values)
-        .filter_map(|stage| stage.as_document())
-        .collect();
-    pipeline(request, &request.collection(), &stages)
+    pipeline(request, &request.collection(), &request.stages())
 }
 
 fn pipeline(request: &Request<'_>, collection: &Resource, stages: &[&RawDocument]) -> bool {

@@ -45,6 +45,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .validate(&namespace)
         .map_err(|error| match error.code {
             Code::NamespaceNotFound => missing(&namespace),
+            Code::CommandNotSupportedOnView => Error::new(error.code, "Cannot validate a view"),
             _ => error,
         })?;
     let valid = report.error_count == 0;

@@ -118,6 +118,11 @@ impl Lookup {
         self.collection.as_deref()
     }
 
+    /// The pipeline that runs on it.
+    pub fn pipeline(&self) -> &Pipeline {
+        self.pipeline.parsed()
+    }
+
     /// Whether it finds the same for all documents.
     fn is_independent(&self) -> bool {
         self.fields.is_none() && self.variables.is_empty()

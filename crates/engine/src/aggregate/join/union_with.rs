@@ -1,6 +1,7 @@
 //! `$unionWith`: behind the documents of the input come those of another collection.
 
 use super::{Foreign, ForeignDocuments, SubPipeline};
+use crate::aggregate::pipeline::Pipeline;
 use crate::error::{Error, Result};
 use crate::expression::value::corrupt;
 use crate::expression::{VariableScope, Variables};
@@ -15,6 +16,16 @@ pub struct UnionWith {
 }
 
 impl UnionWith {
+    /// The other collection.
+    pub fn collection(&self) -> Option<&str> {
+        self.collection.as_deref()
+    }
+
+    /// The pipeline that runs on it.
+    pub fn pipeline(&self) -> &Pipeline {
+        self.pipeline.parsed()
+    }
+
     /// Parses the operand.
     ///
     /// # Errors
