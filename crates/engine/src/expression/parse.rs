@@ -2,7 +2,7 @@
 
 use super::node::{Constant, EvaluationContext, Node};
 use super::table::{self, Arity, Arrangement, NameEntry, Named, Operator};
-use super::{Value, Variables, date_math, folding_error, regex, set};
+use super::{FieldSet, Value, Variables, date_math, folding_error, regex, set};
 use crate::error::{Code, Error, Result};
 use crate::expression::metadata::MetadataScope;
 use crate::expression::value::corrupt;
@@ -36,6 +36,13 @@ impl VariableScope {
         for entry in variables.iter() {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = super::Expression::parse(raw, &scope)?;
+            if !matches!(&expression.dependencies(), FieldSet::Paths(read) if read.is_empty()) {
+                return Err(Error::location(
+                    4_890_500,
+                    "Command let Expression tried to access a field, but this is not allowed because Command let \
+                     Expressions run before the query examines any documents.",
+                ));
+            }
             let document = RawDocumentBuf::new();
             let variables = Variables::default();
             let value = expression.evaluate_value(&document, &variables)?;
