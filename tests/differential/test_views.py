@@ -1,10 +1,13 @@
 """Views: reads through them, on one another and in joins; their definitions and what they refuse; kills and restarts."""
 
+import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from harness import cases
 from harness.servers import Meridian
+from pymongo.errors import OperationFailure
 
 DOCUMENTS = [{"_id": n, "a": n, "b": {"c": n % 2}, "arr": [n, n + 1], "p": [n, n]} for n in range(6)]
 LOW = [{"$match": {"a": {"$gt": 1}}}]
@@ -158,3 +161,55 @@ def test_views_survive_a_kill_and_use_indexes(tmp_path):
         assert "IXSCAN" in str(plan) and "COLLSCAN" not in str(plan)
         plan = database.command("explain", {"count": "v"}, verbosity="executionStats")
         assert "COLLSCAN" not in str(plan)
+
+
+def test_a_name_is_a_view_or_a_collection_whoever_is_first(tmp_path):
+    """Clients make views, collections and cycles of the same names, and change and drop them; then the server is killed."""
+    names = [f"n{number}" for number in range(12)]
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+
+    def work(client, number):
+        own, database = random.Random(seed + number), client["raced"]
+        for _ in range(150):
+            name, other = own.sample(names, 2)
+            action = own.choice(["insert", "create", "collMod", "drop", "drop", "rename", "find", "clear"])
+            try:
+                if action == "insert":
+                    database[name].insert_one({"by": number})
+                elif action == "drop":
+                    database.command("drop", name)
+                elif action == "rename":
+                    client.admin.command("renameCollection", f"raced.{name}", to=f"raced.{other}")
+                elif action == "find":
+                    list(database[name].find())
+                elif action == "clear" and number == 0 and own.random() < 0.1:
+                    database.command("drop", "system.views")
+                elif action in ("create", "collMod"):
+                    database.command(action, name, viewOn=other, pipeline=[{"$unionWith": own.choice(names)}])
+            except OperationFailure as failure:
+                # In the way of another, in a circle, too deep, or gone meanwhile; never an inner error.
+                assert failure.code in (5, 26, 48, 72, 165, 166, 175, 20, 50, 10107) or "was renamed or dropped" in str(failure), failure
+
+    with Meridian(tmp_path) as server:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(lambda number: work(server.connect(), number), range(6)))
+        listed = check_names(server.client["raced"], names)
+        server.kill()
+        server.disconnect()
+        server.start()
+        assert check_names(server.client["raced"], names) == listed
+        for name in listed:
+            list(server.client["raced"][name].find())
+
+
+def check_names(database, names):
+    listed = {one["name"]: one for one in database.list_collections()}
+    assert len(listed) == len(list(database.list_collections()))
+    views = {name for name, one in listed.items() if one["type"] == "view"}
+    assert views <= set(names)
+    stored = {one["_id"].removeprefix("raced."): one for one in database["system.views"].find()}
+    assert set(stored) == views
+    for name in views:
+        assert listed[name]["options"] == {key: stored[name][key] for key in ("viewOn", "pipeline")}
+    return listed
