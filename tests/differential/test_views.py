@@ -140,6 +140,30 @@ def test_definitions(_subject, _oracle):
             raise cases.Mismatch(f"{str(command)[:300]}: {mismatch}") from None
 
 
+@pytest.mark.parametrize("inner, outer", [(1, 18), (1, 19), (1, 20), (10, 9), (10, 10), (10, 11), (19, 19), (20, 20)])
+def test_pipelines_of_views_are_nested_only_so_deep_together(views, inner, outer):
+    answers = []
+    for server in views:
+        database = server.client["views"]
+        for name, depth, below in (("inner", inner, "c"), ("outer", outer, "inner")):
+            database[name].drop()
+            database.command("create", name, viewOn="c", pipeline=[{"$limit": 1}, nested(depth, below)])
+        try:
+            answers.append(list(database["outer"].find()))
+        except OperationFailure as failure:
+            answers.append(failure.code)
+        database["inner"].drop()
+        database["outer"].drop()
+    assert answers[0] == answers[1]
+
+
+def nested(depth, below):
+    stage = {"$lookup": {"from": below, "pipeline": [{"$limit": 1}], "as": "x"}}
+    for _ in range(depth - 1):
+        stage = {"$lookup": {"from": "c", "pipeline": [{"$limit": 1}, stage], "as": "x"}}
+    return stage
+
+
 def test_views_survive_a_kill_and_use_indexes(tmp_path):
     with Meridian(tmp_path) as server:
         database = server.client["views"]

@@ -7,7 +7,7 @@ use crate::aggregate::{Foreign, ForeignDocuments, Pipeline, StageContext};
 use crate::catalog::{Collection, Index};
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
-use crate::expression::Variables;
+use crate::expression::{VariableScope, Variables};
 use crate::namespace::Namespace;
 use crate::plan::QuerySpec;
 use crate::rank::{FixedView, ReadView};
@@ -24,6 +24,8 @@ pub(super) struct ForeignCollections {
     database: String,
     host: String,
     allow_disk_use: bool,
+    /// In how many pipelines within others the stages stand that read them.
+    depth: usize,
     views: Arc<Mutex<HashMap<String, Option<Seen>>>>,
 }
 
@@ -40,8 +42,16 @@ impl ForeignCollections {
             database: database.to_owned(),
             host: host.to_owned(),
             allow_disk_use,
+            depth: 0,
             views: Arc::default(),
         })
+    }
+
+    /// What the stages of a view may name, which stand as deep as those that read it: views that join views are
+    /// bounded together.
+    fn scope_of_view(&self) -> VariableScope {
+        let outermost = VariableScope::default();
+        (0..self.depth).fold(outermost, |scope, _| scope.within_pipeline())
     }
 
     /// A collection on the view that the statement has of it; `None` when it does not exist.
@@ -85,11 +95,15 @@ impl Foreign for ForeignCollections {
                 format!("Namespace {namespace} is not a valid collection name"),
             ));
         }
+        let within = Self {
+            depth: self.depth + 1,
+            ..self.clone()
+        };
         let (namespace, pipeline) = match engine.catalog.resolve_view(&namespace)? {
             None => (namespace, pipeline),
             Some(view) => {
                 let stages: Vec<&RawDocument> = view.pipeline.iter().map(|one| &**one).collect();
-                let before = Pipeline::parse(&stages)?;
+                let before = Pipeline::parse_with(&stages, &within.scope_of_view())?;
                 (view.namespace, pipeline.behind(before)?)
             }
         };
@@ -98,7 +112,7 @@ impl Foreign for ForeignCollections {
             // Stages within see the same.
             context: StageContext {
                 limits: engine.limits(self.allow_disk_use),
-                foreign: Some(Arc::new(self.clone())),
+                foreign: Some(Arc::new(within)),
                 is_within: true,
             },
             variables: variables.clone(),
