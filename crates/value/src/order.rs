@@ -44,18 +44,30 @@ pub fn canonical_type(value: RawBsonRef<'_>) -> u8 {
 /// assert_eq!(order, Ordering::Equal);
 /// ```
 pub fn compare(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
+    compare_with(a, b, &by_bytes)
+}
+
+fn by_bytes(a: &str, b: &str) -> Ordering {
+    a.as_bytes().cmp(b.as_bytes())
+}
+
+/// The order of two values whose texts are compared by `texts`.
+#[inline]
+pub(crate) fn compare_with(
+    a: RawBsonRef<'_>,
+    b: RawBsonRef<'_>,
+    texts: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     use RawBsonRef as R;
     match (a, b) {
         (R::Int32(a), R::Int32(b)) => a.cmp(&b),
         (R::Double(a), R::Double(b)) => compare_doubles(a, b),
         (R::DateTime(a), R::DateTime(b)) => a.cmp(&b),
-        (R::String(a) | R::Symbol(a), R::String(b) | R::Symbol(b)) => {
-            a.as_bytes().cmp(b.as_bytes())
-        }
+        (R::String(a) | R::Symbol(a), R::String(b) | R::Symbol(b)) => texts(a, b),
         (R::ObjectId(a), R::ObjectId(b)) => a.bytes().cmp(&b.bytes()),
         (R::Boolean(a), R::Boolean(b)) => a.cmp(&b),
-        (R::Document(a), R::Document(b)) => compare_documents(a, b),
-        (R::Array(a), R::Array(b)) => compare_arrays(a, b),
+        (R::Document(a), R::Document(b)) => compare_documents_with(a, b, texts),
+        (R::Array(a), R::Array(b)) => compare_arrays(a, b, texts),
         (R::Timestamp(a), R::Timestamp(b)) => a.cmp(&b),
         (R::Binary(a), R::Binary(b)) => binary_rank(&a).cmp(&binary_rank(&b)),
         (R::RegularExpression(a), R::RegularExpression(b)) => {
@@ -64,7 +76,7 @@ pub fn compare(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
         (R::JavaScriptCode(a), R::JavaScriptCode(b)) => a.as_bytes().cmp(b.as_bytes()),
         (R::JavaScriptCodeWithScope(a), R::JavaScriptCodeWithScope(b)) => {
             let by_code = a.code.as_bytes().cmp(b.code.as_bytes());
-            by_code.then_with(|| compare_documents(a.scope, b.scope))
+            by_code.then_with(|| compare_documents_with(a.scope, b.scope, texts))
         }
         (R::DbPointer(_), R::DbPointer(_)) => {
             let (a, b) = (value_bytes(a), value_bytes(b));
@@ -91,19 +103,28 @@ fn binary_rank<'a>(binary: &bson::raw::RawBinaryRef<'a>) -> (usize, u8, &'a [u8]
 /// The order of two documents: field by field by type bracket, then name, then value; a
 /// prefix is below what it is a prefix of.
 pub fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
-    compare_elements(a.iter_elements(), b.iter_elements(), |a, b| {
-        a.key().as_str().cmp(b.key().as_str())
-    })
+    compare_documents_with(a, b, &by_bytes)
 }
 
-fn compare_arrays(a: &RawArray, b: &RawArray) -> Ordering {
-    compare_elements(a.iter_elements(), b.iter_elements(), |_, _| Ordering::Equal)
+fn compare_documents_with(
+    a: &RawDocument,
+    b: &RawDocument,
+    texts: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
+    let names = |a: &RawElement<'_>, b: &RawElement<'_>| a.key().as_str().cmp(b.key().as_str());
+    compare_elements(a.iter_elements(), b.iter_elements(), names, texts)
+}
+
+fn compare_arrays(a: &RawArray, b: &RawArray, texts: &impl Fn(&str, &str) -> Ordering) -> Ordering {
+    let names = |_: &RawElement<'_>, _: &RawElement<'_>| Ordering::Equal;
+    compare_elements(a.iter_elements(), b.iter_elements(), names, texts)
 }
 
 fn compare_elements<'a>(
     mut a: bson::raw::RawIter<'a>,
     mut b: bson::raw::RawIter<'a>,
     by_name: impl Fn(&RawElement<'a>, &RawElement<'a>) -> Ordering,
+    texts: &impl Fn(&str, &str) -> Ordering,
 ) -> Ordering {
     loop {
         match (next_element(&mut a), next_element(&mut b)) {
@@ -114,7 +135,7 @@ fn compare_elements<'a>(
                 let order = canonical_type(left)
                     .cmp(&canonical_type(right))
                     .then_with(|| by_name(&a, &b))
-                    .then_with(|| compare(left, right));
+                    .then_with(|| compare_with(left, right, texts));
                 if order != Ordering::Equal {
                     return order;
                 }

@@ -35,7 +35,7 @@ fn skip_rest<const MASK: u8>(head: u8, reader: &mut Reader<'_, MASK>, depth: u32
         OBJECT_ID => {
             reader.take(12)?;
         }
-        STRING | CODE => {
+        STRING | SORT_KEY | CODE => {
             reader.until_zero()?;
         }
         BINARY => {
@@ -121,7 +121,7 @@ fn inner_length(length: u64, subtype: u8) -> KeyResult<usize> {
 /// An S2 cell comes back as an int64.
 ///
 /// # Errors
-/// [`KeyError::Corrupt`] when the bytes, or `types`, are not what [`encode`] wrote.
+/// [`KeyError::Corrupt`] when the bytes, or `types`, are not what [`encode`] wrote, and for a text by a collation.
 pub fn decode(
     bytes: &[u8],
     direction: Direction,

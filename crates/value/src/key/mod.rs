@@ -24,6 +24,7 @@
 //! 25..2C   whole << 1 | f              1..8 1 <= x < 2^63
 //! 2D       double << 1 | c             8    2^63 <= x
 //! 40       text 00                          string, symbol
+//! 41       sort key 00                      the same by a collation
 //! 48       (bracket name 00 value)* 00      document
 //! 50       value* 00                        array
 //! 58       length, subtype, bytes           binary data
@@ -59,7 +60,8 @@
 //! (complemented when negative). So an int of 7 bits takes 2 bytes, of 15 bits 3, a double
 //! 8 to 10, a price in decimal about 13.
 //!
-//! **Text** escapes its bytes 00 as `01 01` and 01 as `01 02` and ends with 00. **Names**
+//! **Text** escapes its bytes 00 as `01 01` and 01 as `01 02` and ends with 00. By a collation that is not
+//! the simple one its ICU sort key stands in its place, which cannot be read back. **Names**
 //! and regular expressions cannot hold 00 and are not escaped.
 //!
 //! **Documents** compare type brackets before names before values. So a field begins with
@@ -81,6 +83,7 @@ pub use type_bits::{TypeBits, TypeBitsReader};
 
 use crate::order::value_bytes;
 use bson::{RawBsonRef, RawDocument};
+use icu_collator::CollatorBorrowed;
 
 /// The order in which an index keeps a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,6 +113,9 @@ pub enum KeyError {
     Corrupt,
 }
 
+/// What texts are ordered by, if not by their bytes.
+type Texts<'c> = Option<&'c CollatorBorrowed<'static>>;
+
 type KeyResult<T> = Result<T, KeyError>;
 
 const END: u8 = 0x00;
@@ -120,6 +126,7 @@ const UNDEFINED: u8 = 0x0C;
 const NULL: u8 = 0x10;
 const NUMBER_BRACKET: u8 = 0x17;
 const STRING: u8 = 0x40;
+const SORT_KEY: u8 = 0x41;
 const DOCUMENT: u8 = 0x48;
 const ARRAY: u8 = 0x50;
 const BINARY: u8 = 0x58;
@@ -160,8 +167,20 @@ pub fn encode(
     out: &mut Vec<u8>,
     types: &mut TypeBits,
 ) {
+    encode_with(value, direction, None, out, types);
+}
+
+/// Appends the encoding of a value whose texts a collator orders, if there is one.
+#[inline]
+pub(crate) fn encode_with(
+    value: RawBsonRef<'_>,
+    direction: Direction,
+    texts: Texts<'_>,
+    out: &mut Vec<u8>,
+    types: &mut TypeBits,
+) {
     let start = out.len();
-    encode_ascending(value, out, types);
+    encode_ascending(value, texts, out, types);
     if direction == Direction::Descending {
         for byte in &mut out[start..] {
             *byte = !*byte;
@@ -214,7 +233,7 @@ pub fn bracket_range(canonical_type: u8) -> Option<(u8, u8)> {
         3 => (UNDEFINED, UNDEFINED),
         5 => (NULL, NULL),
         10 => (number::NAN, number::POSITIVE_LARGE),
-        15 => (STRING, STRING),
+        15 => (STRING, SORT_KEY),
         20 => (DOCUMENT, DOCUMENT),
         25 => (ARRAY, ARRAY),
         30 => (BINARY, BINARY),
@@ -232,7 +251,12 @@ pub fn bracket_range(canonical_type: u8) -> Option<(u8, u8)> {
 }
 
 #[inline]
-fn encode_ascending(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
+fn encode_ascending(
+    value: RawBsonRef<'_>,
+    texts: Texts<'_>,
+    out: &mut Vec<u8>,
+    types: &mut TypeBits,
+) {
     match value {
         RawBsonRef::Int32(value) => number::encode_integer(i64::from(value), true, out, types),
         RawBsonRef::DateTime(value) => {
@@ -247,24 +271,24 @@ fn encode_ascending(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBi
             out.extend_from_slice(&buffer);
         }
         RawBsonRef::Int64(value) => number::encode_integer(value, false, out, types),
-        _ => encode_other(value, out, types),
+        _ => encode_other(value, texts, out, types),
     }
 }
 
 /// All that is not hot.
-fn encode_other(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
+fn encode_other(value: RawBsonRef<'_>, texts: Texts<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
     match value {
         RawBsonRef::Decimal128(value) => number::encode_decimal(value, out, types),
         RawBsonRef::Boolean(value) => out.push(if value { TRUE } else { FALSE }),
         _ => {
-            out.push(bracket(value));
-            encode_body(value, out, types);
+            out.push(bracket(value, texts));
+            encode_body(value, texts, out, types);
         }
     }
 }
 
 /// The byte that stands for a value's bracket; its type byte, except for numbers and booleans.
-fn bracket(value: RawBsonRef<'_>) -> u8 {
+fn bracket(value: RawBsonRef<'_>, texts: Texts<'_>) -> u8 {
     match value {
         RawBsonRef::MinKey => MIN_KEY,
         RawBsonRef::Undefined => UNDEFINED,
@@ -273,6 +297,7 @@ fn bracket(value: RawBsonRef<'_>) -> u8 {
         | RawBsonRef::Int64(_)
         | RawBsonRef::Double(_)
         | RawBsonRef::Decimal128(_) => NUMBER_BRACKET,
+        RawBsonRef::String(_) | RawBsonRef::Symbol(_) if texts.is_some() => SORT_KEY,
         RawBsonRef::String(_) | RawBsonRef::Symbol(_) => STRING,
         RawBsonRef::Document(_) => DOCUMENT,
         RawBsonRef::Array(_) => ARRAY,
@@ -290,23 +315,23 @@ fn bracket(value: RawBsonRef<'_>) -> u8 {
 }
 
 /// Appends what follows the type byte, for values whose type byte is their bracket.
-fn encode_body(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
+fn encode_body(value: RawBsonRef<'_>, texts: Texts<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
     match value {
         RawBsonRef::String(text) => {
             types.push_zero();
-            encode_text(text.as_bytes(), out);
+            encode_string(text, texts, out);
         }
         RawBsonRef::Symbol(text) => {
             types.push_one();
-            encode_text(text.as_bytes(), out);
+            encode_string(text, texts, out);
         }
-        RawBsonRef::Document(document) => encode_document(document, out, types),
+        RawBsonRef::Document(document) => encode_document(document, texts, out, types),
         RawBsonRef::Array(array) => {
             for element in array.iter_elements() {
                 let Some(value) = element.ok().and_then(|element| element.value().ok()) else {
                     break;
                 };
-                encode_ascending(value, out, types);
+                encode_ascending(value, texts, out, types);
             }
             out.push(END);
         }
@@ -341,7 +366,7 @@ fn encode_body(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
         RawBsonRef::JavaScriptCode(code) => encode_text(code.as_bytes(), out),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             encode_text(code.code.as_bytes(), out);
-            encode_document(code.scope, out, types);
+            encode_document(code.scope, texts, out, types);
         }
         RawBsonRef::MinKey | RawBsonRef::Undefined | RawBsonRef::Null | RawBsonRef::MaxKey => {}
         RawBsonRef::Int32(_)
@@ -352,18 +377,23 @@ fn encode_body(value: RawBsonRef<'_>, out: &mut Vec<u8>, types: &mut TypeBits) {
     }
 }
 
-fn encode_document(document: &RawDocument, out: &mut Vec<u8>, types: &mut TypeBits) {
+fn encode_document(
+    document: &RawDocument,
+    texts: Texts<'_>,
+    out: &mut Vec<u8>,
+    types: &mut TypeBits,
+) {
     for field in crate::field::fields(document) {
         let (Some(value), Ok(name)) = (field.value(), std::str::from_utf8(field.name())) else {
             break;
         };
-        let bracket = bracket(value);
+        let bracket = bracket(value, texts);
         out.push(bracket);
         encode_name(name, out);
         if matches!(bracket, NUMBER_BRACKET | BOOLEAN_BRACKET) {
-            encode_ascending(value, out, types);
+            encode_ascending(value, texts, out, types);
         } else {
-            encode_body(value, out, types);
+            encode_body(value, texts, out, types);
         }
     }
     out.push(END);
@@ -377,6 +407,17 @@ fn date_body(value: bson::DateTime) -> [u8; 8] {
 fn encode_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.push(0);
+}
+
+fn encode_string(text: &str, texts: Texts<'_>, out: &mut Vec<u8>) {
+    match texts {
+        None => encode_text(text.as_bytes(), out),
+        Some(collator) => {
+            let mut key = Vec::with_capacity(text.len() + 16);
+            let Ok(()) = collator.write_sort_key_to(text, &mut key);
+            encode_text(&key, out);
+        }
+    }
 }
 
 /// Text that may hold any byte: 00 and 01 are escaped so that the terminator is unique.
