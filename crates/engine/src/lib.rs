@@ -9,6 +9,7 @@
 
 pub mod aggregate;
 pub mod catalog;
+pub mod collation;
 pub mod cursor;
 pub mod database;
 pub mod error;

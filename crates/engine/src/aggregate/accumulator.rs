@@ -11,9 +11,9 @@ use crate::operation::memory::BUDGET_BYTES;
 use crate::query::Sort;
 use ahash::AHashSet;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::ByName;
-use meridian_value::key::{self, TypeBits};
+use meridian_value::key::TypeBits;
 use meridian_value::number::Number;
+use meridian_value::{ByName, Collation};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -84,6 +84,8 @@ pub struct Accumulator {
     pub(crate) count: Option<Node>,
     /// In which order, for `$top` and its like.
     pub(crate) sort: Option<Sort>,
+    /// By what values are compared.
+    collation: Collation,
 }
 
 impl Accumulator {
@@ -108,6 +110,7 @@ impl Accumulator {
             argument,
             count,
             sort,
+            collation: scope.collation().clone(),
         };
         match kind {
             AccumulatorKind::Count => match argument {
@@ -297,12 +300,13 @@ fn ranked(
         ));
     };
     let many = name.ends_with('N');
+    let plain = VariableScope::new(scope.collation().clone());
     let (mut count, mut sort, mut output) = (None, None, None);
     for entry in document.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
         match (key.as_str(), raw) {
             ("n", raw) if many => count = Some(Expression::parse(raw, scope)?.node),
-            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse(order)?),
+            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse_with(order, &plain)?),
             ("sortBy", _) => {
                 return Err(Error::location(
                     10065,
@@ -401,7 +405,7 @@ impl AccumulatorState {
                 }
                 Ok(0)
             }
-            AccumulatorState::One(kept) => add_one(kept, accumulator.kind, value),
+            AccumulatorState::One(kept) => add_one(kept, accumulator, value),
             AccumulatorState::Items { items, bytes } => {
                 let Some(raw) = value.to_raw()? else {
                     return Ok(0);
@@ -410,10 +414,12 @@ impl AccumulatorState {
                 add_items(items, bytes, [raw].into(), grown)?;
                 Ok(grown)
             }
-            AccumulatorState::Set { seen, items, bytes } => add_to_set(seen, items, bytes, value),
+            AccumulatorState::Set { seen, items, bytes } => {
+                add_to_set(seen, items, bytes, value, &accumulator.collation)
+            }
             AccumulatorState::Merged(fields) => add_merged(fields, value),
             AccumulatorState::Several { count, items } => {
-                add_several(items, *count, accumulator.kind, value)
+                add_several(items, *count, accumulator, value)
             }
             AccumulatorState::Ranked { count, entries } => {
                 let sort = accumulator.sort.as_ref().expect("parsed with a sort order");
@@ -444,7 +450,7 @@ impl AccumulatorState {
 
     /// Takes what `later` has gathered from documents that come behind this state's, and says how many bytes
     /// the group grew.
-    pub(super) fn merge(&mut self, kind: AccumulatorKind, later: Self) -> Result<usize> {
+    pub(super) fn merge(&mut self, accumulator: &Accumulator, later: Self) -> Result<usize> {
         match (self, later) {
             (AccumulatorState::Sum(sum), AccumulatorState::Sum(more)) => sum.merge(more),
             (AccumulatorState::Count(count), AccumulatorState::Count(more)) => *count += more,
@@ -452,7 +458,7 @@ impl AccumulatorState {
                 deviation.merge(&more)
             }
             (AccumulatorState::One(kept), AccumulatorState::One(Some(value))) => {
-                add_one(kept, kind, &as_value(value.as_ref()))?;
+                add_one(kept, accumulator, &as_value(value.as_ref()))?;
             }
             (AccumulatorState::One(_), AccumulatorState::One(None)) => {}
             (
@@ -472,7 +478,7 @@ impl AccumulatorState {
                 let mut grown = 0;
                 for item in more {
                     let value = Value::Raw(item.as_raw_bson_ref());
-                    grown += add_to_set(seen, items, bytes, &value)?;
+                    grown += add_to_set(seen, items, bytes, &value, &accumulator.collation)?;
                 }
                 return Ok(grown);
             }
@@ -488,7 +494,7 @@ impl AccumulatorState {
                 let mut grown = 0;
                 for item in &more {
                     let value = Value::Raw(item.as_raw_bson_ref());
-                    grown += add_several(items, *count, kind, &value)?;
+                    grown += add_several(items, *count, accumulator, &value)?;
                 }
                 return Ok(grown);
             }
@@ -496,7 +502,10 @@ impl AccumulatorState {
                 AccumulatorState::Ranked { count, entries },
                 AccumulatorState::Ranked { entries: more, .. },
             ) => {
-                let top = matches!(kind, AccumulatorKind::Top | AccumulatorKind::TopN);
+                let top = matches!(
+                    accumulator.kind,
+                    AccumulatorKind::Top | AccumulatorKind::TopN
+                );
                 let mut grown = 0;
                 for (key, output) in more {
                     grown += add_ranked(entries, *count, top, key, output)?;
@@ -585,7 +594,7 @@ impl AccumulatorState {
             } => {
                 for item in &items {
                     let value = Value::Raw(item.as_raw_bson_ref());
-                    add_to_set(&mut seen, &mut kept, &mut bytes, &value)?;
+                    add_to_set(&mut seen, &mut kept, &mut bytes, &value, &accumulator.collation)?;
                 }
                 AccumulatorState::Set {
                     seen,
@@ -736,12 +745,13 @@ fn add_to_set(
     items: &mut Vec<RawBson>,
     bytes: &mut usize,
     value: &Value<'_>,
+    collation: &Collation,
 ) -> Result<usize> {
     let Some(raw) = value.to_raw()? else {
         return Ok(0);
     };
     let mut key = Vec::new();
-    group_key::encode(value, &mut key)?;
+    group_key::encode(value, collation, &mut key)?;
     if seen.contains(&key[..]) {
         return Ok(0);
     }
@@ -764,16 +774,18 @@ fn add_to_set(
 #[inline]
 fn add_one(
     kept: &mut Option<Option<RawBson>>,
-    kind: AccumulatorKind,
+    accumulator: &Accumulator,
     value: &Value<'_>,
 ) -> Result<usize> {
+    let kind = accumulator.kind;
     let replace = match kind {
         AccumulatorKind::First => kept.is_none(),
         AccumulatorKind::Last => true,
         _ if value.is_nullish() => false,
         _ => match kept {
             Some(Some(best)) => {
-                let order = compare(value, &Value::Raw(best.as_raw_bson_ref()));
+                let best = Value::Raw(best.as_raw_bson_ref());
+                let order = compare(value, &best, &accumulator.collation);
                 if kind == AccumulatorKind::Min {
                     order.is_lt()
                 } else {
@@ -813,10 +825,11 @@ fn add_merged(fields: &mut ByName<Box<str>, RawBson>, value: &Value<'_>) -> Resu
 fn add_several(
     items: &mut VecDeque<RawBson>,
     count: usize,
-    kind: AccumulatorKind,
+    accumulator: &Accumulator,
     value: &Value<'_>,
 ) -> Result<usize> {
     let raw = || value.to_raw().map(|raw| raw.unwrap_or(RawBson::Null));
+    let kind = accumulator.kind;
     match kind {
         AccumulatorKind::FirstN => {
             if items.len() == count {
@@ -835,7 +848,8 @@ fn add_several(
                 return Ok(0);
             }
             let place = items.partition_point(|item| {
-                let order = compare(&Value::Raw(item.as_raw_bson_ref()), value);
+                let item = Value::Raw(item.as_raw_bson_ref());
+                let order = compare(&item, value, &accumulator.collation);
                 if kind == AccumulatorKind::MinN {
                     order.is_le()
                 } else {
@@ -877,7 +891,8 @@ fn ranked_key(sort: &Sort, document: &RawDocument) -> Result<Vec<u8>> {
             (Some(raw), _) => raw.as_raw_bson_ref(),
             (None, _) => RawBsonRef::Null,
         };
-        key::encode(raw, field.direction, &mut bytes, &mut types);
+        sort.collation()
+            .encode(raw, field.direction, &mut bytes, &mut types);
     }
     Ok(bytes)
 }

@@ -6,14 +6,17 @@ use super::keeping::Kept;
 use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
-use crate::expression::value::{Value, compare, corrupt, field_name, within_levels};
-use crate::expression::{EvaluationContext, Expression, VariableScope, Variables, display};
+use crate::expression::value::{corrupt, field_name, within_levels};
+use crate::expression::{
+    EvaluationContext, Expression, Value, VariableScope, Variables, display,
+};
 use crate::query::Sort;
 use crate::sorter::{InOrder, Limits, Spillable, TopSorter, sort_too_large};
 use crate::text;
 use crate::types::type_name;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::Collation;
+use meridian_value::key::{Direction, TypeBits};
 use std::sync::Arc;
 
 /// Parses `$bucket` into the `$group` and the `$sort` that it stands for.
@@ -75,7 +78,7 @@ pub(super) fn parse_bucket(
             "$bucket requires 'groupBy' and 'boundaries' to be specified.",
         ));
     };
-    check_default(&boundaries, default.as_ref())?;
+    check_default(&boundaries, default.as_ref(), scope.collation())?;
     let switch = bucket_switch(group_by, &boundaries, default.as_ref());
     push_group_and_sort(switch, output, scope, out)
 }
@@ -102,7 +105,7 @@ fn push_group_and_sort(
         scope,
     )?)));
     out.push(Stage::Sort {
-        order: Sort::parse(&rawdoc! { "_id": 1 })?,
+        order: Sort::parse_with(&rawdoc! { "_id": 1 }, scope)?,
         limit: None,
     });
     Ok(())
@@ -171,7 +174,7 @@ fn parse_boundaries(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Vec<Ra
                 ),
             ));
         }
-        if meridian_value::compare(lower, upper).is_ge() {
+        if scope.collation().compare(lower, upper).is_ge() {
             return Err(Error::location(
                 40194,
                 format!(
@@ -199,7 +202,11 @@ fn parse_default(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<RawBson> 
     })
 }
 
-fn check_default(boundaries: &[RawBson], default: Option<&RawBson>) -> Result<()> {
+fn check_default(
+    boundaries: &[RawBson],
+    default: Option<&RawBson>,
+    collation: &Collation,
+) -> Result<()> {
     let (Some(default), [lowest, .., highest]) = (default, boundaries) else {
         return Ok(());
     };
@@ -207,8 +214,8 @@ fn check_default(boundaries: &[RawBson], default: Option<&RawBson>) -> Result<()
     let (lowest, highest) = (lowest.as_raw_bson_ref(), highest.as_raw_bson_ref());
     let same_type =
         meridian_value::canonical_type(default) == meridian_value::canonical_type(lowest);
-    let inside = meridian_value::compare(default, lowest).is_ge()
-        && meridian_value::compare(default, highest).is_lt();
+    let inside =
+        collation.compare(default, lowest).is_ge() && collation.compare(default, highest).is_lt();
     if same_type && inside {
         return Err(Error::location(
             40199,
@@ -440,7 +447,7 @@ impl Bucketed {
         drop(value);
         self.total += 1;
         let (mut encoded, mut types) = (Vec::new(), TypeBits::new());
-        key::encode(
+        variables.collation().encode(
             key.as_raw_bson_ref(),
             Direction::Ascending,
             &mut encoded,
@@ -511,7 +518,7 @@ impl AutoBuckets {
         let min = first.key;
         let (mut count, mut max) = (1, min.clone());
         while let Some(next) = self.sorted.next().transpose()? {
-            if count >= self.even && !is_last && key_order(&max, &next.key).is_ne() {
+            if count >= self.even && !is_last && self.differ(&max, &next.key) {
                 max = next.key.clone();
                 self.next = Some(next);
                 break;
@@ -531,6 +538,12 @@ impl AutoBuckets {
             );
         }
         within_levels(bucket).map(Some)
+    }
+
+    /// Whether two keys may be parted.
+    fn differ(&self, one: &RawBson, other: &RawBson) -> bool {
+        let (one, other) = (one.as_raw_bson_ref(), other.as_raw_bson_ref());
+        self.variables.collation().compare(one, other).is_ne()
     }
 
     fn begin(&self) -> Result<Vec<AccumulatorState>> {
@@ -564,13 +577,6 @@ impl Iterator for AutoBuckets {
     fn next(&mut self) -> Option<Self::Item> {
         self.next_bucket().transpose()
     }
-}
-
-fn key_order(left: &RawBson, right: &RawBson) -> std::cmp::Ordering {
-    compare(
-        &Value::Raw(left.as_raw_bson_ref()),
-        &Value::Raw(right.as_raw_bson_ref()),
-    )
 }
 
 fn add_to_states(

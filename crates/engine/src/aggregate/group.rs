@@ -143,13 +143,14 @@ impl Group {
         match &self.key {
             TableKey::Parts(parts) => {
                 for (_, node) in parts {
-                    let value = node.evaluate(context)?;
-                    group_key::encode(&part_of_key(value, parts.len()), out)?;
+                    let value = part_of_key(node.evaluate(context)?, parts.len());
+                    group_key::encode(&value, context.variables.collation(), out)?;
                 }
                 Ok(())
             }
             TableKey::Whole(node) => {
-                group_key::encode(&part_of_key(node.evaluate(context)?, 1), out)
+                let value = part_of_key(node.evaluate(context)?, 1);
+                group_key::encode(&value, context.variables.collation(), out)
             }
         }
     }
@@ -433,7 +434,7 @@ fn merge_states(
 ) -> Result<usize> {
     let mut grown = 0;
     for ((own, more), accumulator) in own.iter_mut().zip(later).zip(&group.accumulators) {
-        grown += own.merge(accumulator.kind, more)?;
+        grown += own.merge(accumulator, more)?;
     }
     Ok(grown)
 }

@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::expression::value::{Value, check_built, corrupt};
 use bson::{RawBsonRef, RawDocumentBuf};
+use meridian_value::Collation;
 use meridian_value::number::{Decimal, Number};
 use std::cmp::Ordering;
 
@@ -24,11 +25,11 @@ const NULL: u8 = 0x4C;
 const OBJECT_ID: u8 = 0x4D;
 
 /// Appends a value's bytes.
-pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(value: &Value<'_>, collation: &Collation, out: &mut Vec<u8>) -> Result<()> {
     match value {
         Value::Missing => out.push(MISSING),
-        Value::Raw(raw) => encode_raw(*raw, out)?,
-        Value::String(text) => string(text, out),
+        Value::Raw(raw) => encode_raw(*raw, collation, out)?,
+        Value::String(text) => string(text, collation, out),
         Value::Array(items) => {
             out.push(ARRAY);
             for item in items.iter() {
@@ -38,6 +39,7 @@ pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
                     } else {
                         item
                     },
+                    collation,
                     out,
                 )?;
                 check_built(out.len())?;
@@ -48,7 +50,7 @@ pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
             out.push(DOCUMENT);
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_missing()) {
                 name(key, out);
-                encode(value, out)?;
+                encode(value, collation, out)?;
                 check_built(out.len())?;
             }
             out.push(END);
@@ -58,13 +60,13 @@ pub fn encode(value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
 }
 
 #[inline]
-fn encode_raw(raw: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn encode_raw(raw: RawBsonRef<'_>, collation: &Collation, out: &mut Vec<u8>) -> Result<()> {
     match raw {
         RawBsonRef::Int32(value) => integer(i64::from(value), out),
         RawBsonRef::Int64(value) => integer(value, out),
         RawBsonRef::Double(value) => double(value, out),
         RawBsonRef::Decimal128(value) => decimal(Decimal::from_bson(value), out),
-        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => string(text, out),
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => string(text, collation, out),
         RawBsonRef::DateTime(date) => {
             out.push(DATE);
             out.extend_from_slice(&date.timestamp_millis().to_le_bytes());
@@ -79,7 +81,7 @@ fn encode_raw(raw: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<()> {
         RawBsonRef::Array(array) => {
             out.push(ARRAY);
             for item in array {
-                encode_raw(item.map_err(corrupt)?, out)?;
+                encode_raw(item.map_err(corrupt)?, collation, out)?;
             }
             out.push(END);
         }
@@ -88,7 +90,7 @@ fn encode_raw(raw: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<()> {
             for entry in document.iter() {
                 let (key, value) = entry.map_err(corrupt)?;
                 name(key.as_str(), out);
-                encode_raw(value, out)?;
+                encode_raw(value, collation, out)?;
             }
             out.push(END);
         }
@@ -108,10 +110,11 @@ fn name(key: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-fn string(text: &str, out: &mut Vec<u8>) {
+fn string(text: &str, collation: &Collation, out: &mut Vec<u8>) {
     out.push(STRING);
+    let text = collation.sort_key(text);
     out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(&text);
 }
 
 fn integer(value: i64, out: &mut Vec<u8>) {

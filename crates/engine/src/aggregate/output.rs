@@ -254,9 +254,9 @@ impl Merge {
     /// # Errors
     /// Those of the expressions of `let`.
     pub fn scope(&self, new: &RawDocument, variables: &Variables) -> Result<VariableScope> {
-        let outer = VariableScope::default();
+        let outer = VariableScope::new(variables.collation().clone());
         let mut scope =
-            VariableScope::default().with("new", &Value::Raw(RawBsonRef::Document(new)))?;
+            outer.clone().with("new", &Value::Raw(RawBsonRef::Document(new)))?;
         for entry in self.variables.iter().flat_map(|variables| variables.iter()) {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = Expression::parse(raw, &outer)?;

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::MetadataScope;
 use crate::expression::value::corrupt;
-use crate::expression::{VariableScope, Variables, parse_field_path};
+use crate::expression::{VariableScope, parse_field_path};
 use crate::query::{Filter, ParseContext, Sort};
 use crate::text;
 use crate::types::type_name;
@@ -323,7 +323,7 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     };
     let context = ParseContext {
         scope: scope.with_metadata(metadata),
-        variables: Some(Variables::default()),
+        variables: Some(scope.variables(bson::DateTime::now())),
         allows_near: false,
     };
     Filter::parse_with(document, &context)
@@ -336,7 +336,7 @@ fn parse_sort(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Sort> {
             "the $sort key specification must be an object",
         ));
     };
-    let order = Sort::parse_with(document, scope.metadata())?;
+    let order = Sort::parse_with(document, scope)?;
     if order.fields().is_empty() {
         return Err(match order.natural() {
             None => Error::location(15976, "$sort stage must have at least one sort key"),

@@ -5,6 +5,7 @@ use crate::index::storage_engine;
 use crate::query::Filter;
 use crate::storage::Compression;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use std::sync::Arc;
 
 /// How strictly a validator is applied.
@@ -43,6 +44,9 @@ pub struct Validator {
 /// Everything `create` may say about a collection.
 #[derive(Debug, Clone, Default)]
 pub struct CollectionOptions {
+    /// By what texts are compared where a statement or an index does not say it, and by what documents with
+    /// the same `_id` are told.
+    pub collation: Collation,
     /// The validator, if any.
     pub validator: Option<Validator>,
     /// `clusteredIndex` as listed: `{v: 2, key: {_id: 1}, name, unique: true}`.
@@ -98,6 +102,7 @@ impl CollectionOptions {
 
 #[derive(Default)]
 struct OptionParts {
+    collation: Collation,
     validator: Option<RawDocumentBuf>,
     level: Option<ValidationLevel>,
     action: Option<ValidationAction>,
@@ -132,13 +137,9 @@ impl OptionParts {
                     format!("the '{key}' field requires capped to be true"),
                 ));
             }
+            "collation" if value == RawBsonRef::Null => return Ok(false),
             "collation" => {
-                let locale = document(key, value)?.get_str("locale").unwrap_or("");
-                if locale != "simple" {
-                    return Err(Error::not_implemented(format!(
-                        "collation with locale '{locale}'"
-                    )));
-                }
+                self.collation = crate::collation::parse("create.collation", document(key, value)?)?;
                 return Ok(false);
             }
             "temp" | "autoIndexId" => return Ok(false),
@@ -190,7 +191,10 @@ impl OptionParts {
         let action = self.action.unwrap_or(ValidationAction::Error);
         let validator = self
             .validator
-            .map(|source| Filter::parse(&source).map(|filter| (source, Arc::new(filter))))
+            .map(|source| {
+                let filter = Filter::parse_by(&source, &self.collation)?;
+                Ok::<_, Error>((source, Arc::new(filter)))
+            })
             .transpose()?
             .map(|(source, filter)| Validator {
                 source,
@@ -204,7 +208,11 @@ impl OptionParts {
                 "$rand not allowed inside collection validators",
             ));
         }
+        if let Some(listed) = crate::collation::listing(&self.collation) {
+            original.append(bson::cstr!("collation"), listed);
+        }
         Ok(CollectionOptions {
+            collation: self.collation,
             validator,
             clustered_index: self.clustered_index,
             expire_after_seconds: self.expire_after_seconds,

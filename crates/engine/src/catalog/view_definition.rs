@@ -5,9 +5,11 @@
 
 use crate::aggregate::Pipeline;
 use crate::error::{Code, Error, Result};
+use crate::expression::VariableScope;
 use crate::namespace::Namespace;
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
-use bson::rawdoc;
+use bson::{cstr, rawdoc};
+use meridian_value::Collation;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ pub struct ViewDefinition {
     pub view_on: String,
     /// What it makes of it.
     pub pipeline: Vec<RawDocumentBuf>,
+    /// By what its readers compare texts.
+    pub collation: Collation,
     /// All collections and views that it reads.
     references: Vec<String>,
 }
@@ -41,6 +45,8 @@ pub struct ResolvedView {
     pub namespace: Namespace,
     /// The stages of the view and of those below it, in the order in which they run.
     pub pipeline: Vec<RawDocumentBuf>,
+    /// By what its readers compare texts.
+    pub collation: Collation,
 }
 
 impl ViewDefinition {
@@ -52,11 +58,13 @@ impl ViewDefinition {
         namespace: Namespace,
         view_on: String,
         pipeline: Vec<RawDocumentBuf>,
+        collation: Collation,
     ) -> Result<Self> {
         check_view_on(&namespace, &view_on)?;
         let stages: Vec<&RawDocument> = pipeline.iter().map(|stage| &**stage).collect();
         let within = |error: Error| error.within(&format!("Invalid pipeline for view {namespace}"));
-        let parsed = Pipeline::parse(&stages).map_err(|error| match error.code {
+        let parsed = Pipeline::parse_with(&stages, &VariableScope::new(collation.clone()));
+        let parsed = parsed.map_err(|error| match error.code {
             // What is no stage at all is met before the view is thought of.
             Code::Location(40323 | 40324) => error,
             _ => within(error),
@@ -68,6 +76,7 @@ impl ViewDefinition {
             namespace,
             view_on,
             pipeline,
+            collation,
             references,
         })
     }
@@ -79,18 +88,29 @@ impl ViewDefinition {
         let stages = document.get_array("pipeline").ok()?.into_iter();
         let stages = stages.map(|stage| Some(stage.ok()?.as_document()?.to_owned()));
         let view_on = document.get_str("viewOn").ok()?.to_owned();
-        Self::new(namespace, view_on, stages.collect::<Option<_>>()?).ok()
+        let collation = match document.get_document("collation") {
+            Ok(written) => crate::collation::parse("collation", written).ok()?,
+            Err(_) => Collation::SIMPLE,
+        };
+        Self::new(namespace, view_on, stages.collect::<Option<_>>()?, collation).ok()
     }
 
     /// As it lies in `system.views`.
     pub fn to_document(&self) -> RawDocumentBuf {
-        let (id, view_on) = (self.namespace.to_string(), self.view_on.as_str());
-        rawdoc! { "_id": id, "viewOn": view_on, "pipeline": self.stages() }
+        let mut document = rawdoc! { "_id": self.namespace.to_string() };
+        for (name, value) in self.options().iter().flatten() {
+            document.append(name, value);
+        }
+        document
     }
 
     /// Its options, as `listCollections` shows them.
     pub fn options(&self) -> RawDocumentBuf {
-        rawdoc! { "viewOn": self.view_on.as_str(), "pipeline": self.stages() }
+        let mut options = rawdoc! { "viewOn": self.view_on.as_str(), "pipeline": self.stages() };
+        if let Some(collation) = crate::collation::listing(&self.collation) {
+            options.append(cstr!("collation"), collation);
+        }
+        options
     }
 
     fn stages(&self) -> RawArrayBuf {
@@ -155,9 +175,10 @@ pub fn not_a_collection(namespace: &Namespace) -> Error {
 
 /// What a view comes to; `None` where there is none of this name.
 pub(super) fn resolve(views: &Views, namespace: &Namespace) -> Result<Option<ResolvedView>> {
-    if !views.contains_key(namespace) {
+    let Some(view) = views.get(namespace) else {
         return Ok(None);
-    }
+    };
+    let collation = view.collation.clone();
     let mut namespace = namespace.clone();
     let mut path: Vec<&ViewDefinition> = Vec::new();
     while let Some(view) = views.get(&namespace) {
@@ -175,6 +196,7 @@ pub(super) fn resolve(views: &Views, namespace: &Namespace) -> Result<Option<Res
     Ok(Some(ResolvedView {
         namespace,
         pipeline: stages.cloned().collect(),
+        collation,
     }))
 }
 
@@ -198,6 +220,9 @@ pub(super) fn check_graph(views: &Views, changed: &ViewDefinition) -> Result<()>
         let message = format!("View cycle detected: {} => {names}", changed.namespace);
         return Err(Error::new(Code::GraphContainsCycle, message));
     }
+    for view in graph.values() {
+        check_collations(&graph, view)?;
+    }
     let mut known = HashMap::new();
     for view in graph.values() {
         let (depth, bytes) = extent(&graph, view, &mut known);
@@ -218,6 +243,21 @@ pub(super) fn check_graph(views: &Views, changed: &ViewDefinition) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// A view and those that it reads compare texts alike.
+fn check_collations(graph: &HashMap<&str, &ViewDefinition>, view: &ViewDefinition) -> Result<()> {
+    let mut below = view.references.iter().filter_map(|name| graph.get(name.as_str()));
+    match below.find(|below| below.collation != view.collation) {
+        None => Ok(()),
+        Some(below) => Err(Error::new(
+            Code::OptionNotSupportedOnView,
+            format!(
+                "View {} has conflicting collation with view {}",
+                view.namespace, below.namespace
+            ),
+        )),
+    }
 }
 
 /// Whether a view reads the first one of `path`, which then is the way to it. The views below were checked when

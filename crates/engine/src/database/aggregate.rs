@@ -6,13 +6,14 @@ use super::counting::{count, count_documents};
 use super::foreign::ForeignCollections;
 use super::output::check_output;
 use super::read::Opened;
-use super::requests::{AggregateRequest, AggregateTarget, parse_context};
+use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
+use super::view::other_collation;
 use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
 use crate::catalog::{Collection, not_a_collection};
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
-use crate::expression::{MetadataScope, VariableScope, Variables, mentions_metadata};
+use crate::expression::{MetadataScope, Variables, mentions_metadata};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{Answer, Hint, Method, PipelinePlan, PipelineSource, QuerySpec, Split};
@@ -20,6 +21,7 @@ use crate::query::ParseContext;
 use crate::sorter::SpillSpace;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
+use meridian_value::Collation;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
@@ -38,14 +40,25 @@ impl Engine {
         {
             refuse_statistics_of_view(namespace, request)?;
             let target = AggregateTarget::Collection(view.namespace.clone());
-            return self.aggregate(&target, &view.before(request));
+            return self.aggregate(&target, &view.before(request)?);
         }
+        let collation = match target {
+            AggregateTarget::Collection(namespace) => {
+                self.collation_of(namespace, request.collation.as_ref())
+            }
+            AggregateTarget::Database(_) => request.collation.clone().unwrap_or_default(),
+        };
+        let request = &AggregateRequest {
+            collation: Some(collation.clone()),
+            ..request.clone()
+        };
         let mut pipeline = parse(request)?;
         let namespace = target_namespace(target, &pipeline)?;
         let namespace = &namespace;
         for stage in &pipeline.stages {
             stage.check_foreign_name(&namespace.database)?;
         }
+        self.check_foreign_views(namespace, &pipeline, &collation)?;
         let foreign = ForeignCollections::new(
             self,
             &namespace.database,
@@ -58,7 +71,7 @@ impl Engine {
                 foreign: Some(foreign),
                 is_within: false,
             },
-            variables: Variables::new(DateTime::now()),
+            variables: Variables::new(DateTime::now()).with_collation(collation.clone()),
             host: request.host,
         };
         let (answer, output) = if begins_with_source(&pipeline) {
@@ -80,6 +93,27 @@ impl Engine {
         }
     }
 
+    /// Refuses to join views that compare texts otherwise than the statement.
+    pub(super) fn check_foreign_views(
+        &self,
+        namespace: &Namespace,
+        pipeline: &Pipeline,
+        collation: &Collation,
+    ) -> Result<()> {
+        let mut refused = Ok(());
+        pipeline.for_each_foreign(&mut |name| {
+            let name = Namespace {
+                database: namespace.database.clone(),
+                collection: name.to_owned(),
+            };
+            let view = self.catalog.view(&name);
+            if view.is_some_and(|view| view.collation != *collation) {
+                refused = Err(other_collation(&name.to_string()));
+            }
+        });
+        refused
+    }
+
     /// Runs a pipeline that a stage of another one asks for, on a view that is that one's.
     pub(super) fn run_foreign(
         &self,
@@ -92,7 +126,8 @@ impl Engine {
         if begins_with_source(&pipeline) {
             return self.run_source(namespace, &pipeline, running);
         }
-        let split = self.split_query(namespace, pipeline, query, &parse_context(None)?, true)?;
+        let context = parse_context(None, running.variables.collation())?;
+        let split = self.split_query(namespace, pipeline, query, &context, true)?;
         self.run_split(opened, split, running)
     }
 
@@ -178,12 +213,14 @@ impl Engine {
         }
         let behind = request.pipeline.iter().skip(1);
         let keeps_metadata = behind.into_iter().any(|stage| mentions_metadata(stage));
+        let collation = request.collation.clone().unwrap_or_default();
+        let context = parse_context(request.variables, &collation)?;
         let query = QuerySpec {
+            collation,
             hint: Hint::parse(request.hint)?,
             allow_disk_use: request.allow_disk_use,
             ..QuerySpec::everything()
         };
-        let context = parse_context(request.variables)?;
         self.split_query(namespace, pipeline, query, &context, keeps_metadata)
     }
 
@@ -312,10 +349,8 @@ fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Nam
 
 /// Parses the pipeline with the command's variables.
 pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
-    let scope = match request.variables {
-        Some(variables) => VariableScope::from_let(variables)?,
-        None => VariableScope::default(),
-    };
+    let collation = request.collation.clone().unwrap_or_default();
+    let scope = scope(request.variables, &collation)?;
     let first = request
         .pipeline
         .first()

@@ -79,6 +79,30 @@ enum Requested {
     Unbuilt(UnbuiltIndex),
 }
 
+impl Requested {
+    /// The same with the collation of the collection, if it says none itself.
+    fn in_collection(self, collection: &Collection) -> Result<Self> {
+        let own = &collection.options.collation;
+        let Self::Built(spec) = self else {
+            return Ok(self);
+        };
+        let spec = spec.in_collection_with(own)?;
+        if spec.is_id_index() && spec.collation != *own {
+            let shown = |collation| {
+                let listed = crate::collation::listing(collation);
+                document_text(&listed.unwrap_or_else(|| rawdoc! { "locale": "simple" }))
+            };
+            return Err(Error::bad_value(format!(
+                "The _id index must have the same collation as the collection. Index collation: {}, collection \
+                 collation: {}",
+                shown(&spec.collation),
+                shown(own)
+            )));
+        }
+        Ok(Self::Built(Box::new(spec)))
+    }
+}
+
 /// Which indexes to drop.
 #[derive(Debug, Clone)]
 pub enum DropIndexes {
@@ -138,7 +162,8 @@ impl Engine {
             options: collection.options.original.clone(),
             kind: CollectionKind::Collection {
                 uuid: collection.uuid,
-                id_index: collection.options.clustered_index.is_none().then(id_index),
+                id_index: (collection.options.clustered_index.is_none())
+                    .then(|| id_index(&collection)),
             },
         };
         let view = |view: Arc<ViewDefinition>| CollectionInfo {
@@ -237,7 +262,7 @@ impl Engine {
         let before = index_count(&collection);
         let (mut new, mut unbuilt) = (Vec::new(), Vec::new());
         for spec in specs {
-            match spec {
+            match spec.in_collection(&collection)? {
                 Requested::Built(spec) if is_new(&spec, &collection, &new, &unbuilt)? => {
                     new.push(*spec);
                 }
@@ -309,10 +334,13 @@ impl Engine {
         let mut listed = vec![match &collection.options.clustered_index {
             Some(clustered) => {
                 let mut listed = clustered.clone();
+                if let Some(collation) = crate::collation::listing(&collection.options.collation) {
+                    listed.append(cstr!("collation"), collation);
+                }
                 listed.append(cstr!("clustered"), true);
                 listed
             }
-            None => id_index(),
+            None => id_index(&collection),
         }];
         listed.extend(
             collection
@@ -345,7 +373,7 @@ impl Engine {
         };
         let mut rows = Vec::new();
         if collection.options.clustered_index.is_none() {
-            rows.push(row(&id_index(), collection.state.id_accesses()));
+            rows.push(row(&id_index(&collection), collection.state.id_accesses()));
         }
         let ready = collection.ready_indexes();
         rows.extend(ready.map(|index| row(&index.spec.original, &index.accesses)));
@@ -403,8 +431,12 @@ impl Engine {
     }
 }
 
-fn id_index() -> RawDocumentBuf {
-    rawdoc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
+fn id_index(collection: &Collection) -> RawDocumentBuf {
+    let mut listed = rawdoc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+    if let Some(collation) = crate::collation::listing(&collection.options.collation) {
+        listed.append(cstr!("collation"), collation);
+    }
+    listed
 }
 
 fn index_count(collection: &Collection) -> i32 {
@@ -457,6 +489,20 @@ fn check_count<'a>(
     }
 }
 
+/// The first two definitions with a key pattern.
+fn conflicting(collection: &Collection, key: &RawDocument) -> String {
+    let definitions = collection.definitions();
+    let matching = definitions.filter(|(_, definition)| has_key(definition, key));
+    let shown = matching.take(2).map(|(name, definition)| {
+        let index = collection.index(name);
+        index.map_or_else(
+            || document_text(definition),
+            |index| index.spec.conflict_text(),
+        )
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
 fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<String>> {
     let is_id = |name: &str| name == "_id_";
     let no_id = || match collection.options.clustered_index {
@@ -498,11 +544,12 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
                 )),
                 [_] => Ok(found),
                 _ => Err(Error::new(
-                    Code::Location(0),
+                    Code::AmbiguousIndexKeyPattern,
                     format!(
-                        "{} indexes found for key: {}, identify by name instead",
+                        "{} indexes found for key: {}, identify by name instead. Conflicting indexes: {}",
                         found.len(),
-                        document_text(key)
+                        document_text(key),
+                        conflicting(collection, key)
                     ),
                 )),
             }

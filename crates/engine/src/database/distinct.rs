@@ -10,9 +10,9 @@ use crate::namespace::Namespace;
 use crate::plan::{Goal, Method, QuerySpec};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use meridian_value::field::find;
-use meridian_value::key::{Direction, TypeBits, encode};
+use meridian_value::key::{Direction, TypeBits};
 use meridian_value::path::{Path, elements};
-use meridian_value::with_raw;
+use meridian_value::{Collation, with_raw};
 use std::collections::BTreeMap;
 
 /// Bytes that the values of a `distinct` may have: MongoDB's limit, the size of a reply.
@@ -32,11 +32,16 @@ impl Engine {
             return self.distinct_on_view(namespace, request);
         }
         check_path_length(request.key.split('.').count())?;
+        let collation = self.collation_of(namespace, request.collation.as_ref());
+        let request = &DistinctRequest {
+            collation: Some(collation.clone()),
+            ..request.clone()
+        };
         let (spec, goal) = (
             distinct_spec(request)?,
             Goal::Distinct(request.key.to_owned()),
         );
-        let mut values = DistinctValues::default();
+        let mut values = DistinctValues::new(collation);
         if let Some(prepared) = self.start(namespace, spec, &goal)? {
             match &prepared.plan.method {
                 Method::SkipScan(field) => {
@@ -77,13 +82,22 @@ pub(super) fn values_of(
 }
 
 /// The values found, each once, in order.
-#[derive(Default)]
 pub(super) struct DistinctValues {
+    collation: Collation,
     found: BTreeMap<Vec<u8>, bson::RawBson>,
     bytes: usize,
 }
 
 impl DistinctValues {
+    /// None yet; of values that the collation finds equal the first is kept.
+    pub fn new(collation: Collation) -> Self {
+        Self {
+            collation,
+            found: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
     pub fn into_array(self) -> RawArrayBuf {
         let mut array = RawArrayBuf::new();
         for value in self.found.into_values() {
@@ -95,7 +109,8 @@ impl DistinctValues {
     /// Adds a value unless one that equals it is there.
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = Vec::new();
-        encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
+        self.collation
+            .encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
         let count = self.found.len();
         self.found.entry(key).or_insert_with(|| {
             self.bytes += element_bytes(count, value);
@@ -167,6 +182,7 @@ pub(crate) fn distinct_spec(request: &DistinctRequest<'_>) -> Result<QuerySpec> 
         ));
     }
     let mut spec = query_spec(&FindRequest {
+        collation: request.collation.clone(),
         hint: request.hint,
         ..FindRequest::new(request.filter)
     })?;

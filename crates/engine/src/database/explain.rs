@@ -22,6 +22,7 @@ use crate::plan::{
 use crate::rank::ReadView;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
+use meridian_value::Collation;
 use std::time::{Duration, Instant};
 
 impl Engine {
@@ -40,20 +41,31 @@ impl Engine {
             return self.explain_on_view(namespace, &view, request, verbosity);
         }
         let mut answer = rawdoc! { "explainVersion": "1" };
-        let (query, goal, write) = match request {
-            ExplainRequest::Find(find) => (query_spec(find)?, Goal::Rows, None),
-            ExplainRequest::Count(count) => (count_spec(count)?, Goal::Count, None),
-            ExplainRequest::Distinct(distinct) => {
-                let goal = Goal::Distinct(distinct.key.to_owned());
-                (distinct_spec(distinct)?, goal, None)
+        let collation = self.collation_of(namespace, request.collation()?.as_ref());
+        let by = Some(collation);
+        let (query, goal, write) = match request.clone() {
+            ExplainRequest::Find(mut find) => {
+                find.collation = by;
+                (query_spec(&find)?, Goal::Rows, None)
             }
-            ExplainRequest::Aggregate(aggregate) => {
-                let split = self.split(namespace, parse(aggregate)?, aggregate)?;
-                self.explain_pipeline(namespace, split, aggregate, verbosity, &mut answer)?;
+            ExplainRequest::Count(mut count) => {
+                count.collation = by;
+                (count_spec(&count)?, Goal::Count, None)
+            }
+            ExplainRequest::Distinct(mut distinct) => {
+                distinct.collation = by;
+                let goal = Goal::Distinct(distinct.key.to_owned());
+                (distinct_spec(&distinct)?, goal, None)
+            }
+            ExplainRequest::Aggregate(mut aggregate) => {
+                aggregate.collation = by;
+                let split = self.split(namespace, parse(&aggregate)?, &aggregate)?;
+                self.explain_pipeline(namespace, split, &aggregate, verbosity, &mut answer)?;
                 return Ok(answer);
             }
             ExplainRequest::Update(update) => {
                 let find = FindRequest {
+                    collation: by,
                     hint: update.hint,
                     variables: update.variables,
                     ..FindRequest::new(update.filter)
@@ -62,6 +74,7 @@ impl Engine {
             }
             ExplainRequest::Delete(delete) => {
                 let find = FindRequest {
+                    collation: by,
                     hint: delete.hint,
                     variables: delete.variables,
                     ..FindRequest::new(delete.filter)
@@ -70,6 +83,7 @@ impl Engine {
             }
             ExplainRequest::FindAndModify(modify) => {
                 let find = FindRequest {
+                    collation: by,
                     hint: modify.hint,
                     variables: modify.variables,
                     sort: modify.sort,
@@ -85,6 +99,7 @@ impl Engine {
         };
         let explained = Explained {
             source: query.filter.to_document(),
+            collation: query.collation.clone(),
             namespace,
             verbosity,
         };
@@ -110,12 +125,12 @@ impl Engine {
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
         if let ExplainRequest::Aggregate(aggregate) = request {
-            let request = ExplainRequest::Aggregate(view.before(aggregate));
+            let request = ExplainRequest::Aggregate(view.before(aggregate)?);
             return self.explain(&view.namespace, &request, verbosity);
         }
         let statement = ViewStatement::explained(request);
         let statement = statement.ok_or_else(|| not_a_collection(namespace))?;
-        let request = ExplainRequest::Aggregate(view.before(&statement.request()));
+        let request = ExplainRequest::Aggregate(view.before(&statement.request())?);
         self.explain(&view.namespace, &request, verbosity)
     }
 
@@ -136,6 +151,7 @@ impl Engine {
         let is_whole = stages.is_empty() && output.is_none();
         let explained = Explained {
             source: query.filter.to_document(),
+            collation: query.collation.clone(),
             namespace,
             verbosity,
         };
@@ -219,6 +235,7 @@ impl Engine {
 struct Explained<'a> {
     /// The filter.
     source: RawDocumentBuf,
+    collation: Collation,
     namespace: &'a Namespace,
     verbosity: Verbosity,
 }
@@ -229,6 +246,9 @@ impl Explained<'_> {
         let mut planner =
             rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": false };
         planner.append(cstr!("parsedQuery"), self.source.clone());
+        if let Some(collation) = crate::collation::listing(&self.collation) {
+            planner.append(cstr!("collation"), collation);
+        }
         planner.append(cstr!("maxIndexedOrSolutionsReached"), false);
         planner.append(cstr!("maxIndexedAndSolutionsReached"), false);
         planner.append(cstr!("maxScansToExplodeReached"), false);

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::aggregate::Running;
 use super::read::Opened;
+use super::view::other_collation;
 use crate::aggregate::{Foreign, ForeignDocuments, Pipeline, StageContext};
 use crate::catalog::{Collection, Index};
 use crate::cursor::Query;
@@ -12,6 +13,7 @@ use crate::namespace::Namespace;
 use crate::plan::QuerySpec;
 use crate::rank::{FixedView, ReadView};
 use bson::raw::{RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -49,8 +51,8 @@ impl ForeignCollections {
 
     /// What the stages of a view may name, which stand as deep as those that read it: views that join views are
     /// bounded together.
-    fn scope_of_view(&self) -> VariableScope {
-        let outermost = VariableScope::default();
+    fn scope_of_view(&self, collation: &Collation) -> VariableScope {
+        let outermost = VariableScope::new(collation.clone());
         (0..self.depth).fold(outermost, |scope, _| scope.within_pipeline())
     }
 
@@ -102,8 +104,11 @@ impl Foreign for ForeignCollections {
         let (namespace, pipeline) = match engine.catalog.resolve_view(&namespace)? {
             None => (namespace, pipeline),
             Some(view) => {
+                if view.collation != *variables.collation() {
+                    return Err(other_collation(&namespace.to_string()));
+                }
                 let stages: Vec<&RawDocument> = view.pipeline.iter().map(|one| &**one).collect();
-                let before = Pipeline::parse_with(&stages, &within.scope_of_view())?;
+                let before = Pipeline::parse_with(&stages, &within.scope_of_view(variables.collation()))?;
                 (view.namespace, pipeline.behind(before)?)
             }
         };
@@ -119,6 +124,7 @@ impl Foreign for ForeignCollections {
             host: &self.host,
         };
         let query = QuerySpec {
+            collation: variables.collation().clone(),
             allow_disk_use: self.allow_disk_use,
             ..QuerySpec::everything()
         };
@@ -126,7 +132,7 @@ impl Foreign for ForeignCollections {
         Ok(Box::new(Found(query)))
     }
 
-    fn size(&self, collection: &str, field: &str) -> (u64, bool) {
+    fn size(&self, collection: &str, field: &str, collation: &Collation) -> (u64, bool) {
         let namespace = Namespace {
             database: self.database.clone(),
             collection: collection.to_owned(),
@@ -135,12 +141,15 @@ impl Foreign for ForeignCollections {
         let Some(found) = engine.and_then(|engine| engine.catalog.get(&namespace)) else {
             return (0, false);
         };
-        let begins =
-            |index: &Arc<Index>| index.spec.key.first().is_some_and(|(own, _)| own == field);
+        let begins = |index: &Arc<Index>| {
+            let first = index.spec.key.first();
+            first.is_some_and(|(own, _)| own == field) && index.spec.collation == *collation
+        };
         let documents = u64::try_from(found.state.documents()).unwrap_or(0);
         (
             documents,
-            field == "_id" || found.ready_indexes().any(begins),
+            (field == "_id" && found.options.collation == *collation)
+                || found.ready_indexes().any(begins),
         )
     }
 }

@@ -1,7 +1,7 @@
 //! `update`, `delete` and `findAndModify`: which documents, and what becomes of them.
 
 use super::read::query_spec;
-use super::requests::parse_context;
+use super::requests::{parse_context, written};
 use super::{
     DeleteStatement, Engine, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest,
     FindRequest, UpdateOutcome, UpdateStatement,
@@ -22,6 +22,7 @@ use bson::Bson;
 use bson::cstr;
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 
 /// Documents changed in one commit of a multi-document statement.
 const BATCH_DOCUMENTS: usize = 500;
@@ -39,11 +40,13 @@ impl Engine {
         namespace: &Namespace,
         statement: &UpdateStatement<'_>,
     ) -> Result<UpdateOutcome> {
+        let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
         let change = Modification::parse(
             statement.filter,
             statement.update,
             &statement.array_filters,
             Names {
+                collation: &collation,
                 variables: statement.variables,
                 constants: statement.constants,
             },
@@ -56,6 +59,7 @@ impl Engine {
         }
         let mut outcome = UpdateOutcome::default();
         let find = FindRequest {
+            collation: Some(collation.clone()),
             hint: statement.hint,
             variables: statement.variables,
             ..FindRequest::new(statement.filter)
@@ -95,11 +99,13 @@ impl Engine {
     /// # Errors
     /// What the filter refuses; storage failures.
     pub fn delete(&self, namespace: &Namespace, statement: &DeleteStatement<'_>) -> Result<i64> {
-        let context = parse_context(statement.variables)?;
+        let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
+        let context = parse_context(statement.variables, &collation)?;
         let filter = Filter::parse_with(statement.filter, &context)?;
         let decide =
             |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
         let find = FindRequest {
+            collation: Some(collation.clone()),
             hint: statement.hint,
             variables: statement.variables,
             ..FindRequest::new(statement.filter)
@@ -125,14 +131,16 @@ impl Engine {
         namespace: &Namespace,
         request: &FindAndModifyRequest<'_>,
     ) -> Result<FindAndModifyOutcome> {
+        let collation = self.collation_of(namespace, request.collation.as_ref());
         let find = FindRequest {
+            collation: Some(collation.clone()),
             sort: request.sort,
             hint: request.hint,
             variables: request.variables,
             limit: Some(1),
             ..FindRequest::new(request.filter)
         };
-        let context = parse_context(request.variables)?;
+        let context = parse_context(request.variables, &collation)?;
         let filter = Filter::parse_with(request.filter, &context)?;
         let projection = request
             .fields
@@ -156,6 +164,7 @@ impl Engine {
                 return_new,
             } => {
                 let names = Names {
+                    collation: &collation,
                     variables: request.variables,
                     constants: None,
                 };
@@ -266,7 +275,7 @@ impl Engine {
             let targets = {
                 let first = FindRequest {
                     limit: Some(1),
-                    ..*find
+                    ..find.clone()
                 };
                 next_targets(self.rows_for_write(namespace, &first)?.as_mut(), 1)?
             };
@@ -328,8 +337,11 @@ impl Engine {
             return Ok(Some(document));
         };
         let raced = failure.error.code == Code::DuplicateKey && {
-            let mut rows =
-                self.rows_for_write(namespace, &FindRequest::new(&change.filter_source))?;
+            let find = FindRequest {
+                collation: Some(change.collation.clone()),
+                ..FindRequest::new(&change.filter_source)
+            };
+            let mut rows = self.rows_for_write(namespace, &find)?;
             rows.advance()?
         };
         if raced { Ok(None) } else { Err(failure.error) }
@@ -339,6 +351,8 @@ impl Engine {
 /// What the expressions of an update may name.
 #[derive(Clone, Copy)]
 struct Names<'a> {
+    /// By what they compare texts.
+    collation: &'a Collation,
     /// The command's `let`.
     variables: Option<&'a RawDocument>,
     /// The statement's `c`.
@@ -369,6 +383,7 @@ fn while_running(mut error: Error) -> Error {
 struct Modification {
     filter: Filter,
     filter_source: RawDocumentBuf,
+    collation: Collation,
     update: Update,
 }
 
@@ -379,7 +394,7 @@ impl Modification {
         array_filters: &[&RawDocument],
         names: Names<'_>,
     ) -> Result<Self> {
-        let context = parse_context(names.variables)?;
+        let context = parse_context(names.variables, names.collation)?;
         let filter_parsed = Filter::parse_with(filter, &context)?;
         let is_pipeline = matches!(update, RawBsonRef::Array(_));
         let scope = match names.constants {
@@ -396,6 +411,7 @@ impl Modification {
             update: Update::parse(update, array_filters, &scope)?,
             filter: filter_parsed,
             filter_source: filter.to_owned(),
+            collation: names.collation.clone(),
         })
     }
 

@@ -14,6 +14,7 @@ use crate::write::{Change, InsertOptions};
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr};
+use meridian_value::Collation;
 
 /// Databases that MongoDB keeps for itself.
 const INTERNAL_DATABASES: [&str; 3] = ["admin", "config", "local"];
@@ -134,9 +135,10 @@ impl Engine {
         let database = merge.database.as_deref().unwrap_or(&source.database);
         let target = Namespace::new(database, &merge.collection)?;
         self.catalog.refuse_view(&target)?;
-        self.check_merge_fields(&target, merge)?;
+        self.check_merge_fields(&target, merge, request.collation.as_ref())?;
         self.writer.get_or_create(&target)?;
-        let variables = Variables::new(DateTime::now());
+        let collation = request.collation.clone().unwrap_or_default();
+        let variables = Variables::new(DateTime::now()).with_collation(collation);
         let mut found = None;
         while let Some(document) = query.next_document()? {
             let document = document.to_owned();
@@ -165,12 +167,21 @@ impl Engine {
     }
 
     /// `on` must be what a unique index guards, or two documents could match.
-    fn check_merge_fields(&self, target: &Namespace, merge: &Merge) -> Result<()> {
+    fn check_merge_fields(
+        &self,
+        target: &Namespace,
+        merge: &Merge,
+        collation: Option<&Collation>,
+    ) -> Result<()> {
         let Some(on) = &merge.on else { return Ok(()) };
+        let collation = collation.cloned().unwrap_or_default();
         let mut wanted: Vec<&str> = on.iter().map(String::as_str).collect();
         wanted.sort_unstable();
-        let guarded = wanted == ["_id"]
-            || self.catalog.get(target).is_some_and(|collection| {
+        let collection = self.catalog.get(target);
+        let guarded = match (&collection, wanted == ["_id"]) {
+            (None, is_id) => is_id,
+            (Some(collection), true) => collection.options.collation == collation,
+            (Some(collection), false) => {
                 collection.ready_indexes().any(|index| {
                     let mut own: Vec<&str> = index
                         .spec
@@ -179,9 +190,13 @@ impl Engine {
                         .map(|(path, _)| path.as_str())
                         .collect();
                     own.sort_unstable();
-                    index.spec.unique && index.spec.partial_filter.is_none() && own == wanted
+                    index.spec.unique
+                        && index.spec.partial_filter.is_none()
+                        && index.spec.collation == collation
+                        && own == wanted
                 })
-            });
+            }
+        };
         if guarded {
             return Ok(());
         }
@@ -203,8 +218,11 @@ impl Engine {
             return self.merge_new(target, document, bypass_validation);
         }
         let filter = merge_filter(merge, document)?;
-        let parsed = Filter::parse(&filter)?;
-        let find = FindRequest::new(&filter);
+        let parsed = Filter::parse_by(&filter, variables.collation())?;
+        let find = FindRequest {
+            collation: Some(variables.collation().clone()),
+            ..FindRequest::new(&filter)
+        };
         let decide = |existing: &RawDocument| {
             if !parsed.matches(existing)? {
                 return Ok(None);

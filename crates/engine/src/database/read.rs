@@ -19,7 +19,8 @@ use crate::rank::ReadView;
 use crate::storage::TreeKey;
 use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::key::{Direction, TypeBits};
+use meridian_value::{Collation, holds_text};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -128,10 +129,16 @@ impl Engine {
             query_spec(request)?;
             return self.run_on_view(namespace, &ViewStatement::find(request));
         }
-        if let Some(id) = only_id(request) {
-            return self.find_by_id(namespace, id);
+        if let Some(id) = only_id(request)
+            && let Some(query) = self.find_by_id(namespace, id, request.collation.as_ref())?
+        {
+            return Ok(query);
         }
-        let spec = query_spec(request)?;
+        let collation = self.collation_of(namespace, request.collation.as_ref());
+        let spec = query_spec(&FindRequest {
+            collation: Some(collation),
+            ..request.clone()
+        })?;
         let Some(prepared) = self.start(namespace, spec, &Goal::Rows)? else {
             return Ok(Query::empty());
         };
@@ -139,21 +146,41 @@ impl Engine {
         Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
     }
 
-    /// The document with this `_id`: one read of the present state needs neither plan nor snapshot.
-    fn find_by_id(&self, namespace: &Namespace, id: RawBsonRef<'_>) -> Result<Query> {
+    /// By what a statement on a collection compares texts: as it says itself, or as the collection does.
+    pub(super) fn collation_of(
+        &self,
+        namespace: &Namespace,
+        requested: Option<&Collation>,
+    ) -> Collation {
+        let own = || self.catalog.get(namespace).map(|own| own.options.collation.clone());
+        requested.cloned().or_else(own).unwrap_or_default()
+    }
+
+    /// The document with this `_id`: one read of the present state needs neither plan nor snapshot. None where the
+    /// collection compares its `_id`s otherwise than it is asked to.
+    fn find_by_id(
+        &self,
+        namespace: &Namespace,
+        id: RawBsonRef<'_>,
+        requested: Option<&Collation>,
+    ) -> Result<Option<Query>> {
         let Some(collection) = self.catalog.get(namespace) else {
-            return Ok(Query::empty());
+            return Ok(Some(Query::empty()));
         };
+        let ids = &collection.options.collation;
+        if requested.is_some_and(|requested| requested != ids && holds_text(id)) {
+            return Ok(None);
+        }
         let mut key = collection.documents.prefix().to_vec();
-        key::encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
+        ids.encode(id, Direction::Ascending, &mut key, &mut TypeBits::default());
         let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
         let found = self.store.get_document(&key, read)?;
         self.work.add_point_read(&collection, found.is_some());
         match found {
-            Some(document) => Ok(Query::from_document(
+            Some(document) => Ok(Some(Query::from_document(
                 document.map_err(crate::error::corrupt_document)?,
-            )),
-            None => Ok(Query::empty()),
+            ))),
+            None => Ok(Some(Query::empty())),
         }
     }
 
@@ -165,7 +192,12 @@ impl Engine {
         if self.catalog.view(namespace).is_some() {
             return self.count_on_view(namespace, request);
         }
-        let Some(prepared) = self.start(namespace, count_spec(request)?, &Goal::Count)? else {
+        let collation = self.collation_of(namespace, request.collation.as_ref());
+        let spec = count_spec(&CountRequest {
+            collation: Some(collation),
+            ..request.clone()
+        })?;
+        let Some(prepared) = self.start(namespace, spec, &Goal::Count)? else {
             return Ok(0);
         };
         let Method::Count(by) = &prepared.plan.method else {
@@ -220,7 +252,11 @@ impl Engine {
         request: &FindRequest<'_>,
     ) -> Result<Box<dyn Rows>> {
         self.catalog.refuse_view(namespace)?;
-        let spec = query_spec(request)?;
+        let collation = self.collation_of(namespace, request.collation.as_ref());
+        let spec = query_spec(&FindRequest {
+            collation: Some(collation),
+            ..request.clone()
+        })?;
         match self.start(namespace, spec, &Goal::Rows)? {
             Some(prepared) => prepared.rows(),
             None => Ok(exec::nothing()),
@@ -256,7 +292,8 @@ fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
 
 /// What a find asks for, parsed.
 pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
-    let context = parse_context(request.variables)?;
+    let collation = request.collation.clone().unwrap_or_default();
+    let context = parse_context(request.variables, &collation)?;
     let filter = Filter::parse_with(request.filter, &context)?.simplify();
     let nearest = filter.nearest()?;
     let metadata = MetadataScope::of_query(nearest.is_some());
@@ -270,7 +307,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let projection = projection.map(parse_projection).transpose()?;
     let sort = request
         .sort
-        .map(|order| Sort::parse_with(order, metadata))
+        .map(|order| Sort::parse_with(order, &scope))
         .transpose()?
         .filter(|sort| !sort.is_empty())
         .map(|sort| sort.measured_by(nearest.as_ref()));
@@ -287,6 +324,8 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         limit: request.limit.filter(|limit| *limit > 0),
         projection: projection.map(Arc::new),
         projection_source: request.projection.map(ToOwned::to_owned),
+        collation,
+        ids: Collation::SIMPLE,
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
     })
@@ -294,6 +333,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
 
 pub(crate) fn count_spec(request: &CountRequest<'_>) -> Result<QuerySpec> {
     let spec = query_spec(&FindRequest {
+        collation: request.collation.clone(),
         hint: request.hint,
         ..FindRequest::new(request.filter)
     })?;

@@ -1,13 +1,16 @@
 //! The typed requests that commands make of the engine.
 
-use crate::expression::{VariableScope, Variables};
+use crate::expression::VariableScope;
 use crate::query::ParseContext;
-use bson::Bson;
+use bson::{Bson, DateTime};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 
 /// `find`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct FindRequest<'a> {
+    /// By what texts are compared, if not as the collection says.
+    pub collation: Option<Collation>,
     /// What must match.
     pub filter: &'a RawDocument,
     /// The shape of the answer.
@@ -30,6 +33,7 @@ impl<'a> FindRequest<'a> {
     /// Everything that matches, in any order.
     pub fn new(filter: &'a RawDocument) -> Self {
         Self {
+            collation: None,
             filter,
             projection: None,
             sort: None,
@@ -43,8 +47,10 @@ impl<'a> FindRequest<'a> {
 }
 
 /// `count`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CountRequest<'a> {
+    /// By what texts are compared, if not as the collection says.
+    pub collation: Option<Collation>,
     /// What must match.
     pub filter: &'a RawDocument,
     /// Documents not to count at the beginning.
@@ -56,8 +62,10 @@ pub struct CountRequest<'a> {
 }
 
 /// `distinct`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DistinctRequest<'a> {
+    /// By what texts are compared, if not as the collection says.
+    pub collation: Option<Collation>,
     /// The path whose values are asked for.
     pub key: &'a str,
     /// Which documents.
@@ -78,6 +86,8 @@ pub enum AggregateTarget {
 /// `aggregate`.
 #[derive(Debug, Clone)]
 pub struct AggregateRequest<'a> {
+    /// By what texts are compared, if not as the collection says.
+    pub collation: Option<Collation>,
     /// The stages.
     pub pipeline: Vec<&'a RawDocument>,
     /// The index to use, by name or key.
@@ -96,6 +106,7 @@ impl<'a> AggregateRequest<'a> {
     /// A pipeline without options.
     pub fn new(pipeline: impl IntoIterator<Item = &'a RawDocumentBuf>) -> Self {
         Self {
+            collation: None,
             pipeline: pipeline.into_iter().map(AsRef::as_ref).collect(),
             hint: None,
             variables: None,
@@ -109,6 +120,9 @@ impl<'a> AggregateRequest<'a> {
 /// One statement of `update`.
 #[derive(Debug, Clone)]
 pub struct UpdateStatement<'a> {
+    /// By what texts are compared, if not as the collection says: as it was written, since what is wrong with it
+    /// is the statement's own error.
+    pub collation: Option<&'a RawDocument>,
     /// Which documents.
     pub filter: &'a RawDocument,
     /// Operators, a replacement or a pipeline.
@@ -133,6 +147,7 @@ impl<'a> UpdateStatement<'a> {
     /// Updates all that match, inserts nothing.
     pub fn new(filter: &'a RawDocument, update: &'a RawDocument) -> Self {
         Self {
+            collation: None,
             filter,
             update: RawBsonRef::Document(update),
             multi: true,
@@ -160,6 +175,9 @@ pub struct UpdateOutcome {
 /// One statement of `delete`.
 #[derive(Debug, Clone, Copy)]
 pub struct DeleteStatement<'a> {
+    /// By what texts are compared, if not as the collection says: as it was written, since what is wrong with it
+    /// is the statement's own error.
+    pub collation: Option<&'a RawDocument>,
     /// Which documents.
     pub filter: &'a RawDocument,
     /// Only the first that matches.
@@ -174,6 +192,7 @@ impl<'a> DeleteStatement<'a> {
     /// Deletes all that match.
     pub fn new(filter: &'a RawDocument) -> Self {
         Self {
+            collation: None,
             filter,
             limit_one: false,
             hint: None,
@@ -185,6 +204,8 @@ impl<'a> DeleteStatement<'a> {
 /// `findAndModify`.
 #[derive(Debug, Clone)]
 pub struct FindAndModifyRequest<'a> {
+    /// By what texts are compared, if not as the collection says.
+    pub collation: Option<Collation>,
     /// Which document.
     pub filter: &'a RawDocument,
     /// Which one, when several match: the first in this order.
@@ -251,6 +272,34 @@ pub enum ExplainRequest<'a> {
     FindAndModify(FindAndModifyRequest<'a>),
 }
 
+impl ExplainRequest<'_> {
+    /// By what the statement says texts are compared.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn collation(&self) -> crate::Result<Option<Collation>> {
+        Ok(match self {
+            Self::Find(request) => request.collation.clone(),
+            Self::Count(request) => request.collation.clone(),
+            Self::Distinct(request) => request.collation.clone(),
+            Self::Aggregate(request) => request.collation.clone(),
+            Self::FindAndModify(request) => request.collation.clone(),
+            Self::Update(statement) => written(statement.collation)?,
+            Self::Delete(statement) => written(statement.collation)?,
+        })
+    }
+}
+
+/// The collation of a statement that writes.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn written(collation: Option<&RawDocument>) -> crate::Result<Option<Collation>> {
+    let said = collation.filter(|written| !written.is_empty());
+    said.map(|written| crate::collation::parse("collation", written))
+        .transpose()
+}
+
 /// How much `explain` tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbosity {
@@ -269,16 +318,33 @@ impl Verbosity {
     }
 }
 
+/// The variables of a command's `let`, and by what its expressions compare texts.
+///
+/// # Errors
+/// What a variable's expression is refused with.
+pub(crate) fn scope(
+    variables: Option<&RawDocument>,
+    collation: &Collation,
+) -> crate::Result<VariableScope> {
+    match variables {
+        None => Ok(VariableScope::new(collation.clone())),
+        Some(variables) => VariableScope::from_let(variables, collation.clone()),
+    }
+}
+
 /// What the expressions of a command may refer to: the variables of its `let`, and one time for
 /// `$$NOW`.
 ///
 /// # Errors
 /// What a variable's expression is refused with.
-pub(crate) fn parse_context(variables: Option<&RawDocument>) -> crate::Result<ParseContext> {
-    let scope = variables.map_or_else(|| Ok(VariableScope::default()), VariableScope::from_let)?;
+pub(crate) fn parse_context(
+    variables: Option<&RawDocument>,
+    collation: &Collation,
+) -> crate::Result<ParseContext> {
+    let scope = scope(variables, collation)?;
     Ok(ParseContext {
+        variables: Some(scope.variables(DateTime::now())),
         scope,
-        variables: Some(Variables::default()),
         allows_near: true,
     })
 }

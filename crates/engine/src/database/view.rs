@@ -7,11 +7,12 @@ use super::requests::{
 };
 use crate::catalog::{ResolvedView, ViewDefinition};
 use crate::cursor::Query;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::expression::parse_field_path;
 use crate::namespace::Namespace;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
+use meridian_value::Collation;
 use meridian_value::path::Path;
 
 /// A change of a view: what is `None` stays as it is.
@@ -26,6 +27,7 @@ pub struct ViewChange {
 /// A statement as a pipeline.
 pub(super) struct ViewStatement<'a> {
     pipeline: Vec<RawDocumentBuf>,
+    collation: Option<Collation>,
     hint: Option<RawBsonRef<'a>>,
     variables: Option<&'a RawDocument>,
     allow_disk_use: bool,
@@ -41,8 +43,10 @@ impl Engine {
         namespace: &Namespace,
         view_on: &str,
         pipeline: Vec<RawDocumentBuf>,
+        collation: Collation,
     ) -> Result<()> {
-        let view = ViewDefinition::new(namespace.clone(), view_on.to_owned(), pipeline)?;
+        let (namespace, view_on) = (namespace.clone(), view_on.to_owned());
+        let view = ViewDefinition::new(namespace, view_on, pipeline, collation)?;
         self.writer.create_view(view)
     }
 
@@ -54,7 +58,7 @@ impl Engine {
         self.writer.change_view(namespace, |view| {
             let view_on = change.view_on.unwrap_or_else(|| view.view_on.clone());
             let pipeline = change.pipeline.unwrap_or_else(|| view.pipeline.clone());
-            ViewDefinition::new(namespace.clone(), view_on, pipeline)
+            ViewDefinition::new(namespace.clone(), view_on, pipeline, view.collation.clone())
         })
     }
 
@@ -89,6 +93,11 @@ impl Engine {
         })
     }
 
+    fn values_of_view(&self, view: &Namespace) -> DistinctValues {
+        let view = self.catalog.view(view);
+        DistinctValues::new(view.map(|view| view.collation.clone()).unwrap_or_default())
+    }
+
     /// The distinct values of a path in a view.
     pub(super) fn distinct_on_view(
         &self,
@@ -97,7 +106,7 @@ impl Engine {
     ) -> Result<RawArrayBuf> {
         parse_field_path(request.key)?;
         let mut query = self.run_on_view(view, &ViewStatement::distinct(request))?;
-        let (path, mut values) = (Path::parse(request.key), DistinctValues::default());
+        let (path, mut values) = (Path::parse(request.key), self.values_of_view(view));
         while let Some(document) = query.next_document()? {
             values_of(document, &path, &mut values)?;
         }
@@ -105,14 +114,30 @@ impl Engine {
     }
 }
 
+/// Readers of a view compare texts as it says; MongoDB puts the view's name right behind.
+pub(super) fn other_collation(view: &str) -> Error {
+    let message = format!("Cannot override a view's default collation{view}");
+    Error::new(Code::OptionNotSupportedOnView, message)
+}
+
 impl ResolvedView {
     /// A request on what the view reads, with the stages of the view before it.
-    pub(super) fn before<'r>(&'r self, request: &AggregateRequest<'r>) -> AggregateRequest<'r> {
-        let stages = self.pipeline.iter().map(|stage| &**stage);
-        AggregateRequest {
-            pipeline: stages.chain(request.pipeline.iter().copied()).collect(),
-            ..request.clone()
+    ///
+    /// # Errors
+    /// `OptionNotSupportedOnView` for another collation than the view's.
+    pub(super) fn before<'r>(
+        &'r self,
+        request: &AggregateRequest<'r>,
+    ) -> Result<AggregateRequest<'r>> {
+        if request.collation.as_ref().is_some_and(|asked| *asked != self.collation) {
+            return Err(other_collation(""));
         }
+        let stages = self.pipeline.iter().map(|stage| &**stage);
+        Ok(AggregateRequest {
+            pipeline: stages.chain(request.pipeline.iter().copied()).collect(),
+            collation: Some(self.collation.clone()),
+            ..request.clone()
+        })
     }
 }
 
@@ -137,6 +162,7 @@ impl<'a> ViewStatement<'a> {
         }
         Self {
             pipeline,
+            collation: request.collation.clone(),
             hint,
             variables: request.variables,
             allow_disk_use: request.allow_disk_use,
@@ -148,11 +174,12 @@ impl<'a> ViewStatement<'a> {
         pipeline.extend(skipped(request.skip));
         pipeline.extend(limited(request.limit));
         pipeline.push(rawdoc! { "$count": "count" });
-        Self::plain(pipeline, request.hint)
+        Self::plain(pipeline, request.collation.clone(), request.hint)
     }
 
     fn distinct(request: &DistinctRequest<'a>) -> Self {
-        Self::plain(Self::matching(request.filter), request.hint)
+        let pipeline = Self::matching(request.filter);
+        Self::plain(pipeline, request.collation.clone(), request.hint)
     }
 
     /// The statement of an `explain`; `None` for one that writes.
@@ -165,9 +192,14 @@ impl<'a> ViewStatement<'a> {
         }
     }
 
-    fn plain(pipeline: Vec<RawDocumentBuf>, hint: Option<RawBsonRef<'a>>) -> Self {
+    fn plain(
+        pipeline: Vec<RawDocumentBuf>,
+        collation: Option<Collation>,
+        hint: Option<RawBsonRef<'a>>,
+    ) -> Self {
         Self {
             pipeline,
+            collation,
             hint,
             variables: None,
             allow_disk_use: true,
@@ -183,6 +215,7 @@ impl<'a> ViewStatement<'a> {
 
     pub fn request(&self) -> AggregateRequest<'_> {
         AggregateRequest {
+            collation: self.collation.clone(),
             hint: self.hint,
             variables: self.variables,
             allow_disk_use: self.allow_disk_use,

@@ -10,7 +10,7 @@ use super::{
 use super::{counted_area, parallel};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::index::bounds::FieldBounds;
+use crate::index::bounds::{End, FieldBounds};
 use crate::plan::{
     Access, Branch, CountBy, Countable, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess,
     TreeRanges,
@@ -18,8 +18,8 @@ use crate::plan::{
 use crate::query::{Filter, Projection};
 use crate::rank::ReadView;
 use crate::storage::{Family, Order, Snapshot};
-use meridian_value::key::{Direction, TypeBits, encode};
-use meridian_value::with_raw;
+use meridian_value::Collation;
+use meridian_value::key::Direction;
 use std::sync::Arc;
 
 /// The rows of a plan.
@@ -299,13 +299,18 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// By what the `_id`s are compared.
+    fn ids(&self) -> &Collation {
+        &self.collection.options.collation
+    }
+
     fn access(&self, access: &Access, wanted: Option<u64>) -> Box<dyn Rows> {
         match access {
             Access::Nothing => nothing(),
             Access::Collection(order) => {
                 let (collection, context) = (self.collection, self.context.clone());
                 let rows = CollectionRows::all(collection, self.snapshot, *order, context);
-                Box::new(rows.prefiltered(self.residual))
+                Box::new(rows.prefiltered(self.residual, self.ids()))
             }
             Access::Primary(access) => self.primary(access),
             Access::Index(access) => {
@@ -359,7 +364,7 @@ impl Builder<'_> {
             .collect();
         if let Some(tested) = &usage.filter {
             recheck.extend(tested.filter.conjuncts().iter().cloned());
-            entries = Box::new(FilterEntries::new(entries, tested.clone()));
+            entries = Box::new(FilterEntries::new(entries, tested.clone(), self.ids()));
         }
         let recheck = (!recheck.is_empty()).then(|| Arc::new(Filter::And(recheck)));
         let Some(coverage) = &usage.rows else {
@@ -453,18 +458,12 @@ impl Builder<'_> {
             .collect();
         let context = self.context.clone();
         let rows = CollectionRows::new(self.snapshot, ranges, access.order, context);
-        Box::new(rows.prefiltered(self.residual))
+        Box::new(rows.prefiltered(self.residual, self.ids()))
     }
 }
 
 /// The encoded values of bounds that are single points.
 fn point_keys(bounds: &FieldBounds) -> Option<Vec<Vec<u8>>> {
-    let encode_point = |value: &&bson::Bson| {
-        let mut key = Vec::new();
-        with_raw(value, |raw| {
-            encode(raw, Direction::Ascending, &mut key, &mut TypeBits::new())
-        });
-        key
-    };
+    let encode_point = |value: &&End| value.key(Direction::Ascending);
     Some(bounds.points()?.iter().map(encode_point).collect())
 }

@@ -7,6 +7,7 @@ use crate::error::{Result, corrupt_document};
 use crate::query::Filter;
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use std::sync::Arc;
 
 /// Fewer documents are scanned before a second core has begun to help.
@@ -66,8 +67,8 @@ impl CollectionRows {
     }
 
     /// The same without some of the documents that do not match `filter`.
-    pub fn prefiltered(mut self, filter: Option<&Filter>) -> Self {
-        self.prefilter = filter.and_then(Prefilter::new);
+    pub fn prefiltered(mut self, filter: Option<&Filter>, ids: &Collation) -> Self {
+        self.prefilter = filter.and_then(|filter| Prefilter::new(filter, ids));
         self
     }
 }

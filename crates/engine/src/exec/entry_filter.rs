@@ -5,6 +5,7 @@ use super::{Entries, Entry};
 use crate::error::Result;
 use crate::index::RowBuffer;
 use crate::plan::EntryFilter;
+use meridian_value::Collation;
 
 /// Passes on the entries whose fields satisfy a filter, and those that cannot tell: these are not
 /// certain, their documents must be tested.
@@ -18,10 +19,10 @@ pub struct FilterEntries {
 
 impl FilterEntries {
     /// The entries of `input` that may satisfy the filter.
-    pub fn new(input: Box<dyn Entries>, tested: EntryFilter) -> Self {
+    pub fn new(input: Box<dyn Entries>, tested: EntryFilter, ids: &Collation) -> Self {
         Self {
             input,
-            prefilter: Prefilter::new(&tested.filter),
+            prefilter: Prefilter::new(&tested.filter, ids),
             tested,
             told: true,
             buffer: RowBuffer::default(),

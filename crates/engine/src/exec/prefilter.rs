@@ -8,6 +8,7 @@
 use crate::query::{Comparison, Filter, Predicate};
 use bson::{RawBson, RawBsonRef};
 use memchr::memmem::Finder;
+use meridian_value::Collation;
 use meridian_value::key::{Direction, TypeBits, encode};
 
 /// The values that the `_id`s of all matches contain.
@@ -15,8 +16,9 @@ use meridian_value::key::{Direction, TypeBits, encode};
 pub(super) struct Prefilter(Vec<Finder<'static>>);
 
 impl Prefilter {
-    /// What `filter` asks of `_id`; `None` for nothing that bytes can tell.
-    pub fn new(filter: &Filter) -> Option<Self> {
+    /// What `filter` asks of `_id`, which a collection compares by `ids`; `None` for nothing that bytes can tell.
+    pub fn new(filter: &Filter, ids: &Collation) -> Option<Self> {
+        let contained = |condition: &Filter| contained(condition, ids);
         let mut values: Vec<Vec<u8>> = filter.conjuncts().iter().filter_map(contained).collect();
         // The longest occurs by chance least often.
         values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
@@ -32,7 +34,7 @@ impl Prefilter {
 }
 
 /// What must occur in the `_id` of who satisfies the condition.
-fn contained(condition: &Filter) -> Option<Vec<u8>> {
+fn contained(condition: &Filter, ids: &Collation) -> Option<Vec<u8>> {
     let Filter::Field { path, predicate } = condition else {
         return None;
     };
@@ -40,11 +42,12 @@ fn contained(condition: &Filter) -> Option<Vec<u8>> {
     else {
         return None;
     };
-    let is_told = matches!(
-        value,
-        RawBson::String(_) | RawBson::Symbol(_) | RawBson::ObjectId(_) | RawBson::DateTime(_)
-    );
-    (&**first == "_id" && is_told).then(|| behind_type(value.as_raw_bson_ref()))
+    let is_told = match **value {
+        RawBson::String(_) | RawBson::Symbol(_) => ids.is_simple() && value.collation().is_simple(),
+        RawBson::ObjectId(_) | RawBson::DateTime(_) => true,
+        _ => false,
+    };
+    (&**first == "_id" && is_told).then(|| behind_type(value.value()))
 }
 
 /// A value's encoding without its type, which in a document stands before the field's name.

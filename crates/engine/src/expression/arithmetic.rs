@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::sum::{Deviation, OrderedSum, averaged};
 use crate::expression::value::compare;
 use bson::RawBsonRef;
+use meridian_value::Collation;
 use meridian_value::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MIN, Number};
 use std::cmp::Ordering;
 
@@ -543,25 +544,33 @@ fn round_integer(name: &str, value: i64, place: i32, truncate: bool) -> Result<i
 
 /// `$sum`, `$avg`, `$min`, `$max` and the deviations over the arguments, or over the
 /// items of the one argument where that is an array.
-pub fn accumulate<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn accumulate<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     if let [only] = &*arguments
         && let Some(items) = only.items()?
     {
-        return accumulate_values(name, &items);
+        return accumulate_values(name, &items, collation);
     }
-    accumulate_values(name, arguments)
+    accumulate_values(name, arguments, collation)
 }
 
-fn accumulate_values<'a>(name: &str, values: &[Value<'a>]) -> Result<Value<'a>> {
+fn accumulate_values<'a>(
+    name: &str,
+    values: &[Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let present = values.iter().filter(|value| !value.is_nullish());
     match name {
         "$min" | "$max" => {
             let best = if name == "$min" {
-                present.min_by(|a, b| compare(a, b))
+                present.min_by(|a, b| compare(a, b, collation))
             } else {
                 // The first of equals, where `max_by` would give the last.
                 present.reduce(|best, next| {
-                    if compare(next, best).is_gt() {
+                    if compare(next, best, collation).is_gt() {
                         next
                     } else {
                         best

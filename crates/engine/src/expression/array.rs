@@ -11,6 +11,7 @@ use crate::expression::value::{Items, compare, corrupt, items_bytes};
 use crate::operation::memory;
 use crate::types::type_name;
 use bson::RawBsonRef;
+use meridian_value::Collation;
 use meridian_value::number::Number;
 use std::cmp::Ordering;
 
@@ -201,7 +202,11 @@ pub fn concat<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
 }
 
 /// `$in`.
-pub fn contains<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn contains<'a>(
+    _: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let [wanted, array] = &*arguments else {
         unreachable!("arity 2")
     };
@@ -211,13 +216,17 @@ pub fn contains<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
             format!("$in requires an array as a second argument, found: {found}"),
         )
     })?;
-    Ok(Value::boolean(
-        items.iter().any(|item| compare(item, wanted).is_eq()),
-    ))
+    let mut items = items.iter();
+    let found = items.any(|item| compare(item, wanted, collation).is_eq());
+    Ok(Value::boolean(found))
 }
 
 /// `$indexOfArray`: the array, the bounds, and what is searched for.
-pub fn index_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn index_of<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     if arguments[0].is_nullish() {
         return Ok(Value::NULL);
     }
@@ -237,7 +246,7 @@ pub fn index_of<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<V
         .get(1)
         .map_or(Ok(items.len()), |value| search_bound(name, value, "ending"))?;
     let end = end.min(items.len());
-    let found = (start..end).find(|index| compare(&items[*index], wanted).is_eq());
+    let found = (start..end).find(|index| compare(&items[*index], wanted, collation).is_eq());
     Ok(Value::int_or_long(found.map_or(-1, |index| index as i64)))
 }
 
@@ -356,7 +365,11 @@ pub fn several_count(n: &Value<'_>) -> Result<usize> {
 }
 
 /// `$firstN`, `$lastN`, `$minN`, `$maxN` over an array.
-pub fn several<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Result<Value<'a>> {
+pub fn several<'a>(
+    name: &'static str,
+    arguments: &mut [Option<Value<'a>>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let count = several_count(arguments[0].as_ref().expect("a required argument"))?;
     let input = arguments[1].as_ref().expect("a required argument");
     let items = items_or(input, |_| {
@@ -369,9 +382,9 @@ pub fn several<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> R
         _ => {
             items.retain(|item| !item.is_nullish());
             if name == "$minN" {
-                items.sort_by(compare);
+                items.sort_by(|a, b| compare(a, b, collation));
             } else {
-                items.sort_by(|a, b| compare(b, a));
+                items.sort_by(|a, b| compare(b, a, collation));
             }
             items.truncate(count);
         }
@@ -435,7 +448,7 @@ pub fn parse_sort_array(
 static SORT_ARRAY: super::table::Operator = super::table::Operator {
     name: "$sortArray",
     arity: super::table::Arity::Exactly(2),
-    function: sort_array,
+    function: super::table::Function::Comparing(sort_array),
 };
 
 fn parse_sort_by(raw: RawBsonRef<'_>) -> Result<SortBy> {
@@ -481,7 +494,11 @@ fn direction_of(raw: RawBsonRef<'_>) -> Option<bool> {
     }
 }
 
-fn sort_array<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+fn sort_array<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let [input, sort_by] = &*arguments else {
         unreachable!("arity 2")
     };
@@ -501,7 +518,7 @@ fn sort_array<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Val
     let mut items = items.to_vec();
     let mut failure = None;
     items.sort_by(|a, b| {
-        sort_array_order(&order, a, b).unwrap_or_else(|error| {
+        sort_array_order(&order, a, b, collation).unwrap_or_else(|error| {
             failure = Some(error);
             Ordering::Equal
         })
@@ -514,11 +531,12 @@ pub fn sort_array_order(
     order: &[(Box<[Box<str>]>, bool)],
     left: &Value<'_>,
     right: &Value<'_>,
+    collation: &Collation,
 ) -> Result<Ordering> {
     for (path, descending) in order {
-        let a = object::sort_key(left, path, *descending)?;
-        let b = object::sort_key(right, path, *descending)?;
-        let found = compare(&a, &b);
+        let a = object::sort_key(left, path, *descending, collation)?;
+        let b = object::sort_key(right, path, *descending, collation)?;
+        let found = compare(&a, &b, collation);
         if found.is_ne() {
             return Ok(if *descending { found.reverse() } else { found });
         }

@@ -5,7 +5,7 @@ use super::control::number;
 use super::convert::display;
 use super::node::Node;
 use super::parse::ExpressionParser;
-use super::table::{Arity, Complaint, Named, Operator, Parameter};
+use super::table::{Arity, Complaint, Function, Named, NamedFunction, Operator, Parameter};
 use crate::error::{Code, Error, Result};
 use crate::expression::time::{self, Civil, DAY_MS, Zone, days_from_iso_week};
 use crate::expression::time::{parse as time_parse, text as time_text};
@@ -78,7 +78,7 @@ static PARTS: [Operator; 13] = {
         Operator {
             name,
             arity: Arity::Date,
-            function: part_of,
+            function: Function::Plain(part_of),
         }
     }
     [
@@ -392,7 +392,7 @@ static FROM_PARTS: Named = Named {
         40519,
         "$dateFromParts only supports an object as its argument",
     ),
-    function: from_parts,
+    function: NamedFunction::Plain(from_parts),
 };
 
 /// `$dateFromParts`.

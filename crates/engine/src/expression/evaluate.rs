@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::expression::value::{self, raw_field};
 use crate::operation::memory;
 use bson::RawBsonRef;
+use meridian_value::Collation;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -46,12 +47,16 @@ impl Node {
                 for argument in arguments {
                     match argument.evaluate(context) {
                         Ok(value) => values.push(value),
-                        Err(fault) => return before(fault, operator, &values, arguments.len()),
+                        Err(fault) => {
+                            let collation = context.variables.collation();
+                            return before(fault, operator, &values, arguments.len(), collation);
+                        }
                     }
                 }
                 context.count_work(values.iter().map(Value::work).sum())?;
                 memory::check_values()?;
-                (operator.function)(operator.name, &mut values)
+                let collation = context.variables.collation();
+                operator.function.call(operator.name, &mut values, collation)
             }
             Node::Named {
                 operator,
@@ -64,7 +69,8 @@ impl Node {
                 let left = operands[0].evaluate(context)?;
                 let right = operands[1].evaluate(context)?;
                 context.count_work(left.work().min(right.work()))?;
-                Ok(compared(*comparison, value::compare(&left, &right)))
+                let order = value::compare(&left, &right, context.variables.collation());
+                Ok(compared(*comparison, order))
             }
             Node::And(parts) => {
                 for part in parts {
@@ -152,7 +158,7 @@ fn unseen<'a>(answer: impl FnMut(Value<'a>) -> Result<Value<'a>>) -> Option<Resu
 
 fn same(one: &Result<Value<'_>>, other: &Result<Value<'_>>) -> bool {
     match (one, other) {
-        (Ok(one), Ok(other)) => value::compare(one, other).is_eq(),
+        (Ok(one), Ok(other)) => value::compare(one, other, &Collation::SIMPLE).is_eq(),
         (Err(one), Err(other)) => one.code == other.code && one.message == other.message,
         _ => false,
     }
@@ -166,6 +172,7 @@ fn before<'a>(
     operator: &Operator,
     values: &ArgumentValues<'a>,
     count: usize,
+    collation: &Collation,
 ) -> Result<Value<'a>> {
     if !looks_in_turn(operator.name, values.len()) {
         return Err(fault);
@@ -173,7 +180,7 @@ fn before<'a>(
     let answer = unseen(|other| {
         let mut all = values.clone();
         all.resize(count, other);
-        (operator.function)(operator.name, &mut all)
+        operator.function.call(operator.name, &mut all, collation)
     });
     match answer {
         // What is searched for is looked at, though none of the other values may be found.
@@ -218,15 +225,16 @@ fn named<'a>(
     }
     context.count_work(values.iter().flatten().map(Value::work).sum())?;
     memory::check_values()?;
+    let collation = context.variables.collation();
     let Some(fault) = fault else {
-        return (operator.function)(operator.name, &mut values);
+        return operator.function.call(operator.name, &mut values, collation);
     };
     let answer = unseen(|other| {
         let mut all = values.clone();
         for place in &unknown {
             all[*place] = Some(other.clone());
         }
-        (operator.function)(operator.name, &mut all)
+        operator.function.call(operator.name, &mut all, collation)
     });
     answer.unwrap_or(Err(fault))
 }

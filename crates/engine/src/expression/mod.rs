@@ -48,14 +48,16 @@ pub(crate) use value::within_levels;
 
 use crate::error::{Error, Result};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use std::sync::Arc;
 use value::corrupt;
 
-/// What expressions see besides the document: the time the command began (`$$NOW`), and
+/// What expressions see besides the document: the time the command began (`$$NOW`), by what texts are compared, and
 /// what a nearest-first search knows of the document (`$meta`). Variables of the command's `let` are part of the parsed expression.
 #[derive(Debug, Clone)]
 pub struct Variables {
     now: bson::DateTime,
+    collation: Collation,
     near: Option<Arc<NearMetadata>>,
 }
 
@@ -66,9 +68,25 @@ impl Default for Variables {
 }
 
 impl Variables {
-    /// Variables with this `$$NOW`.
+    /// Variables with this `$$NOW`; texts are compared by their bytes.
     pub fn new(now: bson::DateTime) -> Self {
-        Self { now, near: None }
+        Self {
+            now,
+            collation: Collation::SIMPLE,
+            near: None,
+        }
+    }
+
+    /// The same where texts are compared by a collation.
+    #[must_use]
+    pub fn with_collation(self, collation: Collation) -> Self {
+        Self { collation, ..self }
+    }
+
+    /// By what texts are compared.
+    #[inline]
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// The value of `$$NOW`.
@@ -79,8 +97,8 @@ impl Variables {
     /// The same for a document with this metadata.
     pub fn with_near(&self, near: Option<Arc<NearMetadata>>) -> Self {
         Self {
-            now: self.now,
             near,
+            ..self.clone()
         }
     }
 

@@ -5,11 +5,11 @@ use super::convert::display;
 use super::evaluate::descend;
 use super::node::Node;
 use super::parse::ExpressionParser;
-use super::table::{Arity, Operator};
+use super::table::{Arity, Function, Operator};
 use crate::error::{Error, Result};
 use crate::expression::value::{Fields, build_document, compare, corrupt};
 use bson::RawBsonRef;
-use meridian_value::ByName;
+use meridian_value::{ByName, Collation};
 use std::borrow::Cow;
 
 /// Fields in the making.
@@ -248,12 +248,12 @@ pub fn binary_size<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Resul
 static GET_FIELD: Operator = Operator {
     name: "$getField",
     arity: Arity::Exactly(2),
-    function: get_field,
+    function: Function::Plain(get_field),
 };
 static SET_FIELD: Operator = Operator {
     name: "$setField",
     arity: Arity::Exactly(3),
-    function: assign_field,
+    function: Function::Plain(assign_field),
 };
 
 /// `$getField`, in both forms.
@@ -449,7 +449,12 @@ fn assign_field<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<V
 
 /// What an item sorts by at a path: the least value there where the order ascends, the
 /// greatest where it descends; null where there is none.
-pub fn sort_key<'a>(item: &Value<'a>, path: &[Box<str>], descending: bool) -> Result<Value<'a>> {
+pub fn sort_key<'a>(
+    item: &Value<'a>,
+    path: &[Box<str>],
+    descending: bool,
+    collation: &Collation,
+) -> Result<Value<'a>> {
     if path.is_empty() {
         return Ok(item.clone());
     }
@@ -460,9 +465,9 @@ pub fn sort_key<'a>(item: &Value<'a>, path: &[Box<str>], descending: bool) -> Re
     };
     if let Some(items) = found.items()? {
         let best = if descending {
-            items.iter().max_by(|a, b| compare(a, b))
+            items.iter().max_by(|a, b| compare(a, b, collation))
         } else {
-            items.iter().min_by(|a, b| compare(a, b))
+            items.iter().min_by(|a, b| compare(a, b, collation))
         };
         // An empty array sorts before null, as undefined does.
         return Ok(best.cloned().unwrap_or(Value::Raw(RawBsonRef::Undefined)));

@@ -8,17 +8,18 @@ use crate::expression::metadata::MetadataScope;
 use crate::expression::value::corrupt;
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::ByName;
+use meridian_value::{ByName, Collation};
 
 /// The parts of a path: MongoDB's `BSONDepth::getMaxAllowableDepth`, since a part more could lead to nothing.
 const PATH_PARTS_MAX: usize = 200;
 
 /// The variables an expression may name besides the built-in ones: those of the
-/// command's `let`, whose values are known when the expression is parsed. And whether it may
-/// ask for metadata (`$meta`).
+/// command's `let`, whose values are known when the expression is parsed. And by what it compares texts, and
+/// whether it may ask for metadata (`$meta`).
 #[derive(Debug, Clone, Default)]
 pub struct VariableScope {
     constants: Vec<(String, Constant)>,
+    collation: Collation,
     metadata: MetadataScope,
     defers_faults: bool,
     /// In how many pipelines within others the expression stands.
@@ -26,13 +27,31 @@ pub struct VariableScope {
 }
 
 impl VariableScope {
+    /// The scope of a command without variables that compares texts by this collation.
+    pub fn new(collation: Collation) -> Self {
+        Self {
+            collation,
+            ..Self::default()
+        }
+    }
+
+    /// By what texts are compared.
+    pub fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
+    /// What the expressions see when they are evaluated, if this is the time.
+    pub fn variables(&self, now: bson::DateTime) -> Variables {
+        Variables::new(now).with_collation(self.collation.clone())
+    }
+
     /// The variables of a command's `let`: constant expressions, which may use the ones
     /// before them.
     ///
     /// # Errors
     /// `FailedToParse` for a name that is none; whatever an expression answers.
-    pub fn from_let(variables: &RawDocument) -> Result<Self> {
-        let mut scope = Self::default().deferring_faults();
+    pub fn from_let(variables: &RawDocument, collation: Collation) -> Result<Self> {
+        let mut scope = Self::new(collation).deferring_faults();
         for entry in variables.iter() {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = super::Expression::parse(raw, &scope)?;
@@ -44,7 +63,7 @@ impl VariableScope {
                 ));
             }
             let document = RawDocumentBuf::new();
-            let variables = Variables::default();
+            let variables = scope.variables(bson::DateTime::now());
             let value = expression.evaluate_value(&document, &variables)?;
             let constant = Constant::new(&value)?;
             check_user_name(name.as_str())
@@ -336,7 +355,7 @@ impl<'s> ExpressionParser<'s> {
 
     /// Computes a node whose parts are all known.
     fn fold(&self, node: Node) -> Result<Node> {
-        let known = self.unless_deferred(folded(&node))?;
+        let known = self.unless_deferred(folded(&node, self.scope))?;
         Ok(known.unwrap_or(node))
     }
 
@@ -503,7 +522,7 @@ fn spliced(operator: &'static Operator, node: Node) -> Vec<Node> {
 }
 
 /// The value of a node whose parts are all known, as a node.
-fn folded(node: &Node) -> Result<Option<Node>> {
+fn folded(node: &Node, scope: &VariableScope) -> Result<Option<Node>> {
     let mut known = true;
     node.for_each_child(&mut |child| known &= child.is_known_part());
     let has_none = matches!(
@@ -521,7 +540,7 @@ fn folded(node: &Node) -> Result<Option<Node>> {
         return Ok(None);
     }
     let document = RawDocumentBuf::new();
-    let variables = Variables::new(bson::DateTime::from_millis(0));
+    let variables = scope.variables(bson::DateTime::from_millis(0));
     let value = node
         .evaluate(&mut EvaluationContext::new(&document, &variables))
         .map_err(folding_error)?;

@@ -4,38 +4,40 @@ use super::Value;
 use super::node::Node;
 use crate::error::{Error, Result};
 use crate::expression::value::{Items, compare};
+use meridian_value::Collation;
 use std::cmp::Ordering;
 
-/// A value in a set.
-struct SetMember<'a>(Value<'a>);
+/// A value in a set, and by what it is compared.
+struct SetMember<'a, 'c>(Value<'a>, &'c Collation);
 
-impl PartialEq for SetMember<'_> {
+impl PartialEq for SetMember<'_, '_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for SetMember<'_> {}
+impl Eq for SetMember<'_, '_> {}
 
-impl PartialOrd for SetMember<'_> {
+impl PartialOrd for SetMember<'_, '_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for SetMember<'_> {
+impl Ord for SetMember<'_, '_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(&self.0, &other.0)
+        compare(&self.0, &other.0, self.1)
     }
 }
 
-type Set<'a> = std::collections::BTreeSet<SetMember<'a>>;
+type Set<'a, 'c> = std::collections::BTreeSet<SetMember<'a, 'c>>;
 
-fn set<'a>(items: &[Value<'a>]) -> Set<'a> {
-    items.iter().cloned().map(SetMember).collect()
+fn set<'a, 'c>(items: &[Value<'a>], collation: &'c Collation) -> Set<'a, 'c> {
+    let members = items.iter().cloned();
+    members.map(|item| SetMember(item, collation)).collect()
 }
 
-fn from_set(set: Set<'_>) -> Value<'_> {
+fn from_set<'a>(set: Set<'a, '_>) -> Value<'a> {
     Value::array(set.into_iter().map(|member| member.0).collect())
 }
 
@@ -73,30 +75,33 @@ fn not_of_two(name: &str, code: i32, which: &str, found: &str) -> Error {
 }
 
 /// `$setUnion`.
-pub fn union<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn union<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let mut members = Set::new();
     for argument in arguments {
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
-        members.extend(
-            operand(name, 17043, argument)?
-                .iter()
-                .cloned()
-                .map(SetMember),
-        );
+        members.extend(set(&operand(name, 17043, argument)?, collation));
     }
     Ok(from_set(members))
 }
 
 /// `$setIntersection`.
-pub fn intersection<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut members: Option<Set<'a>> = None;
+pub fn intersection<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
+    let mut members: Option<Set<'a, '_>> = None;
     for argument in arguments {
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
-        let next = set(&operand(name, 17047, argument)?);
+        let next = set(&operand(name, 17047, argument)?, collation);
         members = Some(match members {
             None => next,
             Some(mut members) => {
@@ -109,15 +114,19 @@ pub fn intersection<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Resu
 }
 
 /// `$setDifference`: in the order of the first operand.
-pub fn difference<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn difference<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     if arguments.iter().any(Value::is_nullish) {
         return Ok(Value::NULL);
     }
     let (left, right) = pair(name, (17048, 17049), arguments)?;
-    let mut seen = set(&right);
+    let mut seen = set(&right, collation);
     let kept = left
         .iter()
-        .filter(|item| seen.insert(SetMember((*item).clone())));
+        .filter(|item| seen.insert(SetMember((*item).clone(), collation)));
     Ok(Value::array(kept.cloned().collect()))
 }
 
@@ -155,12 +164,16 @@ fn not_equal(code: i32, index: usize, found: &str) -> Error {
 }
 
 /// `$setEquals`.
-pub fn equals<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut first: Option<Set<'a>> = None;
+pub fn equals<'a>(
+    _: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
+    let mut first: Option<Set<'a, '_>> = None;
     for (index, argument) in arguments.iter().enumerate() {
         let items = argument.items()?;
         let items = items.ok_or_else(|| not_equal(17044, index, argument.type_name()))?;
-        let next = set(&items);
+        let next = set(&items, collation);
         match &first {
             None => first = Some(next),
             Some(first) if *first != next => return Ok(Value::boolean(false)),
@@ -171,9 +184,14 @@ pub fn equals<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
 }
 
 /// `$setIsSubset`.
-pub fn is_subset<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn is_subset<'a>(
+    name: &'static str,
+    arguments: &mut [Value<'a>],
+    collation: &Collation,
+) -> Result<Value<'a>> {
     let (left, right) = pair(name, (17046, 17042), arguments)?;
-    Ok(Value::boolean(set(&left).is_subset(&set(&right))))
+    let (left, right) = (set(&left, collation), set(&right, collation));
+    Ok(Value::boolean(left.is_subset(&right)))
 }
 
 fn elements<'a>(name: &str, code: i32, value: &Value<'a>) -> Result<Items<'a>> {

@@ -8,14 +8,60 @@ use super::{
 };
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
+use meridian_value::Collation;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// Computes an operator from the values of its arguments.
-pub type Function = for<'a> fn(&'static str, &mut [Value<'a>]) -> Result<Value<'a>>;
+#[derive(Debug, Clone, Copy)]
+pub enum Function {
+    /// Without comparing any.
+    Plain(for<'a> fn(&'static str, &mut [Value<'a>]) -> Result<Value<'a>>),
+    /// Compares values by the collation.
+    Comparing(for<'a> fn(&'static str, &mut [Value<'a>], &Collation) -> Result<Value<'a>>),
+}
+
 /// Computes an operator from the values of its named arguments, in the order of its
 /// parameters; none where an argument was not given.
-pub type NamedFunction = for<'a> fn(&'static str, &mut [Option<Value<'a>>]) -> Result<Value<'a>>;
+#[derive(Debug, Clone, Copy)]
+pub enum NamedFunction {
+    /// Without comparing any.
+    Plain(for<'a> fn(&'static str, &mut [Option<Value<'a>>]) -> Result<Value<'a>>),
+    /// Compares values by the collation.
+    Comparing(for<'a> fn(&'static str, &mut [Option<Value<'a>>], &Collation) -> Result<Value<'a>>),
+}
+
+impl Function {
+    /// The operator's value.
+    #[inline]
+    pub fn call<'a>(
+        self,
+        name: &'static str,
+        values: &mut [Value<'a>],
+        collation: &Collation,
+    ) -> Result<Value<'a>> {
+        match self {
+            Self::Plain(function) => function(name, values),
+            Self::Comparing(function) => function(name, values, collation),
+        }
+    }
+}
+
+impl NamedFunction {
+    /// The operator's value.
+    pub fn call<'a>(
+        self,
+        name: &'static str,
+        values: &mut [Option<Value<'a>>],
+        collation: &Collation,
+    ) -> Result<Value<'a>> {
+        match self {
+            Self::Plain(function) => function(name, values),
+            Self::Comparing(function) => function(name, values, collation),
+        }
+    }
+}
+
 /// Parses an operator that is a node of its own.
 pub type SpecialParser = fn(&mut ExpressionParser<'_>, &str, RawBsonRef<'_>) -> Result<Node>;
 
@@ -109,6 +155,7 @@ pub fn find(name: &str) -> Option<NameEntry> {
     let entries = ENTRIES.get_or_init(|| {
         let calls = CALLS
             .iter()
+            .chain(COMPARING_CALLS)
             .map(|operator| (operator.name, NameEntry::Call(operator)));
         let named = NAMED
             .iter()
@@ -173,7 +220,10 @@ const SPECIAL: &[(&str, SpecialParser)] = &[
 
 macro_rules! calls {
     ($(($name:literal, $arity:expr, $function:path)),+ $(,)?) => {
-        &[$(Operator { name: $name, arity: $arity, function: $function }),+]
+        calls!(Plain, $(($name, $arity, $function)),+)
+    };
+    ($kind:ident, $(($name:literal, $arity:expr, $function:path)),+ $(,)?) => {
+        &[$(Operator { name: $name, arity: $arity, function: Function::$kind($function) }),+]
     };
 }
 
@@ -212,12 +262,6 @@ pub static CALLS: &[Operator] = calls![
     ("$degreesToRadians", Exactly(1), trigonometry::of_angle),
     ("$radiansToDegrees", Exactly(1), trigonometry::of_angle),
     ("$atan2", Exactly(2), trigonometry::atan2),
-    ("$sum", Any, arithmetic::accumulate),
-    ("$avg", Any, arithmetic::accumulate),
-    ("$min", Any, arithmetic::accumulate),
-    ("$max", Any, arithmetic::accumulate),
-    ("$stdDevPop", Any, arithmetic::accumulate),
-    ("$stdDevSamp", Any, arithmetic::accumulate),
     ("$not", Exactly(1), convert::not),
     ("$isNumber", Exactly(1), convert::is_number),
     ("$type", Exactly(1), convert::type_of),
@@ -247,8 +291,6 @@ pub static CALLS: &[Operator] = calls![
     ("$last", Exactly(1), array::first_or_last),
     ("$slice", Between(2, 3), array::slice),
     ("$concatArrays", Any, array::concat),
-    ("$in", Exactly(2), array::contains),
-    ("$indexOfArray", Between(2, 4), array::index_of),
     ("$range", Between(2, 3), array::range),
     ("$reverseArray", Exactly(1), array::reverse),
     ("$isArray", Exactly(1), array::is_array),
@@ -257,15 +299,28 @@ pub static CALLS: &[Operator] = calls![
     ("$mergeObjects", Any, object::merge),
     ("$bsonSize", Exactly(1), object::bson_size),
     ("$binarySize", Exactly(1), object::binary_size),
+    ("$anyElementTrue", Exactly(1), set::any_element_true),
+    ("$allElementsTrue", Exactly(1), set::all_elements_true),
+    ("$tsSecond", Exactly(1), date::timestamp_part),
+    ("$tsIncrement", Exactly(1), date::timestamp_part),
+];
+
+/// Those that compare values.
+pub static COMPARING_CALLS: &[Operator] = calls![
+    Comparing,
+    ("$sum", Any, arithmetic::accumulate),
+    ("$avg", Any, arithmetic::accumulate),
+    ("$min", Any, arithmetic::accumulate),
+    ("$max", Any, arithmetic::accumulate),
+    ("$stdDevPop", Any, arithmetic::accumulate),
+    ("$stdDevSamp", Any, arithmetic::accumulate),
+    ("$in", Exactly(2), array::contains),
+    ("$indexOfArray", Between(2, 4), array::index_of),
     ("$setUnion", Any, set::union),
     ("$setIntersection", Any, set::intersection),
     ("$setDifference", Exactly(2), set::difference),
     ("$setEquals", SetEquality, set::equals),
     ("$setIsSubset", Exactly(2), set::is_subset),
-    ("$anyElementTrue", Exactly(1), set::any_element_true),
-    ("$allElementsTrue", Exactly(1), set::all_elements_true),
-    ("$tsSecond", Exactly(1), date::timestamp_part),
-    ("$tsIncrement", Exactly(1), date::timestamp_part),
 ];
 
 /// MongoDB looks at an argument of these before it evaluates the next: what it answers to one that is null or of no use
@@ -373,7 +428,7 @@ macro_rules! trim {
                 50696,
                 "{op} only supports an object as an argument, found {type}",
             ),
-            function: string::trim,
+            function: NamedFunction::Plain(string::trim),
         }
     };
 }
@@ -396,7 +451,7 @@ macro_rules! replace {
                 51751,
                 "{op} requires an object as an argument, found: {type}",
             ),
-            function: string::replace,
+            function: NamedFunction::Plain(string::replace),
         }
     };
 }
@@ -415,7 +470,7 @@ macro_rules! regular {
                 51103,
                 "{op} expects an object of named arguments but found: {type}",
             ),
-            function: regex::evaluate,
+            function: NamedFunction::Plain(regex::evaluate),
         }
     };
 }
@@ -433,7 +488,7 @@ macro_rules! several {
             ],
             unknown: Complaint(5_787_901, "Unknown argument for 'n' operator: {arg}"),
             not_object: Complaint($not_object, "specification must be an object; found {arg}"),
-            function: array::several,
+            function: NamedFunction::Comparing(array::several),
         }
     };
 }
@@ -454,7 +509,7 @@ macro_rules! date_math {
                  amount, and optionally timezone.",
             ),
             not_object: Complaint(5_166_400, "{op} expects an object as its argument"),
-            function: date_math::add,
+            function: NamedFunction::Plain(date_math::add),
         }
     };
 }
@@ -490,7 +545,7 @@ pub static NAMED: &[Named] = &[
             9,
             "$convert expects an object of named arguments but found: {type}",
         ),
-        function: convert::convert,
+        function: NamedFunction::Plain(convert::convert),
     },
     Named {
         name: "$dateToString",
@@ -505,7 +560,7 @@ pub static NAMED: &[Named] = &[
             18629,
             "$dateToString only supports an object as its argument",
         ),
-        function: date::to_string,
+        function: NamedFunction::Plain(date::to_string),
     },
     Named {
         name: "$dateFromString",
@@ -525,7 +580,7 @@ pub static NAMED: &[Named] = &[
             40540,
             "$dateFromString only supports an object as an argument, found: {type}",
         ),
-        function: date::from_string,
+        function: NamedFunction::Plain(date::from_string),
     },
     Named {
         name: "$dateToParts",
@@ -539,7 +594,7 @@ pub static NAMED: &[Named] = &[
             40524,
             "$dateToParts only supports an object as its argument",
         ),
-        function: date::to_parts,
+        function: NamedFunction::Plain(date::to_parts),
     },
     Named {
         name: "$dateTrunc",
@@ -559,7 +614,7 @@ pub static NAMED: &[Named] = &[
             5_439_007,
             "$dateTrunc only supports an object as its argument",
         ),
-        function: date_math::truncate,
+        function: NamedFunction::Plain(date_math::truncate),
     },
     Named {
         name: "$dateDiff",
@@ -583,6 +638,6 @@ pub static NAMED: &[Named] = &[
             5_166_301,
             "$dateDiff only supports an object as its argument",
         ),
-        function: date_math::difference,
+        function: NamedFunction::Plain(date_math::difference),
     },
 ];

@@ -10,6 +10,7 @@ use crate::operation::memory::{self, Charged};
 use crate::types::type_name;
 use bson::raw::CStr;
 use bson::{Bson, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Deref;
@@ -409,26 +410,30 @@ pub fn raw_size_bytes(raw: RawBsonRef<'_>) -> usize {
 }
 
 /// MongoDB's order of two values; missing sorts with undefined, before null.
-pub fn compare(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+pub fn compare(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Ordering {
     if let (Value::Raw(left), Value::Raw(right)) = (left, right) {
         return match (left, right) {
             (RawBsonRef::Int32(a), RawBsonRef::Int32(b)) => a.cmp(b),
             (RawBsonRef::DateTime(a), RawBsonRef::DateTime(b)) => a.cmp(b),
-            (RawBsonRef::String(a), RawBsonRef::String(b)) => a.cmp(b),
+            (RawBsonRef::String(a), RawBsonRef::String(b)) => collation.compare_text(a, b),
             (RawBsonRef::Double(a), RawBsonRef::Double(b)) if !a.is_nan() && !b.is_nan() => {
                 a.partial_cmp(b).unwrap_or(Ordering::Equal)
             }
-            _ => meridian_value::compare(*left, *right),
+            _ => collation.compare(*left, *right),
         };
     }
     bracket(left)
         .cmp(&bracket(right))
-        .then_with(|| compare_same_bracket(left, right))
+        .then_with(|| compare_same_bracket(left, right, collation))
 }
 
-fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+fn compare_same_bracket(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    collation: &Collation,
+) -> Ordering {
     if let (Some(a), Some(b)) = (text(left), text(right)) {
-        return a.cmp(b);
+        return collation.compare_text(a, b);
     }
     match (left, right) {
         (Value::Array(a), Value::Array(b)) if Arc::ptr_eq(a, b) => return Ordering::Equal,
@@ -438,23 +443,23 @@ fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     // Taking apart what was read once already cannot fail; if it does, the bytes are
     // corrupt and the order does not matter.
     if let (Ok(Some(a)), Ok(Some(b))) = (left.items(), right.items()) {
-        return compare_items(&a, &b);
+        return compare_items(&a, &b, collation);
     }
     if let (Ok(Some(a)), Ok(Some(b))) = (left.fields(), right.fields()) {
-        return compare_fields(&a, &b);
+        return compare_fields(&a, &b, collation);
     }
     Ordering::Equal
 }
 
-fn compare_items(left: &[Value<'_>], right: &[Value<'_>]) -> Ordering {
+fn compare_items(left: &[Value<'_>], right: &[Value<'_>], collation: &Collation) -> Ordering {
     left.iter()
         .zip(right)
-        .map(|(a, b)| compare(a, b))
+        .map(|(a, b)| compare(a, b, collation))
         .find(|order| order.is_ne())
         .unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-fn compare_fields(left: &Fields<'_>, right: &Fields<'_>) -> Ordering {
+fn compare_fields(left: &Fields<'_>, right: &Fields<'_>, collation: &Collation) -> Ordering {
     let present = |fields: &Fields<'_>| {
         fields
             .iter()
@@ -467,7 +472,7 @@ fn compare_fields(left: &Fields<'_>, right: &Fields<'_>) -> Ordering {
         let order = bracket(left_value)
             .cmp(&bracket(right_value))
             .then_with(|| left_key.cmp(right_key))
-            .then_with(|| compare(left_value, right_value));
+            .then_with(|| compare(left_value, right_value, collation));
         if order.is_ne() {
             return order;
         }

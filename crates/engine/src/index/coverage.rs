@@ -16,8 +16,8 @@ use crate::expression::FieldSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 use bson::spec::ElementType;
-use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field};
+use meridian_value::{Collation, DocumentBuilder};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -72,6 +72,7 @@ pub struct HeldFields<'s> {
     spec: &'s IndexSpec,
     layout: &'s Arc<EntryLayout>,
     multikey: Multikey,
+    ids: &'s Collation,
     /// Listed when they are asked for.
     fields: OnceCell<Vec<HeldField<'s>>>,
 }
@@ -124,9 +125,15 @@ struct EntryParts<'e> {
 }
 
 impl<'s> HeldFields<'s> {
-    /// Of the entries of an index.
-    pub fn new(spec: &'s IndexSpec, layout: &'s Arc<EntryLayout>, multikey: Multikey) -> Self {
+    /// Of the entries of an index of a collection whose `_id`s are compared by `ids`.
+    pub fn new(
+        spec: &'s IndexSpec,
+        layout: &'s Arc<EntryLayout>,
+        multikey: Multikey,
+        ids: &'s Collation,
+    ) -> Self {
         Self {
+            ids,
             spec,
             layout,
             multikey,
@@ -135,7 +142,7 @@ impl<'s> HeldFields<'s> {
     }
 
     fn fields(&self) -> &[HeldField<'s>] {
-        self.fields.get_or_init(|| held(self.spec, self.multikey))
+        self.fields.get_or_init(|| held(self.spec, self.multikey, self.ids))
     }
 
     /// Whether rows with the `needed` fields can be made of entries: whether there is a [`Self::coverage`].
@@ -230,11 +237,15 @@ impl Coverage {
 }
 
 /// The fields that entries hold, in the order of rebuilt documents.
-fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<HeldField<'_>> {
-    let mut found = vec![HeldField {
-        path: "_id",
-        from: From::Id,
-    }];
+/// A text cannot be read back from what a collation makes of it.
+fn held<'s>(spec: &'s IndexSpec, multikey: Multikey, ids: &Collation) -> Vec<HeldField<'s>> {
+    let mut found = Vec::new();
+    if ids.is_simple() {
+        found.push(HeldField {
+            path: "_id",
+            from: From::Id,
+        });
+    }
     let mut sphere_fields = 0;
     for (position, (path, kind)) in spec.key.iter().enumerate() {
         let ordinal = sphere_fields;
@@ -244,6 +255,7 @@ fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<HeldField<'_>> {
             continue;
         }
         let from = match kind {
+            IndexField::Ascending | IndexField::Descending if !spec.collation.is_simple() => continue,
             IndexField::Ascending | IndexField::Descending => From::Key {
                 position,
                 nested: path.contains('.'),
@@ -252,7 +264,7 @@ fn held(spec: &IndexSpec, multikey: Multikey) -> Vec<HeldField<'_>> {
             _ => continue,
         };
         if path == "_id" {
-            found.remove(0);
+            found.retain(|held| held.path != "_id");
         }
         found.push(HeldField { path, from });
     }

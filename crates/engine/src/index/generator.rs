@@ -13,6 +13,7 @@ use crate::query::Filter;
 use crate::{Error, Result};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use meridian_value::field::{Field, find};
 use meridian_value::path::Path;
 use smallvec::SmallVec;
@@ -24,6 +25,7 @@ pub struct KeyGenerator {
     kind: GeneratorKind,
     sparse: bool,
     filter: Option<Filter>,
+    collation: Collation,
     carried: Carried,
     /// The plane of a 2d field.
     grid: PlaneGrid,
@@ -71,6 +73,7 @@ impl KeyGenerator {
             kind,
             sparse: spec.sparse,
             filter: spec.filter()?,
+            collation: spec.collation.clone(),
             carried: Carried::new(spec),
             grid: spec.grid,
         })
@@ -133,7 +136,7 @@ impl KeyGenerator {
                     .iter()
                     .map(|field| (&field.path, field.kind))
                     .collect();
-                sphere::generate(document, &fields, self.grid, sink)?
+                sphere::generate(document, &fields, self.grid, &self.collation, sink)?
             }
         };
         sink.check_room()?;
@@ -161,7 +164,7 @@ impl KeyGenerator {
                     return self.expanded(document, sink);
                 }
             };
-            sink.push_field(value, field.kind.direction());
+            sink.push_field(value, field.kind.direction(), &self.collation);
         }
         if self.sparse && missing == self.fields.len() {
             sink.abandon(pending);
@@ -178,7 +181,7 @@ impl KeyGenerator {
         let outcome = extract::combinations(document, &paths, self.sparse, &mut |combination| {
             let pending = sink.begin();
             for (value, field) in combination.iter().zip(&self.fields) {
-                sink.push_field(*value, field.kind.direction());
+                sink.push_field(*value, field.kind.direction(), &self.collation);
             }
             sink.finish(pending, &[]);
             sink.drop_repeated(first);
@@ -211,12 +214,12 @@ impl KeyGenerator {
             };
             let kept = match field.kind {
                 IndexField::Hashed => {
-                    let hash = hash_value(value.unwrap_or(RawBsonRef::Null));
+                    let hash = hash_value(value.unwrap_or(RawBsonRef::Null), &self.collation);
                     Some(RawBsonRef::Int64(hash))
                 }
                 _ => value,
             };
-            sink.push_field(kept, field.kind.direction());
+            sink.push_field(kept, field.kind.direction(), &self.collation);
         }
         if self.sparse && missing == self.fields.len() {
             sink.abandon(pending);

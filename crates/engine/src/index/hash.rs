@@ -5,16 +5,36 @@
 //! MongoDB 6.0. The first eight bytes of the digest are the hash.
 
 use bson::cstr;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::spec::BinarySubtype;
 use md5::{Digest, Md5};
+use meridian_value::Collation;
 use meridian_value::field::{Field, fields};
+use meridian_value::key::{Direction, TypeBits};
 use meridian_value::number::Number;
 
 /// The seed that every hashed index uses.
 const SEED: i32 = 0;
 
-/// The hash of a value, which is what a hashed index keeps of it.
-pub fn hash_value(value: RawBsonRef<'_>) -> i64 {
+/// The hash of a value, which is what a hashed index keeps of it: the same for those that a collation finds equal.
+pub fn hash_value(value: RawBsonRef<'_>, collation: &Collation) -> i64 {
+    if collation.concerns(value) {
+        let mut key = Vec::new();
+        collation.encode(
+            value,
+            Direction::Ascending,
+            &mut key,
+            &mut TypeBits::new(),
+        );
+        return hash(RawBsonRef::Binary(RawBinaryRef {
+            subtype: BinarySubtype::Generic,
+            bytes: &key,
+        }));
+    }
+    hash(value)
+}
+
+fn hash(value: RawBsonRef<'_>) -> i64 {
     let mut wrapped = RawDocumentBuf::new();
     wrapped.append(cstr!(""), value);
     let mut hasher = Md5::new();

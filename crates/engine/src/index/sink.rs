@@ -3,6 +3,7 @@
 use crate::{Code, Error, Result};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use meridian_value::field::{Field, fields};
 use meridian_value::key::{Direction, TypeBits, encode};
 
@@ -191,9 +192,14 @@ impl KeySink {
 
     /// Appends one field; a missing one counts as null, but can be told from it.
     #[inline]
-    pub(super) fn push_field(&mut self, value: Option<RawBsonRef<'_>>, direction: Direction) {
+    pub(super) fn push_field(
+        &mut self,
+        value: Option<RawBsonRef<'_>>,
+        direction: Direction,
+        collation: &Collation,
+    ) {
         let kept = value.unwrap_or(RawBsonRef::Null);
-        encode(kept, direction, &mut self.bytes, &mut self.types);
+        collation.encode(kept, direction, &mut self.bytes, &mut self.types);
         if matches!(kept, RawBsonRef::Null) {
             self.types.push_bit(value.is_some());
         }

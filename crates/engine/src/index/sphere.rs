@@ -11,6 +11,7 @@ use crate::Result;
 use crate::geo::{Geometry, PlaneGrid, index_cells, key_error, point_cell, values_along};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use meridian_value::field::fields;
 use meridian_value::key::encode_cell;
 use meridian_value::path::Path;
@@ -38,6 +39,7 @@ pub(super) fn generate(
     document: &RawDocument,
     index: &[SphereField<'_>],
     grid: PlaneGrid,
+    collation: &Collation,
     sink: &mut KeySink,
 ) -> Result<Multikey> {
     let mut multikey = Multikey::NONE;
@@ -69,7 +71,7 @@ pub(super) fn generate(
     }
     if has_geometry {
         let first = sink.len();
-        emit(index, &all, sink);
+        emit(index, &all, collation, sink);
         sink.deduplicate(first);
     }
     Ok(if has_geometry {
@@ -230,7 +232,12 @@ fn plain_point(value: RawBsonRef<'_>) -> Option<(f64, f64)> {
 }
 
 /// Writes every combination of the fields' choices.
-fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], sink: &mut KeySink) {
+fn emit(
+    index: &[SphereField<'_>],
+    all: &[Choices<'_>],
+    collation: &Collation,
+    sink: &mut KeySink,
+) {
     let mut chosen: SmallVec<[usize; 3]> = SmallVec::from_elem(0, all.len());
     loop {
         let pending = sink.begin();
@@ -238,7 +245,7 @@ fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], sink: &mut KeySink) {
         for ((choices, choice), (_, kind)) in all.iter().zip(&chosen).zip(index) {
             let located = match choices[*choice] {
                 Choice::Value(value) => {
-                    sink.push_field(value, kind.direction());
+                    sink.push_field(value, kind.direction(), collation);
                     Located::Nowhere
                 }
                 Choice::Cell(cell, located) => {

@@ -252,11 +252,11 @@ impl Access {
         match self {
             Access::Nothing => true,
             Access::Primary(access) => {
-                let order = super::candidate::primary_order(sort);
+                let order = super::candidate::primary_order(query);
                 access.bounds.is_single_point() || order == Some(access.order)
             }
             Access::Collection(order) => {
-                sort.natural().is_some() || super::candidate::primary_order(sort) == Some(*order)
+                sort.natural().is_some() || super::candidate::primary_order(query) == Some(*order)
             }
             Access::Index(access) => {
                 super::candidate::index_order(access, sort) == Some(access.order)

@@ -6,11 +6,10 @@ use super::{QuerySpec, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
 use crate::index::IndexField;
-use crate::index::bounds::{FieldBounds, FieldContext};
+use crate::index::bounds::{End, FieldBounds, FieldContext};
 use crate::query::{Filter, Predicate, Sort};
 use crate::storage::Order;
-use meridian_value::key::{Direction, TypeBits, encode};
-use meridian_value::with_raw;
+use meridian_value::key::Direction;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -42,7 +41,7 @@ impl Candidate {
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
     let conditions = conditions(&query.filter);
-    found.extend(primary(query, &query.filter, &conditions));
+    found.extend(primary(query, &conditions));
     for index in collection.ready_indexes() {
         // Without a condition on its first field an index only gives an order.
         let (first, _) = &index.spec.key[0];
@@ -131,23 +130,27 @@ fn collect<'f>(
 /// Documents by `_id`.
 fn primary(
     query: &QuerySpec,
-    filter: &Filter,
     conditions: &[IndexableCondition<'_>],
 ) -> Option<Candidate> {
+    let filter = &*query.filter;
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];
+    let context = FieldContext {
+        collation: &query.ids,
+        ..FieldContext::from(IndexField::Ascending)
+    };
     for condition in conditions
         .iter()
         .filter(|condition| condition.path == "_id" && !condition.within)
     {
-        if let Some(own) = FieldBounds::from_predicate(condition.predicate, IndexField::Ascending) {
+        if let Some(own) = FieldBounds::from_predicate(condition.predicate, context) {
             // An `_id` is never an array, so conditions on it meet in one value.
             bounds = bounds.intersect(&own);
             proven[condition.conjunct] = own.is_exact();
         }
     }
     let is_selective = !bounds.is_all();
-    let order = query.sort.as_deref().and_then(primary_order);
+    let order = primary_order(query);
     if !is_selective && order.is_none() {
         return None;
     }
@@ -162,10 +165,11 @@ fn primary(
     })
 }
 
-/// The direction in which documents by `_id` come in the order of `sort`.
-pub(super) fn primary_order(sort: &Sort) -> Option<Order> {
+/// The direction in which documents by `_id` come in the order that the query asks for.
+pub(super) fn primary_order(query: &QuerySpec) -> Option<Order> {
+    let sort = query.sort.as_deref()?;
     let [field] = sort.fields() else { return None };
-    (field.path.as_str() == "_id" && !field.by_distance)
+    (field.path.as_str() == "_id" && !field.by_distance && *sort.collation() == query.ids)
         .then(|| order_of(field.direction == Direction::Ascending))
 }
 
@@ -257,6 +261,7 @@ pub(super) fn field_bounds(
                 field: *field,
                 multikey: multikey.field(position),
                 sparse: index.spec.sparse && index.spec.key.len() == 1,
+                collation: &index.spec.collation,
             };
             let found =
                 FieldBounds::from_predicate(condition.predicate, context).filter(|_| usable);
@@ -294,6 +299,7 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
     }
     let is_fixed =
         |path: &str| position(path).is_some_and(|at| access.bounds[at].is_single_point());
+    let is_other_order = index.spec.collation != *sort.collation();
     let mut forward = None;
     let mut keys = index.spec.key.iter().zip(&access.bounds);
     for field in sort
@@ -301,16 +307,16 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
         .iter()
         .filter(|field| !is_fixed(field.path.as_str()))
     {
-        let (_, kind) = loop {
+        let (kind, bounds) = loop {
             let ((path, kind), bounds) = keys.next()?;
             if path == field.path.as_str() {
-                break (path, kind);
+                break (kind, bounds);
             }
             if !bounds.is_single_point() {
                 return None;
             }
         };
-        if !kind.is_by_value() {
+        if !kind.is_by_value() || (is_other_order && bounds.may_hold_text()) {
             return None;
         }
         let same = kind.direction() == field.direction;
@@ -395,11 +401,9 @@ pub(super) fn prefixes(index: &Index, bounds: &[FieldBounds]) -> Option<Vec<Vec<
         }
         let extend = |prefix: &Vec<u8>| {
             let prefix = prefix.clone();
-            let with = |value: &&bson::Bson| {
+            let with = |value: &&End| {
                 let mut extended = prefix.clone();
-                with_raw(value, |raw| {
-                    encode(raw, field.direction(), &mut extended, &mut TypeBits::new())
-                });
+                extended.extend(value.key(field.direction()));
                 extended
             };
             values.iter().map(with).collect::<Vec<_>>()

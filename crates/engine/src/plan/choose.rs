@@ -9,10 +9,11 @@ use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
 use super::{Hint, Method, Plan, QuerySpec, RowSource, near};
-use crate::catalog::{Collection, UnbuiltIndex};
-use crate::error::{Error, Result};
+use crate::catalog::{Collection, Index, UnbuiltIndex};
+use crate::error::{Code, Error, Result};
 use crate::query::{Filter, Sort};
 use crate::storage::{Order, TreeKey};
+use crate::text::document_text;
 use meridian_value::key::Direction;
 
 /// What the planner may ask about amounts.
@@ -121,11 +122,7 @@ fn natural_order(direction: Direction) -> Order {
 }
 
 fn scan_order(query: &QuerySpec) -> Order {
-    query
-        .sort
-        .as_deref()
-        .and_then(primary_order)
-        .unwrap_or(Order::Forward)
+    primary_order(query).unwrap_or(Order::Forward)
 }
 
 fn collection_scan(query: &QuerySpec, order: Order) -> Candidate {
@@ -169,15 +166,17 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
                 .filter(|index| index.ready && !index.spec.hidden)
                 .ok_or_else(unknown)?,
         ),
-        Hint::Key(key) => Some(
-            collection
-                .ready_indexes()
-                .find(|index| {
-                    let own = index.spec.key_pattern();
-                    !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
-                })
-                .ok_or_else(unknown)?,
-        ),
+        Hint::Key(key) => {
+            let mut matching = collection.ready_indexes().filter(|index| {
+                let own = index.spec.key_pattern();
+                !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
+            });
+            let first = matching.next().ok_or_else(unknown)?;
+            if let Some(second) = matching.next() {
+                return Err(ambiguous(first, second));
+            }
+            Some(first)
+        }
     };
     let Some(index) = index else {
         let own = |candidate: &Candidate| matches!(candidate.access, Access::Primary(_));
@@ -186,6 +185,28 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
     };
     let found = for_index(index, query, &conditions(&query.filter));
     Ok(found.unwrap_or_else(|| super::candidate::whole_index(index, query)))
+}
+
+/// The refusal of a key pattern that two indexes have: with different collations, say.
+fn ambiguous(first: &Index, second: &Index) -> Error {
+    let shown = |index: &Index| {
+        let (spec, unique) = (&index.spec, if index.spec.unique { " unique" } else { "" });
+        format!(
+            "kp: {}{unique} name: '({}, )' io: {}",
+            document_text(spec.key_pattern()),
+            spec.name,
+            spec.conflict_text()
+        )
+    };
+    Error::new(
+        Code::IndexNotFound,
+        format!(
+            "error processing query: planner returned error :: caused by :: Hint matched multiple indexes, must hint \
+             by index name. Matched: {} and {}",
+            shown(first),
+            shown(second)
+        ),
+    )
 }
 
 /// The position of the best candidate; `None` for the collection scan.

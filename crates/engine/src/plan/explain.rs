@@ -267,6 +267,9 @@ fn index_facts(name: &str, index: &Index, entries: &EntryUse) -> RawDocumentBuf 
     );
     stage.append(cstr!("keyPattern"), spec.key_pattern().to_owned());
     stage.append(cstr!("indexName"), spec.name.as_str());
+    if let Some(collation) = crate::collation::listing(&spec.collation) {
+        stage.append(cstr!("collation"), collation);
+    }
     stage.append(cstr!("isMultiKey"), index.multikey().is_multikey());
     let mut paths = RawDocumentBuf::new();
     for (position, (path, _)) in spec.key.iter().enumerate() {

@@ -30,6 +30,10 @@ pub(super) fn grouped(
     query: &QuerySpec,
     path: &str,
 ) -> Option<(Access, FieldRanges)> {
+    // What a collation finds equal may be several values, and cannot be read from entries.
+    if !query.collation.is_simple() || !query.ids.is_simple() {
+        return None;
+    }
     let everything = matches!(*query.filter, Filter::Always);
     let found = candidates(collection, query)
         .into_iter()
@@ -72,7 +76,9 @@ fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
     let has_number = path
         .split('.')
         .any(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_plain = index.spec.key[position].1.is_by_value() && !has_number;
+    let is_plain = index.spec.key[position].1.is_by_value()
+        && index.spec.collation.is_simple()
+        && !has_number;
     let is_fixed = access.bounds[..position]
         .iter()
         .all(|bounds| bounds.is_points());

@@ -78,6 +78,7 @@ pub fn plan(
     goal: &Goal,
     sizes: &dyn Sizes,
 ) -> Result<Plan> {
+    let query = query.on(collection);
     match goal {
         Goal::Count if matches!(*query.filter, Filter::Always) && query.hint.is_none() => {
             let method = Method::Count(CountBy::Metadata);

@@ -35,11 +35,13 @@ pub use pipeline::{
 };
 pub use ranges::{Countable, TreeRanges, walked_ranges};
 
+use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::query::{Filter, Nearest, Projection, Sort};
 use crate::storage::Order;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -60,6 +62,10 @@ pub struct QuerySpec {
     pub projection: Option<Arc<Projection>>,
     /// The projection as the client wrote it.
     pub projection_source: Option<RawDocumentBuf>,
+    /// By what texts are compared.
+    pub collation: Collation,
+    /// By what the collection orders its `_id`s; known when the query is planned.
+    pub ids: Collation,
     /// What the client wants used.
     pub hint: Option<Hint>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
@@ -69,6 +75,14 @@ pub struct QuerySpec {
 }
 
 impl QuerySpec {
+    /// The same, about a collection.
+    fn on(self, collection: &Collection) -> Self {
+        Self {
+            ids: collection.options.collation.clone(),
+            ..self
+        }
+    }
+
     /// Asks for all documents, as they are.
     pub fn everything() -> Self {
         Self {
@@ -79,6 +93,8 @@ impl QuerySpec {
             limit: None,
             projection: None,
             projection_source: None,
+            collation: Collation::SIMPLE,
+            ids: Collation::SIMPLE,
             hint: None,
             needs: FieldSet::All,
             allow_disk_use: false,

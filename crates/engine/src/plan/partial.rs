@@ -2,8 +2,9 @@
 //!
 //! Conservative: a `false` only means that the index is not used.
 
-use crate::query::{Comparison, Filter, Predicate};
+use crate::query::{Comparison, Filter, InList, Operand, Predicate};
 use bson::RawBson;
+use meridian_value::holds_text;
 use std::cmp::Ordering;
 
 /// Whether every document that matches `query` matches `partial`.
@@ -29,7 +30,7 @@ pub(super) fn implies(query: &Filter, partial: &Filter) -> bool {
 fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {
     match (asked, needed) {
         (Predicate::Compare(comparison, operand), Predicate::Exists(true)) => {
-            !matches!(operand, RawBson::Null)
+            !matches!(**operand, RawBson::Null)
                 || matches!(comparison, Comparison::Lt | Comparison::Gt)
         }
         (Predicate::In(list), Predicate::Exists(true)) => !list.has_null(),
@@ -54,35 +55,32 @@ fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {
                 && list
                     .values()
                     .iter()
-                    .all(|a| comparison_implies(Comparison::Eq, a, *needed, b))
+                    .all(|a| comparison_implies(Comparison::Eq, &list.operand(a.clone()), *needed, b))
         }
         (Predicate::Type(asked), Predicate::Type(needed)) => {
             asked.kinds().all(|kind| needed.contains(kind))
         }
         (Predicate::In(asked), Predicate::In(needed)) => {
             asked.patterns().is_empty()
-                && asked.values().iter().all(|value| {
-                    needed
-                        .values()
-                        .iter()
-                        .any(|other| compare(value, other) == Ordering::Equal)
-                })
+                && asked
+                    .values()
+                    .iter()
+                    .all(|value| holds(needed, &asked.operand(value.clone())))
         }
-        (Predicate::Compare(Comparison::Eq, value), Predicate::In(needed)) => needed
-            .values()
-            .iter()
-            .any(|other| compare(value, other) == Ordering::Equal),
+        (Predicate::Compare(Comparison::Eq, value), Predicate::In(needed)) => holds(needed, value),
         _ => false,
     }
 }
 
 /// Whether `x <asked> a` makes `x <needed> b` certain.
-fn comparison_implies(asked: Comparison, a: &RawBson, needed: Comparison, b: &RawBson) -> bool {
-    let bracket = |value: &RawBson| meridian_value::canonical_type(value.as_raw_bson_ref());
+fn comparison_implies(asked: Comparison, a: &Operand, needed: Comparison, b: &Operand) -> bool {
+    let bracket = |operand: &Operand| meridian_value::canonical_type(operand.value());
     if bracket(a) != bracket(b) {
         return false;
     }
-    let order = compare(a, b);
+    let Some(order) = compare(a, b) else {
+        return false;
+    };
     match (asked, needed) {
         (Comparison::Eq, Comparison::Eq) => order == Ordering::Equal,
         (Comparison::Eq | Comparison::Lt | Comparison::Lte, Comparison::Lte) => {
@@ -99,8 +97,16 @@ fn comparison_implies(asked: Comparison, a: &RawBson, needed: Comparison, b: &Ra
     }
 }
 
-fn compare(a: &RawBson, b: &RawBson) -> Ordering {
-    meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref())
+/// The order of two operands; none where the texts in them are compared by different collations.
+fn compare(a: &Operand, b: &Operand) -> Option<Ordering> {
+    let is_told = a.collation() == b.collation() || !(holds_text(a.value()) || holds_text(b.value()));
+    is_told.then(|| b.collation().compare(a.value(), b.value()))
+}
+
+/// Whether an operand is certainly one of those in the list.
+fn holds(list: &InList, operand: &Operand) -> bool {
+    let mut values = list.values().iter();
+    values.any(|other| compare(operand, &list.operand(other.clone())) == Some(Ordering::Equal))
 }
 
 #[cfg(test)]

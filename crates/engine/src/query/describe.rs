@@ -78,7 +78,7 @@ impl Predicate {
     /// The operators, `{ $gt: 1 }`.
     fn operators(&self) -> RawDocumentBuf {
         match self {
-            Self::Compare(comparison, operand) => one(comparison.name(), operand.clone()),
+            Self::Compare(comparison, operand) => one(comparison.name(), bson::RawBson::clone(operand)),
             Self::In(list) => {
                 let patterns = list
                     .patterns()

@@ -13,6 +13,7 @@ use crate::pattern::Pattern;
 use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::{RawBson, RawDocument};
+use meridian_value::Collation;
 use meridian_value::path::Path;
 use std::sync::Arc;
 
@@ -46,8 +47,16 @@ pub enum Filter {
 #[derive(Debug, Clone)]
 pub struct ExprCondition {
     expression: Expression,
-    /// Fixed for the command; filters that outlive a command read the clock.
-    variables: Option<Variables>,
+    variables: ConditionVariables,
+}
+
+/// What the expression of a condition sees besides the document.
+#[derive(Debug, Clone)]
+pub enum ConditionVariables {
+    /// Fixed for the command.
+    Fixed(Variables),
+    /// The time of each evaluation, for filters that outlive a command; texts are compared by this collation.
+    Clock(Collation),
 }
 
 /// The five order comparisons; `$ne` is `Not(Compare(Eq, ..))`.
@@ -68,7 +77,7 @@ pub enum Comparison {
 #[derive(Debug, Clone)]
 pub enum Predicate {
     /// `$eq`, `$lt`, `$lte`, `$gt`, `$gte`: type-bracketed, but for MinKey and MaxKey.
-    Compare(Comparison, RawBson),
+    Compare(Comparison, Operand),
     /// `$in`.
     In(InList),
     /// `$exists`.
@@ -100,10 +109,18 @@ pub enum Predicate {
     Not(Box<Predicate>),
 }
 
+/// What a value is compared with, and by which collation.
+#[derive(Debug, Clone)]
+pub struct Operand {
+    value: RawBson,
+    collation: Collation,
+}
+
 /// The operand of `$in`: values in MongoDB's order without duplicates, and patterns.
 #[derive(Debug, Clone)]
 pub struct InList {
     values: Vec<RawBson>,
+    collation: Collation,
     patterns: Vec<Pattern>,
     has_null: bool,
     /// Of a long list.
@@ -121,10 +138,18 @@ pub struct Divisor {
 
 impl ExprCondition {
     /// The condition that the expression is true.
-    pub fn new(expression: Expression, variables: Option<Variables>) -> Self {
+    pub fn new(expression: Expression, variables: ConditionVariables) -> Self {
         Self {
             expression,
             variables,
+        }
+    }
+
+    /// By what it compares texts.
+    pub fn collation(&self) -> &Collation {
+        match &self.variables {
+            ConditionVariables::Fixed(variables) => variables.collation(),
+            ConditionVariables::Clock(collation) => collation,
         }
     }
 
@@ -139,8 +164,11 @@ impl ExprCondition {
     /// What the expression raises.
     pub fn holds(&self, document: &RawDocument) -> Result<bool> {
         match &self.variables {
-            Some(variables) => self.expression.is_true(document, variables),
-            None => self.expression.is_true(document, &Variables::default()),
+            ConditionVariables::Fixed(variables) => self.expression.is_true(document, variables),
+            ConditionVariables::Clock(collation) => {
+                let variables = Variables::default().with_collation(collation.clone());
+                self.expression.is_true(document, &variables)
+            }
         }
     }
 }
@@ -170,16 +198,42 @@ impl Predicate {
     }
 }
 
+impl Operand {
+    /// A value that is compared by a collation.
+    pub fn new(value: RawBson, collation: Collation) -> Self {
+        Self { value, collation }
+    }
+
+    /// The value.
+    pub fn value(&self) -> RawBsonRef<'_> {
+        self.value.as_raw_bson_ref()
+    }
+
+    /// By what values are compared with it.
+    pub fn collation(&self) -> &Collation {
+        &self.collation
+    }
+}
+
+impl std::ops::Deref for Operand {
+    type Target = RawBson;
+
+    fn deref(&self) -> &RawBson {
+        &self.value
+    }
+}
+
 impl InList {
     /// A list of these values and patterns.
-    pub fn new(mut values: Vec<RawBson>, patterns: Vec<Pattern>) -> Self {
-        values.sort_by(|a, b| meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-        values.dedup_by(|a, b| {
-            meridian_value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()).is_eq()
-        });
+    pub fn new(mut values: Vec<RawBson>, collation: Collation, patterns: Vec<Pattern>) -> Self {
+        let compare =
+            |a: &RawBson, b: &RawBson| collation.compare(a.as_raw_bson_ref(), b.as_raw_bson_ref());
+        values.sort_by(compare);
+        values.dedup_by(|a, b| compare(a, b).is_eq());
         let has_null = values.iter().any(|value| matches!(value, RawBson::Null));
         Self {
             values,
+            collation,
             patterns,
             has_null,
             _memory: Arc::default(),
@@ -193,6 +247,16 @@ impl InList {
             _memory: Arc::new(memory),
             ..self
         }
+    }
+
+    /// By what the values are compared.
+    pub fn collation(&self) -> &Collation {
+        &self.collation
+    }
+
+    /// One of the values as the operand of a comparison.
+    pub fn operand(&self, value: RawBson) -> Operand {
+        Operand::new(value, self.collation.clone())
     }
 
     /// The values, ascending in MongoDB's order.
@@ -213,9 +277,7 @@ impl InList {
     /// Whether one of the values equals this one.
     pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
         self.values
-            .binary_search_by(|candidate| {
-                meridian_value::compare(candidate.as_raw_bson_ref(), value)
-            })
+            .binary_search_by(|candidate| self.collation.compare(candidate.as_raw_bson_ref(), value))
             .is_ok()
     }
 }

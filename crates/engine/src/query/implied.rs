@@ -3,8 +3,7 @@
 //! `{$expr: {$eq: ["$a", 5]}}` is true only of documents whose `a` is 5 itself, which `{a: {$eq: 5}}` finds, among others
 //! (arrays that hold a 5). So the condition stays, and the simpler one is put beside it, as MongoDB does too.
 
-use super::filter::{Comparison, Filter, Predicate};
-use crate::expression::Expression;
+use super::filter::{Comparison, ExprCondition, Filter, Operand, Predicate};
 use bson::RawBson;
 use meridian_value::path::Path;
 
@@ -14,11 +13,11 @@ impl Filter {
     pub fn with_implied(self) -> Self {
         let mut implied = Vec::new();
         match &self {
-            Self::Expr(condition) => add_implied(condition.expression(), &mut implied),
+            Self::Expr(condition) => add_implied(condition, &mut implied),
             Self::And(children) => {
                 for child in children {
                     if let Self::Expr(condition) = child {
-                        add_implied(condition.expression(), &mut implied);
+                        add_implied(condition, &mut implied);
                     }
                 }
             }
@@ -36,12 +35,15 @@ impl Filter {
     }
 }
 
-fn add_implied(expression: &Expression, implied: &mut Vec<Filter>) {
-    expression.for_each_equality(&mut |path, value| {
+fn add_implied(condition: &ExprCondition, implied: &mut Vec<Filter>) {
+    condition.expression().for_each_equality(&mut |path, value| {
         if is_plain(&value) {
             implied.push(Filter::Field {
                 path: Path::parse(&path.join(".")),
-                predicate: Predicate::Compare(Comparison::Eq, value),
+                predicate: Predicate::Compare(
+                    Comparison::Eq,
+                    Operand::new(value, condition.collation().clone()),
+                ),
             });
         }
     });

@@ -8,6 +8,7 @@ use super::parse::truncated;
 use crate::error::Result;
 use bson::RawDocument;
 use bson::raw::RawBsonRef;
+use meridian_value::Collation;
 use meridian_value::field;
 use meridian_value::number::Number;
 use meridian_value::path::{LeafArrays, Path, visit};
@@ -123,7 +124,7 @@ impl Predicate {
     ) -> bool {
         match (self, value) {
             (Self::Compare(comparison, operand), value) => {
-                comparison.holds(value, operand.as_raw_bson_ref())
+                comparison.holds(value, operand.value(), operand.collation())
             }
             (Self::In(list), value) => list.holds(value),
             (Self::Exists(wanted), value) => value.is_some() == *wanted,
@@ -218,7 +219,12 @@ fn reach<'a>(document: &'a RawDocument, path: &Path) -> Reached<'a> {
 
 impl Comparison {
     /// Whether `value <comparison> operand`, within the operand's type bracket.
-    pub fn holds(self, value: Option<RawBsonRef<'_>>, operand: RawBsonRef<'_>) -> bool {
+    pub fn holds(
+        self,
+        value: Option<RawBsonRef<'_>>,
+        operand: RawBsonRef<'_>,
+        collation: &Collation,
+    ) -> bool {
         let value = match value {
             // A missing field and undefined equal null.
             None | Some(RawBsonRef::Undefined) => return self.holds_for_missing(operand),
@@ -231,7 +237,7 @@ impl Comparison {
             let both = is_nan(value) && is_nan(operand);
             return both && matches!(self, Self::Eq | Self::Lte | Self::Gte);
         }
-        let order = meridian_value::compare(value, operand);
+        let order = collation.compare(value, operand);
         match self {
             Self::Eq => order.is_eq(),
             Self::Lt => order.is_lt(),

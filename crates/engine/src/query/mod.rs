@@ -21,7 +21,9 @@ mod tests;
 mod validation;
 
 pub use bits::{BitMask, BitTest};
-pub use filter::{Comparison, Divisor, ExprCondition, Filter, InList, Nearest, Predicate};
+pub use filter::{
+    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Nearest, Operand, Predicate,
+};
 pub use parse::ParseContext;
 pub use projection::Projection;
 pub use schema::Schema;

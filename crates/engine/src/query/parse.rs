@@ -5,7 +5,9 @@
 //! the same one is reported.
 
 use super::bits::{BitMask, BitTest};
-use super::filter::{Comparison, Divisor, ExprCondition, Filter, InList, Predicate};
+use super::filter::{
+    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Operand, Predicate,
+};
 use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, VariableScope, Variables};
@@ -16,6 +18,7 @@ use crate::text::{document_text, element};
 use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawBson, RawDocument};
+use meridian_value::Collation;
 use meridian_value::number::Number;
 use meridian_value::path::Path;
 use std::sync::Arc;
@@ -45,6 +48,20 @@ pub struct ParseContext {
     pub allows_near: bool,
 }
 
+impl ParseContext {
+    /// By what texts are compared.
+    pub fn collation(&self) -> &Collation {
+        self.scope.collation()
+    }
+
+    fn condition_variables(&self) -> ConditionVariables {
+        match &self.variables {
+            Some(variables) => ConditionVariables::Fixed(variables.clone()),
+            None => ConditionVariables::Clock(self.collation().clone()),
+        }
+    }
+}
+
 impl Filter {
     /// Parses a filter document.
     ///
@@ -59,6 +76,18 @@ impl Filter {
     /// ```
     pub fn parse(document: &RawDocument) -> Result<Self> {
         Self::parse_with(document, &ParseContext::default())
+    }
+
+    /// Parses a filter document that compares texts by a collation, for a filter that outlives a command.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn parse_by(document: &RawDocument, collation: &Collation) -> Result<Self> {
+        let context = ParseContext {
+            scope: VariableScope::new(collation.clone()),
+            ..ParseContext::default()
+        };
+        Self::parse_with(document, &context)
     }
 
     /// Parses a filter document that may use variables of the context.
@@ -173,6 +202,15 @@ fn is_reference(document: &RawDocument, partial: bool) -> bool {
 }
 
 impl FilterParser<'_> {
+    fn comparison(
+        &self,
+        kind: Comparison,
+        field: &str,
+        value: RawBsonRef<'_>,
+    ) -> Result<Predicate> {
+        compared(kind, field, value, self.context.collation())
+    }
+
     fn document(&self, document: &RawDocument, place: FilterPosition) -> Result<Filter> {
         let mut conjuncts = Vec::new();
         for (name, value) in elements(document)? {
@@ -196,7 +234,7 @@ impl FilterParser<'_> {
             } else {
                 conjuncts.push(Filter::field(
                     name,
-                    comparison(Comparison::Eq, name, value)?,
+                    self.comparison(Comparison::Eq, name, value)?,
                 ));
             }
         }
@@ -217,7 +255,7 @@ impl FilterParser<'_> {
             "$comment" => return Ok(None),
             "$alwaysTrue" => constant(name, value, Filter::Always)?,
             "$alwaysFalse" => constant(name, value, Filter::Never)?,
-            "$ref" | "$id" | "$db" => Filter::field(name, comparison(Comparison::Eq, name, value)?),
+            "$ref" | "$id" | "$db" => Filter::field(name, self.comparison(Comparison::Eq, name, value)?),
             "$expr" | "$where" | "$text" | "$sampleRate" if place.in_element => {
                 return Err(Error::bad_value(format!(
                     "{name} can only be applied to the top-level document"
@@ -228,7 +266,7 @@ impl FilterParser<'_> {
                     Expression::parse(value, &self.context.scope).map_err(folding_error)?;
                 Filter::Expr(Box::new(ExprCondition::new(
                     expression,
-                    self.context.variables.clone(),
+                    self.context.condition_variables(),
                 )))
             }
             "$jsonSchema" => {
@@ -320,17 +358,17 @@ impl FilterParser<'_> {
         place: FilterPosition,
     ) -> Result<Option<Predicate>> {
         Ok(Some(match name {
-            "$eq" => comparison(Comparison::Eq, field, value)?,
-            "$lt" => comparison(Comparison::Lt, field, value)?,
-            "$lte" => comparison(Comparison::Lte, field, value)?,
-            "$gt" => comparison(Comparison::Gt, field, value)?,
-            "$gte" => comparison(Comparison::Gte, field, value)?,
+            "$eq" => self.comparison(Comparison::Eq, field, value)?,
+            "$lt" => self.comparison(Comparison::Lt, field, value)?,
+            "$lte" => self.comparison(Comparison::Lte, field, value)?,
+            "$gt" => self.comparison(Comparison::Gt, field, value)?,
+            "$gte" => self.comparison(Comparison::Gte, field, value)?,
             "$ne" if value.as_regex().is_some() => {
                 return Err(Error::bad_value("Can't have regex as arg to $ne."));
             }
-            "$ne" => Predicate::Not(Box::new(comparison(Comparison::Eq, field, value)?)),
-            "$in" => Predicate::In(in_list(name, value)?),
-            "$nin" => Predicate::Not(Box::new(Predicate::In(in_list(name, value)?))),
+            "$ne" => Predicate::Not(Box::new(self.comparison(Comparison::Eq, field, value)?)),
+            "$in" => Predicate::In(in_list(name, value, self.context.collation())?),
+            "$nin" => Predicate::Not(Box::new(Predicate::In(in_list(name, value, self.context.collation())?))),
             "$exists" => Predicate::Exists(truthy(value)),
             "$type" => Predicate::Type(TypeSet::parse(field, value)?),
             "$mod" => Predicate::Mod(Divisor::parse(value)?),
@@ -394,7 +432,11 @@ impl FilterParser<'_> {
         let entries = values(array)?;
         // An empty $all matches nothing.
         if entries.is_empty() {
-            return Ok(Predicate::In(InList::new(Vec::new(), Vec::new())));
+            return Ok(Predicate::In(InList::new(
+                Vec::new(),
+                Collation::SIMPLE,
+                Vec::new(),
+            )));
         }
         if first_operator(entries[0]) == Some("$elemMatch") {
             let inconsistent = || Error::bad_value("$all/$elemMatch has to be consistent");
@@ -413,7 +455,7 @@ impl FilterParser<'_> {
         }
         entries
             .into_iter()
-            .map(|entry| all_entry(field, entry))
+            .map(|entry| all_entry(field, entry, self.context.collation()))
             .collect::<Result<_>>()
             .map(conjunction)
     }
@@ -457,7 +499,7 @@ impl FilterParser<'_> {
         let passes = bson::rawdoc! { "$lt": [{ "$rand": {} }, { "$const": rate }] };
         let expression =
             Expression::parse(RawBsonRef::Document(&passes), &VariableScope::default())?;
-        let condition = ExprCondition::new(expression, self.context.variables.clone());
+        let condition = ExprCondition::new(expression, self.context.condition_variables());
         Ok(Filter::Expr(Box::new(condition)))
     }
 }
@@ -505,7 +547,7 @@ fn conjunction(mut predicates: Vec<Predicate>) -> Predicate {
     }
 }
 
-fn all_entry(field: &str, entry: RawBsonRef<'_>) -> Result<Predicate> {
+fn all_entry(field: &str, entry: RawBsonRef<'_>, collation: &Collation) -> Result<Predicate> {
     match entry {
         RawBsonRef::RegularExpression(regex) => {
             Pattern::new(regex.pattern.as_str(), regex.options.as_str()).map(Predicate::Regex)
@@ -513,7 +555,7 @@ fn all_entry(field: &str, entry: RawBsonRef<'_>) -> Result<Predicate> {
         entry if first_operator(entry).is_some_and(is_path_operator) => {
             Err(Error::bad_value("no $ expressions in $all"))
         }
-        other => comparison(Comparison::Eq, field, other),
+        other => compared(Comparison::Eq, field, other, collation),
     }
 }
 
@@ -550,13 +592,21 @@ fn is_path_operator(name: &str) -> bool {
     )
 }
 
-fn comparison(kind: Comparison, field: &str, value: RawBsonRef<'_>) -> Result<Predicate> {
+fn compared(
+    kind: Comparison,
+    field: &str,
+    value: RawBsonRef<'_>,
+    collation: &Collation,
+) -> Result<Predicate> {
     match value {
         RawBsonRef::RegularExpression(_) if kind != Comparison::Eq => Err(Error::bad_value(
             format!("Can't have RegEx as arg to predicate over field '{field}'."),
         )),
         RawBsonRef::Undefined => Err(Error::bad_value("cannot compare to undefined")),
-        other => Ok(Predicate::Compare(kind, RawBson::from(other))),
+        other => {
+            let operand = Operand::new(RawBson::from(other), collation.clone());
+            Ok(Predicate::Compare(kind, operand))
+        }
     }
 }
 
@@ -565,7 +615,7 @@ const LIST_VALUES_FREE: usize = 10_000;
 /// ... for each so many bytes: its values, the room to sort them, and the source that the plan keeps.
 const LIST_VALUE_BYTES: usize = 100;
 
-fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
+fn in_list(name: &str, value: RawBsonRef<'_>, collation: &Collation) -> Result<InList> {
     let RawBsonRef::Array(array) = value else {
         return Err(Error::bad_value(format!("{name} needs an array")));
     };
@@ -595,7 +645,7 @@ fn in_list(name: &str, value: RawBsonRef<'_>) -> Result<InList> {
             entry => operands.push(RawBson::from(entry)),
         }
     }
-    Ok(InList::new(operands, patterns).holding(memory))
+    Ok(InList::new(operands, collation.clone(), patterns).holding(memory))
 }
 
 /// `{ $regex: "a", $options: "i" }`, in either order.

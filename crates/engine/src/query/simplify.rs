@@ -5,6 +5,7 @@
 
 use super::filter::{Comparison, Filter, InList, Predicate};
 use bson::RawBson;
+use meridian_value::Collation;
 
 impl Filter {
     /// The same filter in its plainest form.
@@ -38,7 +39,7 @@ impl Filter {
 fn simplify_predicate(predicate: Predicate) -> Predicate {
     match predicate {
         Predicate::In(list) if list.patterns().is_empty() && list.values().len() == 1 => {
-            Predicate::Compare(Comparison::Eq, list.values()[0].clone())
+            Predicate::Compare(Comparison::Eq, list.operand(list.values()[0].clone()))
         }
         Predicate::In(list) if list.values().is_empty() && list.patterns().len() == 1 => {
             Predicate::Regex(list.patterns()[0].clone())
@@ -108,18 +109,20 @@ fn equalities_as_in(children: Vec<Filter>) -> Filter {
         return Filter::Or(children);
     };
     let mut values: Vec<RawBson> = Vec::with_capacity(children.len());
+    let mut collation = Collation::SIMPLE;
     for child in &children {
         match child {
             Filter::Field {
                 path,
                 predicate: Predicate::Compare(Comparison::Eq, value),
-            } if path == first && !matches!(value, RawBson::RegularExpression(_)) => {
-                values.push(value.clone());
+            } if path == first && !matches!(**value, RawBson::RegularExpression(_)) => {
+                collation = value.collation().clone();
+                values.push(RawBson::clone(value));
             }
             _ => return Filter::Or(children),
         }
     }
-    let predicate = Predicate::In(InList::new(values, Vec::new()));
+    let predicate = Predicate::In(InList::new(values, collation, Vec::new()));
     Filter::Field {
         path: first.clone(),
         predicate: simplify_predicate(predicate),

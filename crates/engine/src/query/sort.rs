@@ -8,12 +8,13 @@
 use super::filter::Nearest;
 use super::parse::elements;
 use crate::error::{Code, Error, Result};
-use crate::expression::MetadataScope;
+use crate::expression::{MetadataScope, VariableScope};
 use crate::text::{document_text, element};
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawDocument, RawDocumentBuf, rawdoc};
+use meridian_value::Collation;
 use meridian_value::field;
-use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::key::{Direction, TypeBits};
 use meridian_value::number::Number;
 use meridian_value::path::Path;
 
@@ -25,6 +26,8 @@ const FIELDS_MAX: usize = 32;
 pub struct Sort {
     fields: Vec<SortField>,
     natural: Option<Direction>,
+    /// By what texts are ordered.
+    collation: Collation,
     /// What a `find` measures distances by.
     nearest: Option<Nearest>,
 }
@@ -54,18 +57,19 @@ impl Sort {
     /// assert!(sort.key(&two).unwrap() < sort.key(&one).unwrap());
     /// ```
     pub fn parse(order: &RawDocument) -> Result<Self> {
-        Self::parse_with(order, MetadataScope::Refused)
+        Self::parse_with(order, &VariableScope::default())
     }
 
-    /// Parses the sort document of a query that has this metadata.
+    /// Parses the sort document of a query with its metadata and its collation.
     ///
     /// # Errors
     /// As [`Sort::parse`]; 40218 where `$meta` asks for what the query does not have.
-    pub fn parse_with(order: &RawDocument, metadata: MetadataScope) -> Result<Self> {
+    pub fn parse_with(order: &RawDocument, scope: &VariableScope) -> Result<Self> {
         let entries = elements(order)?;
         let mut sort = Self {
             fields: Vec::with_capacity(entries.len()),
             natural: None,
+            collation: scope.collation().clone(),
             nearest: None,
         };
         for (name, value) in &entries {
@@ -81,7 +85,7 @@ impl Sort {
             }
             let by_distance = matches!(value, RawBsonRef::Document(_));
             let direction = match value {
-                RawBsonRef::Document(operand) => meta(operand, metadata)?,
+                RawBsonRef::Document(operand) => meta(operand, scope.metadata())?,
                 _ => direction(name, *value)?,
             };
             if !by_distance {
@@ -102,6 +106,11 @@ impl Sort {
     /// The paths and directions; empty for `$natural` and for no order at all.
     pub fn fields(&self) -> &[SortField] {
         &self.fields
+    }
+
+    /// By what texts are ordered.
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// The direction of `{ $natural: 1 }`.
@@ -177,7 +186,9 @@ impl Sort {
                 scalar(document, &field.path)
             };
             match value {
-                Some(value) => key::encode(value, field.direction, &mut bytes, &mut types),
+                Some(value) => self
+                    .collation
+                    .encode(value, field.direction, &mut bytes, &mut types),
                 None => return self.array_key(document, distance),
             }
             types.clear();
@@ -236,7 +247,8 @@ impl Sort {
         let mut bytes = Vec::new();
         let mut types = TypeBits::new();
         for (slot, field) in slots.iter().zip(&self.fields) {
-            key::encode(slot.value(), field.direction, &mut bytes, &mut types);
+            self.collation
+                .encode(slot.value(), field.direction, &mut bytes, &mut types);
         }
         if best.as_ref().is_none_or(|known| bytes < *known) {
             *best = Some(bytes);

@@ -9,6 +9,7 @@ use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::query::Filter;
 use bson::raw::{RawBsonRef, RawDocument};
+use meridian_value::Collation;
 use std::collections::BTreeSet;
 
 /// The filters of one update, by identifier.
@@ -21,10 +22,10 @@ impl ArrayFilters {
     /// # Errors
     /// `FailedToParse` when two share an identifier or one has none; whatever a filter is
     /// refused with.
-    pub fn parse(documents: &[&RawDocument]) -> Result<Self> {
+    pub fn parse(documents: &[&RawDocument], collation: &Collation) -> Result<Self> {
         let mut filters = Self::default();
         for document in documents {
-            let (identifier, filter) = parse_filter(document)?;
+            let (identifier, filter) = parse_filter(document, collation)?;
             if filters.get(&identifier).is_some() {
                 return Err(Error::failed_to_parse(format!(
                     "Found multiple array filters with the same top-level field name {identifier}"
@@ -76,9 +77,9 @@ impl ArrayFilters {
     }
 }
 
-fn parse_filter(document: &RawDocument) -> Result<(Box<str>, Filter)> {
+fn parse_filter(document: &RawDocument, collation: &Collation) -> Result<(Box<str>, Filter)> {
     let filter = refuse_contextual(document)
-        .and_then(|()| Filter::parse(document))
+        .and_then(|()| Filter::parse_by(document, collation))
         .map_err(|error| explained(error.code, &error.message))?;
     let mut identifier = None;
     find_identifier(document, &mut identifier)?;

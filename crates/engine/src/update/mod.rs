@@ -93,6 +93,7 @@ impl Update {
                     Ok(Self::Operators(parse::parse_operators(
                         document,
                         array_filters,
+                        scope.collation(),
                     )?))
                 } else {
                     Ok(Self::Replacement(Replacement::parse(document)?))

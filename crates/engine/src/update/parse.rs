@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::text;
 use crate::types::type_name;
 use bson::raw::{RawBsonRef, RawDocument};
+use meridian_value::Collation;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -25,9 +26,11 @@ use std::sync::Arc;
 pub(super) fn parse_operators(
     update: &RawDocument,
     array_filters: &[&RawDocument],
+    collation: &Collation,
 ) -> Result<Operators> {
     let mut parsing = Parsing {
-        filters: ArrayFilters::parse(array_filters)?,
+        filters: ArrayFilters::parse(array_filters, collation)?,
+        collation: collation.clone(),
         used: BTreeSet::new(),
         tree: FieldsNode::default(),
         is_positional: false,
@@ -62,6 +65,8 @@ pub(super) fn parse_operators(
 
 struct Parsing {
     filters: ArrayFilters,
+    /// By what texts are compared.
+    collation: Collation,
     /// Identifiers that a path used.
     used: BTreeSet<Box<str>>,
     tree: FieldsNode,
@@ -75,8 +80,8 @@ type OperatorParser = fn(&mut Parsing, &str, RawBsonRef<'_>) -> Result<()>;
 fn operator_parser(name: &str) -> Result<OperatorParser> {
     Ok(match name {
         "$addToSet" => |p, path, value| {
-            p.insert(path, || {
-                Ok(UpdateOperator::AddToSet(AddToSet::parse(value)?))
+            p.insert_comparing(path, |by| {
+                Ok(UpdateOperator::AddToSet(AddToSet::parse(value, by)?))
             })
         },
         "$bit" => |p, path, value| p.insert(path, || Ok(UpdateOperator::Bits(Bits::parse(value)?))),
@@ -93,10 +98,18 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
             })
         },
         "$max" => {
-            |p, path, value| p.insert(path, || Ok(UpdateOperator::Maximum(OwnedValue::new(value))))
+            |p, path, value| {
+                p.insert_comparing(path, |by| {
+                    Ok(UpdateOperator::Maximum(OwnedValue::new(value), by.clone()))
+                })
+            }
         }
         "$min" => {
-            |p, path, value| p.insert(path, || Ok(UpdateOperator::Minimum(OwnedValue::new(value))))
+            |p, path, value| {
+                p.insert_comparing(path, |by| {
+                    Ok(UpdateOperator::Minimum(OwnedValue::new(value), by.clone()))
+                })
+            }
         }
         "$mul" => |p, path, value| {
             p.insert(path, || {
@@ -111,13 +124,21 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
             })
         },
         "$pull" => {
-            |p, path, value| p.insert(path, || Ok(UpdateOperator::Pull(Pull::parse(value)?)))
+            |p, path, value| {
+                p.insert_comparing(path, |by| Ok(UpdateOperator::Pull(Pull::parse(value, by)?)))
+            }
         }
         "$pullAll" => {
-            |p, path, value| p.insert(path, || Ok(UpdateOperator::Pull(Pull::parse_all(value)?)))
+            |p, path, value| {
+                p.insert_comparing(path, |by| {
+                    Ok(UpdateOperator::Pull(Pull::parse_all(value, by)?))
+                })
+            }
         }
         "$push" => {
-            |p, path, value| p.insert(path, || Ok(UpdateOperator::Push(Push::parse(value)?)))
+            |p, path, value| {
+                p.insert_comparing(path, |by| Ok(UpdateOperator::Push(Push::parse(value, by)?)))
+            }
         }
         "$rename" => Parsing::insert_rename,
         "$set" => {
@@ -138,6 +159,16 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
 }
 
 impl Parsing {
+    /// As [`Self::insert`], for an operator that compares values.
+    fn insert_comparing(
+        &mut self,
+        path: &str,
+        operator: impl FnOnce(&Collation) -> Result<UpdateOperator>,
+    ) -> Result<()> {
+        let collation = self.collation.clone();
+        self.insert(path, || operator(&collation))
+    }
+
     /// Puts an operator into the tree; a wrong path is reported before a wrong operand.
     fn insert(
         &mut self,

@@ -48,7 +48,7 @@ impl PipelineUpdate {
         let stages = Pipeline::parse_with(&documents, &scope.clone().deferring_faults())?.stages;
         Ok(Self {
             stages,
-            variables: Variables::default(),
+            variables: scope.variables(bson::DateTime::now()),
         })
     }
 

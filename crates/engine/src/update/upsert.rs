@@ -89,7 +89,7 @@ fn collect<'a>(
 
 fn equality(predicate: &Predicate) -> Option<RawBsonRef<'_>> {
     match predicate {
-        Predicate::Compare(Comparison::Eq, value) => Some(value.as_raw_bson_ref()),
+        Predicate::Compare(Comparison::Eq, operand) => Some(operand.value()),
         Predicate::In(list) if list.patterns().is_empty() && list.values().len() == 1 => {
             Some(list.values()[0].as_raw_bson_ref())
         }

@@ -196,7 +196,7 @@ impl Writer {
                 _ if exists => {
                     let document = changes.document(number).after.as_deref();
                     let document = document.expect("an insert has a document");
-                    Err(duplicate_id(&collection.namespace, document))
+                    Err(duplicate_id(collection, document))
                 }
                 (Some(unique), Some(entries)) => {
                     unique.check(collection, changes.entries(), &entries[number])

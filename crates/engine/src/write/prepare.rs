@@ -7,7 +7,8 @@ use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Timestamp, cstr};
 use meridian_value::field::fields;
-use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::Collation;
+use meridian_value::key::{Direction, TypeBits};
 use std::borrow::Cow;
 
 /// The largest document, in bytes of BSON: MongoDB's limit.
@@ -110,15 +111,15 @@ fn is_empty_timestamp(value: RawBsonRef<'_>) -> bool {
     )
 }
 
-/// Appends the order-preserving encoding of a document's `_id`.
+/// Appends the order-preserving encoding of a document's `_id`, in a collection that compares them so.
 ///
 /// # Errors
 /// `InvalidIdField` (53) for arrays, regular expressions, undefined, and documents with `$` names.
-pub fn encode_id(document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
+pub fn encode_id(document: &RawDocument, ids: &Collation, out: &mut Vec<u8>) -> Result<()> {
     let id = document.get("_id").map_err(malformed)?;
     let id = id.ok_or_else(|| Error::new(Code::InternalError, "a stored document has no _id"))?;
     check_id(id)?;
-    key::encode(id, Direction::Ascending, out, &mut TypeBits::default());
+    ids.encode(id, Direction::Ascending, out, &mut TypeBits::default());
     Ok(())
 }
 

@@ -3,13 +3,16 @@
 use super::entries::{EntryChange, EntryChanges};
 use crate::catalog::{Collection, Index};
 use crate::error::{Code, Error, Result};
+use crate::expression::value::field_name;
 use crate::namespace::Namespace;
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
 use crate::text::document_text;
 use ahash::AHashSet;
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{cstr, rawdoc};
-use meridian_value::text::{is_marked, is_utf8, restored};
+use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, cstr, rawdoc};
+use meridian_value::key::{Direction, TypeBits};
+use meridian_value::text::{is_utf8, restored};
+use meridian_value::{Collation, with_raw};
 
 /// Looks entries of unique indexes up in the newest state and in what this batch adds.
 pub(super) struct UniqueChecker {
@@ -89,15 +92,24 @@ pub(super) fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bo
 }
 
 /// `E11000` for the identifier.
-pub(super) fn duplicate_id(namespace: &Namespace, document: &RawDocument) -> Error {
+pub(super) fn duplicate_id(collection: &Collection, document: &RawDocument) -> Error {
     let id = document
         .get("_id")
         .ok()
         .flatten()
         .unwrap_or(RawBsonRef::Null);
-    let mut values = RawDocumentBuf::new();
-    values.append(cstr!("_id"), id);
-    duplicate(namespace, "_id_", rawdoc! { "_id": 1 }, values)
+    let collation = &collection.options.collation;
+    let mut shown = ShownKey::default();
+    if collation.concerns(id) {
+        let mut key = Vec::new();
+        let ids = Direction::Ascending;
+        collation.encode(id, ids, &mut key, &mut TypeBits::new());
+        shown.push_encoded(cstr!("_id"), &key, ids);
+    } else {
+        shown.push(cstr!("_id"), id);
+    }
+    let pattern = rawdoc! { "_id": 1 };
+    duplicate(&collection.namespace, "_id_", pattern, collation, shown)
 }
 
 /// `E11000` for an entry of a unique index: the fields of its key, without tree and `_id`, and its value.
@@ -107,61 +119,108 @@ pub(super) fn duplicate_in_index(
     fields: &[u8],
     value: &[u8],
 ) -> Error {
-    match index.layout.key_document(fields, value) {
-        Ok(values) => duplicate(
-            namespace,
-            &index.spec.name,
-            index.spec.key_pattern().to_owned(),
-            values,
-        ),
+    let spec = &index.spec;
+    let shown = match spec.collation.is_simple() {
+        true => index.layout.key_document(fields, value).map(|values| {
+            let mut shown = ShownKey::default();
+            for (name, value) in values.iter().flatten() {
+                shown.push(name, value);
+            }
+            shown
+        }),
+        false => shown_by_collation(index, fields, value),
+    };
+    let pattern = spec.key_pattern().to_owned();
+    match shown {
+        Ok(shown) => duplicate(namespace, &spec.name, pattern, &spec.collation, shown),
         Err(error) => error,
     }
+}
+
+/// The key of an entry whose texts cannot be read back: those are shown as they are encoded.
+fn shown_by_collation(index: &Index, fields: &[u8], value: &[u8]) -> Result<ShownKey> {
+    let mut shown = ShownKey::default();
+    let mut types = index.layout.split(value)?.types;
+    let mut at = 0;
+    for (position, (path, kind)) in index.spec.key.iter().enumerate() {
+        let name = field_name(path)?;
+        let length = index.layout.field_length(position, &fields[at..])?;
+        let field = &fields[at..at + length];
+        match index.layout.decode_field(position, field, &mut types) {
+            Ok((value, _)) => {
+                let value = value.unwrap_or(Bson::Null);
+                with_raw(&value, |value| shown.push(name, value));
+            }
+            Err(_) => shown.push_encoded(name, field, kind.direction()),
+        }
+        at += length;
+    }
+    Ok(shown)
 }
 
 fn duplicate(
     namespace: &Namespace,
     index: &str,
     pattern: RawDocumentBuf,
-    values: RawDocumentBuf,
+    collation: &Collation,
+    key: ShownKey,
 ) -> Error {
-    let (shown, values, encoded) = encode_text(values);
-    let shown = document_text(&shown);
+    let shown = document_text(&key.shown);
+    let collation = crate::collation::listing(collation);
+    let by = collation.as_deref().map(document_text);
+    let by = by.map(|by| format!(" collation: {by}")).unwrap_or_default();
     let message = format!(
-        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"
+        "E11000 duplicate key error collection: {namespace} index: {index}{by} dup key: {shown}"
     );
     let mut fields = RawDocumentBuf::new();
     fields.append(cstr!("keyPattern"), pattern);
-    fields.append(cstr!("keyValue"), values);
-    if let Some(encoded) = encoded {
-        fields.append(cstr!("hexEncoded"), encoded);
+    fields.append(cstr!("keyValue"), key.values);
+    if key.is_any_encoded {
+        fields.append(cstr!("hexEncoded"), key.encoded);
+    }
+    if let Some(collation) = collation {
+        fields.append(cstr!("collation"), collation);
     }
     Error::new(Code::DuplicateKey, message).with_fields(fields)
 }
 
-/// The values of a key as the message shows them and as the error carries them: strings that are not valid UTF-8 in
-/// hexadecimal, as MongoDB writes them, and for which of the values that was done, if for any.
-fn encode_text(values: RawDocumentBuf) -> (RawDocumentBuf, RawDocumentBuf, Option<RawArrayBuf>) {
-    if !is_marked(values.as_bytes()) {
-        return (values.clone(), values, None);
-    }
-    let (mut shown, mut carried) = (RawDocumentBuf::new(), RawDocumentBuf::new());
-    let (mut encoded, mut any) = (RawArrayBuf::new(), false);
-    for (name, value) in values.iter().flatten() {
+/// The values of a key as the message shows them and as the error carries them: strings that are not valid UTF-8, or
+/// that a collation has encoded, in hexadecimal, as MongoDB writes them; and for which of the values that was done.
+#[derive(Default)]
+struct ShownKey {
+    shown: RawDocumentBuf,
+    values: RawDocumentBuf,
+    encoded: RawArrayBuf,
+    is_any_encoded: bool,
+}
+
+impl ShownKey {
+    fn push(&mut self, name: &CStr, value: RawBsonRef<'_>) {
         match value.as_str().filter(|text| !is_utf8(text)) {
-            Some(text) => {
-                let text = restored(text);
-                let digits: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
-                shown.append(name, format!("0x{digits}"));
-                carried.append(name, digits);
-                encoded.push(true);
-                any = true;
-            }
+            Some(text) => self.push_bytes(name, &restored(text)),
             None => {
-                shown.append(name, value);
-                carried.append(name, value);
-                encoded.push(false);
+                self.shown.append(name, value);
+                self.values.append(name, value);
+                self.encoded.push(false);
             }
         }
     }
-    (shown, carried, any.then_some(encoded))
+
+    /// Adds an encoded value, without its type and its end.
+    fn push_encoded(&mut self, name: &CStr, key: &[u8], direction: Direction) {
+        let within = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
+        let bytes: Vec<u8> = match direction {
+            Direction::Ascending => within.to_vec(),
+            Direction::Descending => within.iter().map(|byte| !byte).collect(),
+        };
+        self.push_bytes(name, &bytes);
+    }
+
+    fn push_bytes(&mut self, name: &CStr, bytes: &[u8]) {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.shown.append(name, format!("0x{digits}"));
+        self.values.append(name, digits);
+        self.encoded.push(true);
+        self.is_any_encoded = true;
+    }
 }

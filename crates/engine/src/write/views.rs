@@ -4,6 +4,7 @@ use super::{Change, InsertOptions, Target, Writer, encode_id};
 use crate::catalog::{CollectionOptions, SYSTEM_VIEWS, ViewDefinition};
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
+use meridian_value::Collation;
 use parking_lot::MutexGuard;
 
 impl Writer {
@@ -86,7 +87,7 @@ impl Writer {
     fn write_view(&self, holder: &Namespace, view: &ViewDefinition, change: Change) -> Result<()> {
         let document = view.to_document();
         let mut id = Vec::new();
-        encode_id(&document, &mut id)?;
+        encode_id(&document, &Collation::SIMPLE, &mut id)?;
         let target = Target { id, document };
         let decide = |_: &bson::RawDocument| Ok(Some(change.clone()));
         self.modify(holder, &[target], true, &decide, &mut |_| ())

@@ -91,10 +91,11 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 
 /// What to run, on a server of this name.
 pub fn parse<'a>(arguments: &Arguments<'a>, host: &'a str) -> Result<AggregateRequest<'a>> {
-    arguments.refuse_collation()?;
+    let collation = arguments.collation()?;
     arguments.refuse_flags(&["needsMerge", "fromMongos", "isMapReduceCommand"])?;
     arguments.refuse_fields(&["exchange", "collectionUUID", "requestReshardingResumeToken"])?;
     Ok(AggregateRequest {
+        collation,
         pipeline: parse_pipeline(arguments)?,
         hint: hint(arguments),
         variables: arguments.document("let")?,

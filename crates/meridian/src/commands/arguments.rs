@@ -2,6 +2,7 @@
 
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
+use meridian_value::Collation;
 use meridian_value::field::fields;
 
 /// The known fields that a document has.
@@ -174,19 +175,17 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// Accepts no collation, the empty one and `{locale: "simple"}`.
-    pub fn refuse_collation(&self) -> Result<()> {
-        let Some(collation) = self.document("collation")? else {
-            return Ok(());
-        };
-        let simple = elements(collation)
-            .all(|(name, value)| name == "locale" && value.as_str() == Some("simple"));
-        match simple {
-            true => Ok(()),
-            false => Err(Error::not_implemented(
-                "a collation other than {locale: \"simple\"}",
-            )),
-        }
+    /// By what texts are compared, if it is said.
+    pub fn collation(&self) -> Result<Option<Collation>> {
+        let said = self.written_collation()?;
+        said.map(|written| meridian_engine::collation::parse("collation", written))
+            .transpose()
+    }
+
+    /// The same as it was written; an empty one says nothing.
+    pub fn written_collation(&self) -> Result<Option<&'a RawDocument>> {
+        let written = self.document("collation")?;
+        Ok(written.filter(|written| !written.is_empty()))
     }
 
     fn typed<T>(
@@ -317,24 +316,6 @@ mod tests {
         assert_eq!(
             (error.code.number(), error.message.as_str()),
             (40415, "BSON field 'count.skip' is an unknown field.")
-        );
-    }
-
-    #[test]
-    fn only_the_simple_collation_is_accepted() {
-        let check = |collation: bson::RawDocumentBuf| {
-            let document = rawdoc! { "collation": collation };
-            Arguments::parse("find", &document, &["collation"])
-                .expect("known")
-                .refuse_collation()
-        };
-        assert!(check(rawdoc! {}).is_ok());
-        assert!(check(rawdoc! { "locale": "simple" }).is_ok());
-        assert_eq!(
-            check(rawdoc! { "locale": "en" })
-                .expect_err("not simple")
-                .code,
-            Code::NotImplemented
         );
     }
 }

@@ -33,7 +33,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 
 /// What to count.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<CountRequest<'a>> {
-    arguments.refuse_collation()?;
+    let collation = arguments.collation()?;
     let limit = arguments.get("limit").map(|value| {
         integer(value).ok_or_else(|| Error::bad_value("limit value is not a valid number"))
     });
@@ -43,6 +43,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<CountRequest<'a>> {
         .map(i64::unsigned_abs)
         .filter(|limit| *limit > 0);
     Ok(CountRequest {
+        collation,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit,

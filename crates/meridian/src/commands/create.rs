@@ -5,6 +5,7 @@ use super::context::Context;
 use super::generic::is_generic;
 use bson::{RawBsonRef, RawDocumentBuf};
 use meridian_engine::{Code, CollectionOptions, Error, Namespace, Result};
+use meridian_value::Collation;
 use meridian_wire::DocumentWriter;
 
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
@@ -64,6 +65,7 @@ fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
 /// The fields of a `create` that makes a view.
 struct ViewOptions<'a> {
     view_on: &'a str,
+    collation: Collation,
     pipeline: Vec<RawDocumentBuf>,
 }
 
@@ -103,7 +105,15 @@ impl<'a> ViewOptions<'a> {
             let message = "The 'clusteredIndex' option is not supported with views";
             return Err(Error::location(6_026_500, message));
         }
+        let collation = match get("collation") {
+            Some(RawBsonRef::Document(written)) => {
+                meridian_engine::collation::parse("create.collation", written)?
+            }
+            Some(RawBsonRef::Null) | None => Collation::SIMPLE,
+            Some(other) => return Err(wrong_type("create.collation", other, &["object"])),
+        };
         Ok(Some(Self {
+            collation,
             view_on,
             pipeline: pipeline.unwrap_or_default(),
         }))
@@ -116,7 +126,7 @@ impl<'a> ViewOptions<'a> {
             return Err(Error::new(Code::InvalidNamespace, message));
         }
         let engine = context.engine();
-        engine.create_view(namespace, self.view_on, self.pipeline)
+        engine.create_view(namespace, self.view_on, self.pipeline, self.collation)
     }
 }
 

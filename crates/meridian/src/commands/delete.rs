@@ -67,7 +67,6 @@ fn parse<'a>(
 ) -> Result<DeleteStatement<'a>> {
     let known = ["q", "limit", "collation", "hint"];
     let arguments = Arguments::parse("delete.deletes", document, &known)?;
-    arguments.refuse_collation()?;
     let limit = arguments
         .integer("limit")?
         .ok_or_else(|| arguments.missing("limit"))?;
@@ -77,6 +76,7 @@ fn parse<'a>(
         )));
     }
     Ok(DeleteStatement {
+        collation: arguments.written_collation()?,
         filter: arguments
             .document("q")?
             .ok_or_else(|| arguments.missing("q"))?,

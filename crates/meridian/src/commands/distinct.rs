@@ -24,7 +24,7 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 
 /// Which field of which documents.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
-    arguments.refuse_collation()?;
+    let collation = arguments.collation()?;
     let key = arguments
         .string("key")?
         .ok_or_else(|| arguments.missing("key"))?;
@@ -33,6 +33,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
         return Err(Error::location(40352, message));
     }
     Ok(DistinctRequest {
+        collation,
         key,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
         hint: hint(arguments),

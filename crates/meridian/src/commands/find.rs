@@ -102,7 +102,8 @@ fn refuse_on_view(arguments: &Arguments<'_>) -> Result<()> {
 
 /// What to find.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
-    arguments.refuse_collation()?;
+    let collation = document(arguments, "collation")?.filter(|written| !written.is_empty());
+    let collation = collation.map(|written| meridian_engine::collation::parse("collation", written));
     check_cursor_kind(arguments)?;
     arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
     let flags = [
@@ -115,6 +116,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
     arguments.refuse_flags(&flags)?;
     arguments.refuse_documents(&["min", "max"])?;
     Ok(FindRequest {
+        collation: collation.transpose()?,
         filter: document(arguments, "filter")?.unwrap_or(&EMPTY),
         projection: non_empty(document(arguments, "projection")?),
         sort: non_empty(document(arguments, "sort")?),

@@ -48,8 +48,9 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 
 /// What to do to which document.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> {
-    arguments.refuse_collation()?;
+    let collation = arguments.collation()?;
     Ok(FindAndModifyRequest {
+        collation,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
         sort: arguments.document("sort")?.filter(|sort| !sort.is_empty()),
         action: parse_action(arguments)?,

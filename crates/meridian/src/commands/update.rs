@@ -137,13 +137,13 @@ fn parse<'a>(
         "upsertSupplied",
     ];
     let arguments = Arguments::parse("update.updates", document, &known)?;
-    arguments.refuse_collation()?;
     arguments.refuse_flags(&["upsertSupplied"])?;
     let filter = arguments
         .document("q")?
         .ok_or_else(|| arguments.missing("q"))?;
     let update = arguments.get("u").ok_or_else(|| arguments.missing("u"))?;
     Ok(UpdateStatement {
+        collation: arguments.written_collation()?,
         filter,
         update: check_update(update)?,
         multi: arguments.boolean_or("multi", false)?,

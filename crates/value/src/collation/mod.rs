@@ -15,6 +15,7 @@ use bson::{RawBsonRef, RawDocument};
 use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength};
 use icu_collator::preferences::{CollationCaseFirst, CollationNumericOrdering};
 use icu_collator::{CollatorBorrowed, CollatorPreferences};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -184,6 +185,18 @@ impl Collation {
     /// The order of two documents.
     pub fn compare_documents(&self, a: &RawDocument, b: &RawDocument) -> Ordering {
         self.compare(RawBsonRef::Document(a), RawBsonRef::Document(b))
+    }
+
+    /// Bytes that are equal, and in the order, of texts that are; of the simple collation the text's own.
+    pub fn sort_key<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
+        match &self.0 {
+            None => Cow::Borrowed(text.as_bytes()),
+            Some(rules) => {
+                let mut key = Vec::with_capacity(text.len() + 16);
+                let Ok(()) = rules.collator.write_sort_key_to(text, &mut key);
+                Cow::Owned(key)
+            }
+        }
     }
 
     /// Appends the encoding of a value to `out`, as [`key::encode`] does. Texts that compare equal have equal

@@ -13,6 +13,7 @@ use crate::sorter::STAGE_BYTES_MAX;
 use crate::types::type_name;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::rawdoc;
+use meridian_value::Collation;
 use meridian_value::number::Number;
 use meridian_value::path::Path;
 use std::collections::HashSet;
@@ -108,7 +109,7 @@ impl GraphLookup {
         foreign: &dyn Foreign,
         variables: &Variables,
     ) -> Result<RawDocumentBuf> {
-        let mut search = Search::default();
+        let mut search = Search::new(variables.collation().clone());
         let start = self.start.evaluate_raw(document, variables)?;
         match start.as_ref().map(bson::RawBson::as_raw_bson_ref) {
             Some(RawBsonRef::Array(items)) => {
@@ -143,7 +144,7 @@ impl GraphLookup {
         let condition = rawdoc! { "$in": frontier, "$exists": true };
         let mut filter = RawDocumentBuf::new();
         filter.append(field_name(&self.connect_to)?, condition);
-        let filter = Filter::parse_with(&filter, &ParseContext::default())?;
+        let filter = Filter::parse_by(&filter, variables.collation())?;
         let mut conditions = vec![Stage::Match(filter)];
         conditions.extend(self.restriction.clone().map(Stage::Match));
         let pipeline = Pipeline { stages: conditions };
@@ -158,7 +159,7 @@ impl GraphLookup {
                     ),
                 ));
             };
-            if !search.ids.insert(encoded(id)) {
+            if !search.ids.insert(encoded(id, &search.collation)) {
                 continue;
             }
             let mut go_to = |value: RawBsonRef<'_>| search.go_to(value);
@@ -180,8 +181,8 @@ impl GraphLookup {
 }
 
 /// What was reached from one document, and where to go from there.
-#[derive(Default)]
 struct Search {
+    collation: Collation,
     /// Values to look for next.
     frontier: RawArrayBuf,
     frontier_count: usize,
@@ -194,8 +195,20 @@ struct Search {
 }
 
 impl Search {
+    fn new(collation: Collation) -> Self {
+        Self {
+            collation,
+            frontier: RawArrayBuf::new(),
+            frontier_count: 0,
+            known: HashSet::new(),
+            ids: HashSet::new(),
+            reached: RawArrayBuf::new(),
+            memory: Reservation::default(),
+        }
+    }
+
     fn go_to(&mut self, value: RawBsonRef<'_>) {
-        if self.known.insert(encoded(value)) {
+        if self.known.insert(encoded(value, &self.collation)) {
             self.frontier.push(value);
             self.frontier_count += 1;
         }
@@ -251,7 +264,7 @@ impl Parts {
                 };
                 let context = ParseContext {
                     scope: scope.clone(),
-                    variables: Some(Variables::default()),
+                    variables: Some(scope.variables(bson::DateTime::now())),
                     allows_near: false,
                 };
                 self.restriction = Some(Filter::parse_with(filter, &context)?);

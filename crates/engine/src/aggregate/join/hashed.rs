@@ -11,6 +11,7 @@ use crate::query::Filter;
 use crate::sorter::STAGE_BYTES_MAX;
 use ahash::AHashMap;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use meridian_value::path::{self, LeafArrays, Path};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub struct HashedDocuments {
     documents: Arc<Vec<RawDocumentBuf>>,
     by_key: AHashMap<Vec<u8>, Vec<u32>>,
+    collation: Collation,
     _memory: Reservation,
 }
 
@@ -40,7 +42,7 @@ impl HashedDocuments {
             let found = found?;
             let place = u32::try_from(documents.len()).unwrap_or(u32::MAX);
             bytes += found.as_bytes().len() + size_of::<RawDocumentBuf>();
-            for key in keys(&found, field) {
+            for key in keys(&found, field, variables.collation()) {
                 bytes += key.len() + 64;
                 let places = by_key.entry(key).or_default();
                 if places.last() != Some(&place) {
@@ -55,6 +57,7 @@ impl HashedDocuments {
         Ok(Some(Self {
             documents: Arc::new(documents),
             by_key,
+            collation: variables.collation().clone(),
             _memory: memory,
         }))
     }
@@ -72,7 +75,7 @@ impl HashedDocuments {
         for value in values {
             count += 1;
             is_exact &= is_told_by_key(value);
-            let found = self.by_key.get(&encoded(value));
+            let found = self.by_key.get(&encoded(value, &self.collation));
             places.extend(found.into_iter().flatten().copied());
         }
         if count > 1 {
@@ -95,14 +98,17 @@ impl HashedDocuments {
 }
 
 /// The keys of all that a condition on the field would look at; that of null where there is nothing.
-fn keys(document: &RawDocument, field: &Path) -> Vec<Vec<u8>> {
+fn keys(document: &RawDocument, field: &Path, collation: &Collation) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     let _ = path::visit(document, field, LeafArrays::Traverse, &mut |visited| {
-        keys.push(encoded(visited.value.unwrap_or(RawBsonRef::Null)));
+        keys.push(encoded(
+            visited.value.unwrap_or(RawBsonRef::Null),
+            collation,
+        ));
         ControlFlow::Continue(())
     });
     if keys.is_empty() {
-        keys.push(encoded(RawBsonRef::Null));
+        keys.push(encoded(RawBsonRef::Null, collation));
     }
     keys
 }

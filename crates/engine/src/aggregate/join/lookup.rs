@@ -11,7 +11,7 @@ use crate::expression::{
     Expression, FieldSet, VariableScope, Variables, check_user_name, parse_field_path,
 };
 use crate::operation::memory::Reservation;
-use crate::query::{Filter, ParseContext};
+use crate::query::Filter;
 use crate::sorter::STAGE_BYTES_MAX;
 use crate::text;
 use crate::types::type_name;
@@ -162,7 +162,10 @@ impl Lookup {
     ) -> Result<ForeignDocuments> {
         let mut pipeline = self.pipeline_for(document, variables)?;
         if let Some((local, there)) = &self.fields {
-            let filter = parse(&equal(&local_values(document, local), there))?;
+            let filter = Filter::parse_by(
+                &equal(&local_values(document, local), there),
+                variables.collation(),
+            )?;
             // Documents that the pipeline brings along are matched behind it.
             let place = usize::from(self.pipeline.brings_documents());
             pipeline.stages.insert(place, Stage::Match(filter));
@@ -288,7 +291,9 @@ impl LookupRun {
         if !self.asked.is_power_of_two() || self.asked == 1 {
             return Ok(());
         }
-        let (documents, is_indexed) = self.foreign.size(collection, there);
+        let (documents, is_indexed) = self
+            .foreign
+            .size(collection, there, variables.collation());
         if is_indexed && self.asked.saturating_mul(QUERY_DOCUMENTS) < documents {
             return Ok(());
         }
@@ -332,7 +337,7 @@ impl LookupRun {
             }
             (Reading::Hashed(hashed), Some((local, there))) => {
                 let values = local_values(document, local);
-                let filter = || parse(&equal(&values, there));
+                let filter = || Filter::parse_by(&equal(&values, there), variables.collation());
                 hashed.find(values.into_iter().flatten(), filter)
             }
             _ => self.lookup.found(document, &*self.foreign, variables),
@@ -460,10 +465,6 @@ fn equal(values: &RawArray, there: &str) -> RawDocumentBuf {
         append(&mut filter, there, rawdoc! { "$in": values.to_owned() });
     }
     filter
-}
-
-fn parse(filter: &RawDocument) -> Result<Filter> {
-    Filter::parse_with(filter, &ParseContext::default())
 }
 
 fn append(document: &mut RawDocumentBuf, name: &str, value: RawDocumentBuf) {

@@ -20,7 +20,8 @@ use super::pipeline::Pipeline;
 use crate::error::Result;
 use crate::expression::Variables;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::key::{self, Direction, TypeBits};
+use meridian_value::Collation;
+use meridian_value::key::{Direction, TypeBits};
 
 /// Documents of another collection.
 pub type ForeignDocuments = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>;
@@ -38,18 +39,19 @@ pub trait Foreign: Send + Sync {
         variables: &Variables,
     ) -> Result<ForeignDocuments>;
 
-    /// How many documents a collection has, and whether an index begins with the field.
-    fn size(&self, collection: &str, field: &str) -> (u64, bool);
+    /// How many documents a collection has, and whether an index begins with the field, by which values are
+    /// found as the collation compares them.
+    fn size(&self, collection: &str, field: &str, collation: &Collation) -> (u64, bool);
 }
 
 /// The same for values that compare as equal, and for null and undefined.
-fn encoded(value: RawBsonRef<'_>) -> Vec<u8> {
+fn encoded(value: RawBsonRef<'_>, collation: &Collation) -> Vec<u8> {
     let value = match value {
         RawBsonRef::Undefined => RawBsonRef::Null,
         other => other,
     };
     let (mut bytes, mut types) = (Vec::new(), TypeBits::default());
-    key::encode(value, Direction::Ascending, &mut bytes, &mut types);
+    collation.encode(value, Direction::Ascending, &mut bytes, &mut types);
     bytes
 }
 

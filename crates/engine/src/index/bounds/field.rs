@@ -1,8 +1,10 @@
 //! The bounds of one field, and what can be done with them.
 
-use super::{ByteRange, Interval, Tightness};
-use bson::{Bson, RawBsonRef};
+use super::{ByteRange, End, Interval, Tightness};
+use bson::RawBsonRef;
+use bson::raw::RawArrayBuf;
 use meridian_value::key::Direction;
+use meridian_value::{canonical_type, with_raw};
 
 /// Ascending, disjoint intervals of one field's values.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +90,17 @@ impl FieldBounds {
         self.intervals.is_empty()
     }
 
+    /// Whether there may be a text within, or a document or an array, which may hold one.
+    pub fn may_hold_text(&self) -> bool {
+        let kind = |end: &End| with_raw(end.value(), canonical_type);
+        let (first, last) = (
+            canonical_type(RawBsonRef::String("")),
+            canonical_type(RawBsonRef::Array(&RawArrayBuf::new())),
+        );
+        let mut intervals = self.intervals.iter();
+        intervals.any(|interval| kind(interval.low()) <= last && kind(interval.high()) >= first)
+    }
+
     /// True for exactly one value.
     pub fn is_single_point(&self) -> bool {
         matches!(self.intervals.as_slice(), [only] if only.is_point())
@@ -99,11 +112,11 @@ impl FieldBounds {
     }
 
     /// The values, when the bounds are single values only.
-    pub fn points(&self) -> Option<Vec<&Bson>> {
+    pub fn points(&self) -> Option<Vec<&End>> {
         self.is_points().then(|| {
             self.intervals
                 .iter()
-                .map(|interval| interval.low().value())
+                .map(Interval::low)
                 .collect()
         })
     }

@@ -3,6 +3,7 @@
 use super::ByteRange;
 use crate::text::text;
 use bson::{Bson, RawBsonRef};
+use meridian_value::Collation;
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
 use meridian_value::with_raw;
 use smallvec::SmallVec;
@@ -22,11 +23,11 @@ pub struct End {
 }
 
 impl End {
-    /// An end at this value.
-    pub fn new(value: Bson, inclusive: bool) -> Self {
+    /// An end at this value, among values that are ordered by a collation.
+    pub fn new(value: Bson, inclusive: bool, collation: &Collation) -> Self {
         let mut key = Vec::with_capacity(KEY_BYTES);
         with_raw(&value, |raw| {
-            encode(raw, Direction::Ascending, &mut key, &mut TypeBits::new())
+            collation.encode(raw, Direction::Ascending, &mut key, &mut TypeBits::new())
         });
         End {
             value,
@@ -38,6 +39,13 @@ impl End {
     /// The value at the end.
     pub fn value(&self) -> &Bson {
         &self.value
+    }
+
+    /// The value's encoding in a direction.
+    pub fn key(&self, direction: Direction) -> Vec<u8> {
+        let mut key = Vec::new();
+        push(self, direction, false, &mut key);
+        key
     }
 
     /// Whether the interval includes it.
@@ -70,9 +78,9 @@ impl Interval {
     }
 
     /// One value, and those that compare equal to it.
-    pub fn point(value: Bson) -> Self {
+    pub fn point(value: Bson, collation: &Collation) -> Self {
         Interval {
-            low: End::new(value, true),
+            low: End::new(value, true, collation),
             high: None,
         }
     }
@@ -80,7 +88,8 @@ impl Interval {
     /// From MinKey to MaxKey.
     pub fn all() -> Self {
         static ALL: LazyLock<Interval> = LazyLock::new(|| {
-            Interval::new(End::new(Bson::MinKey, true), End::new(Bson::MaxKey, true))
+            let end = |value| End::new(value, true, &Collation::SIMPLE);
+            Interval::new(end(Bson::MinKey), end(Bson::MaxKey))
         });
         ALL.clone()
     }

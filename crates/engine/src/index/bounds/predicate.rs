@@ -6,7 +6,7 @@ use super::Tightness::{Covered, Exact, Fetch};
 use super::{End, FieldBounds, Interval, Tightness};
 use crate::index::{IndexField, hash_value};
 use crate::pattern::Pattern;
-use crate::query::{Comparison, InList, Predicate};
+use crate::query::{Comparison, InList, Operand, Predicate};
 use crate::types::TypeSet;
 use bson::raw::{CString, RawBson, RawDocument};
 use bson::spec::{BinarySubtype, ElementType};
@@ -14,56 +14,62 @@ use bson::{
     Binary, Bson, DateTime, JavaScriptCodeWithScope, RawBsonRef, Timestamp, doc, oid::ObjectId,
 };
 use meridian_value::number::Number;
+use meridian_value::{Collation, holds_text, with_raw};
 
 /// What bounds depend on besides the predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldContext {
+pub struct FieldContext<'c> {
     /// How the index keeps the field.
     pub field: IndexField,
     /// Whether the field's values may come from arrays.
     pub multikey: bool,
     /// Whether documents without the field may have no entry.
     pub sparse: bool,
+    /// By what the index orders texts.
+    pub collation: &'c Collation,
 }
 
-impl From<IndexField> for FieldContext {
+impl From<IndexField> for FieldContext<'_> {
     /// A field without arrays in an index that has all documents.
     fn from(field: IndexField) -> Self {
         FieldContext {
             field,
             multikey: false,
             sparse: false,
+            collation: &Collation::SIMPLE,
         }
     }
 }
 
 impl FieldBounds {
     /// The bounds of a predicate; `None` when an index on the field does not help at all.
-    pub fn from_predicate(
+    pub fn from_predicate<'c>(
         predicate: &Predicate,
-        context: impl Into<FieldContext>,
+        context: impl Into<FieldContext<'c>>,
     ) -> Option<FieldBounds> {
         let context = context.into();
         match context.field {
             IndexField::Ascending | IndexField::Descending => by_value(predicate, context),
-            IndexField::Hashed => by_hash(predicate),
+            IndexField::Hashed => by_hash(predicate, context.collation),
             IndexField::Sphere2d | IndexField::Plane2d => None,
         }
     }
 }
 
-fn by_value(predicate: &Predicate, context: FieldContext) -> Option<FieldBounds> {
+fn by_value(predicate: &Predicate, context: FieldContext<'_>) -> Option<FieldBounds> {
     let bounds = match predicate {
-        Predicate::Compare(Comparison::Eq, operand) => {
-            equal(owned(operand.as_raw_bson_ref())?, context)
-        }
+        Predicate::Compare(_, operand) if !context.orders(operand) => return None,
+        Predicate::Compare(Comparison::Eq, operand) => equal(owned(operand.value())?, context),
         Predicate::Compare(comparison, operand) => {
-            compare(*comparison, &owned(operand.as_raw_bson_ref())?, context)
+            compare(*comparison, &owned(operand.value())?, context)
         }
+        Predicate::In(list) if !context.orders_all(list) => return None,
         Predicate::In(list) => within(list, context)?,
         Predicate::Exists(true) if context.sparse => FieldBounds::all(),
         Predicate::Exists(false) if !context.sparse => point(Bson::Null).at_most(Fetch),
         Predicate::Type(types) => of_types(*types),
+        // What begins alike need not be neighbours.
+        Predicate::Regex(_) if !context.collation.is_simple() => return None,
         Predicate::Regex(pattern) => regex(pattern),
         Predicate::Mod(_) => numbers().at_most(Covered),
         Predicate::ElemMatchValue(parts) => parts
@@ -83,13 +89,15 @@ fn by_value(predicate: &Predicate, context: FieldContext) -> Option<FieldBounds>
         }
         _ => return None,
     };
-    // A decoded key is one element of an array; the predicate may ask about the whole.
-    let loose = context.multikey && bounds.tightness() == Covered;
+    // A decoded key is one element of an array; the predicate may ask about the whole. A text by a collation
+    // cannot be decoded.
+    let is_decoded = !context.multikey && context.collation.is_simple();
+    let loose = !is_decoded && bounds.tightness() == Covered;
     Some(if loose { bounds.at_most(Fetch) } else { bounds })
 }
 
 /// The bounds of a predicate on the elements of an array.
-fn of_element(predicate: &Predicate, context: FieldContext) -> FieldBounds {
+fn of_element(predicate: &Predicate, context: FieldContext<'_>) -> FieldBounds {
     match predicate {
         // An array within an array is one key, its elements have none.
         Predicate::ElemMatchValue(_) => unhelpful(),
@@ -106,27 +114,54 @@ fn owned(value: RawBsonRef<'_>) -> Option<Bson> {
     Bson::try_from(value).ok()
 }
 
+impl FieldContext<'_> {
+    /// Whether the values that compare with the operand as asked lie together.
+    fn orders(&self, operand: &Operand) -> bool {
+        operand.collation() == self.collation || !holds_text(operand.value())
+    }
+
+    fn orders_all(&self, list: &InList) -> bool {
+        let mut values = list.values().iter();
+        let is_plain = self.collation.is_simple() || list.patterns().is_empty();
+        let holds_text = |value: &RawBson| holds_text(value.as_raw_bson_ref());
+        is_plain && (list.collation() == self.collation || !values.any(holds_text))
+    }
+
+    fn point(&self, value: Bson) -> FieldBounds {
+        FieldBounds::new(vec![Interval::point(value, self.collation)], Exact)
+    }
+
+    fn interval(&self, low: Bson, low_inclusive: bool, high: Bson, high_inclusive: bool) -> FieldBounds {
+        let interval = Interval::new(
+            End::new(low, low_inclusive, self.collation),
+            End::new(high, high_inclusive, self.collation),
+        );
+        FieldBounds::new(vec![interval], Exact)
+    }
+}
+
+/// A value without a text in it.
 fn point(value: Bson) -> FieldBounds {
-    FieldBounds::new(vec![Interval::point(value)], Exact)
+    FieldContext::from(IndexField::Ascending).point(value)
 }
 
+/// Ends without a text in them; the empty one is below all others by every collation.
 fn interval(low: Bson, low_inclusive: bool, high: Bson, high_inclusive: bool) -> FieldBounds {
-    let interval = Interval::new(End::new(low, low_inclusive), End::new(high, high_inclusive));
-    FieldBounds::new(vec![interval], Exact)
+    FieldContext::from(IndexField::Ascending).interval(low, low_inclusive, high, high_inclusive)
 }
 
-fn compare(comparison: Comparison, operand: &Bson, context: FieldContext) -> FieldBounds {
+fn compare(comparison: Comparison, operand: &Bson, context: FieldContext<'_>) -> FieldBounds {
     let inclusive = matches!(comparison, Comparison::Gte | Comparison::Lte);
     let upwards = matches!(comparison, Comparison::Gt | Comparison::Gte);
     match (comparison, operand) {
         (Comparison::Eq, _) => equal(operand.clone(), context),
         (_, Bson::Null | Bson::Undefined) if inclusive => equal(operand.clone(), context),
         (_, Bson::Null | Bson::Undefined) => FieldBounds::none(),
-        (_, Bson::Array(elements)) => beyond_array(upwards, operand, elements),
+        (_, Bson::Array(elements)) => beyond_array(upwards, operand, elements, context),
         (_, Bson::MinKey | Bson::MaxKey) => beyond_extreme(upwards, inclusive, operand, context),
         _ if is_nan(operand) && inclusive => point(operand.clone()),
         _ if is_nan(operand) => FieldBounds::none(),
-        _ => one_sided(upwards, inclusive, operand),
+        _ => one_sided(upwards, inclusive, operand, context),
     }
 }
 
@@ -135,7 +170,12 @@ fn is_nan(value: &Bson) -> bool {
 }
 
 /// From the operand to the end of its type bracket, or from its beginning.
-fn one_sided(upwards: bool, inclusive: bool, operand: &Bson) -> FieldBounds {
+fn one_sided(
+    upwards: bool,
+    inclusive: bool,
+    operand: &Bson,
+    context: FieldContext<'_>,
+) -> FieldBounds {
     let Bracket {
         low,
         high,
@@ -147,9 +187,9 @@ fn one_sided(upwards: bool, inclusive: bool, operand: &Bson) -> FieldBounds {
         low
     };
     if upwards {
-        interval(operand.clone(), inclusive, high, high_inclusive)
+        context.interval(operand.clone(), inclusive, high, high_inclusive)
     } else {
-        interval(low, true, operand.clone(), inclusive)
+        context.interval(low, true, operand.clone(), inclusive)
     }
 }
 
@@ -158,7 +198,7 @@ fn beyond_extreme(
     upwards: bool,
     inclusive: bool,
     operand: &Bson,
-    context: FieldContext,
+    context: FieldContext<'_>,
 ) -> FieldBounds {
     let bounds = if upwards {
         interval(operand.clone(), inclusive, Bson::MaxKey, true)
@@ -172,29 +212,37 @@ fn beyond_extreme(
 
 /// Arrays are not in the index, their elements are, and arrays within arrays: a loose bound
 /// holds both. (mongod overlooks the latter where the first element is of a later type.)
-fn beyond_array(upwards: bool, operand: &Bson, elements: &[Bson]) -> FieldBounds {
+fn beyond_array(
+    upwards: bool,
+    operand: &Bson,
+    elements: &[Bson],
+    context: FieldContext<'_>,
+) -> FieldBounds {
     let Some(first) = elements.first() else {
-        let nothing_below = interval(Bson::MinKey, true, operand.clone(), true);
+        let nothing_below = context.interval(Bson::MinKey, true, operand.clone(), true);
         return if upwards {
             unhelpful()
         } else {
             nothing_below.at_most(Fetch)
         };
     };
-    let (lower, upper) = if meridian_value::compare_bson(first, operand).is_lt() {
+    let order = with_raw(first, |first| {
+        with_raw(operand, |operand| context.collation.compare(first, operand))
+    });
+    let (lower, upper) = if order.is_lt() {
         (first, operand)
     } else {
         (operand, first)
     };
     let bounds = if upwards {
-        interval(lower.clone(), true, Bson::MaxKey, true)
+        context.interval(lower.clone(), true, Bson::MaxKey, true)
     } else {
-        interval(Bson::MinKey, true, upper.clone(), true)
+        context.interval(Bson::MinKey, true, upper.clone(), true)
     };
     bounds.at_most(Fetch)
 }
 
-fn equal(operand: Bson, context: FieldContext) -> FieldBounds {
+fn equal(operand: Bson, context: FieldContext<'_>) -> FieldBounds {
     match operand {
         Bson::Null | Bson::Undefined if context.sparse => unhelpful(),
         Bson::Null => point(Bson::Undefined)
@@ -204,10 +252,10 @@ fn equal(operand: Bson, context: FieldContext) -> FieldBounds {
         // Within another array, the array itself is an element.
         Bson::Array(elements) => {
             let first = elements.first().cloned().unwrap_or(Bson::Undefined);
-            let whole = point(Bson::Array(elements));
-            point(first).union(whole).at_most(Fetch)
+            let whole = context.point(Bson::Array(elements));
+            context.point(first).union(whole).at_most(Fetch)
         }
-        value => point(value),
+        value => context.point(value),
     }
 }
 
@@ -216,7 +264,7 @@ const POINTS_MAX: usize = 50_000;
 /// ... so that there are about so many intervals. Each takes some hundred bytes, more than once.
 const GROUPS: usize = 10_000;
 
-fn within(list: &InList, context: FieldContext) -> Option<FieldBounds> {
+fn within(list: &InList, context: FieldContext<'_>) -> Option<FieldBounds> {
     let neighbours = match list.values().len() {
         0..=POINTS_MAX => 1,
         values => values.div_ceil(GROUPS),
@@ -231,8 +279,11 @@ fn within(list: &InList, context: FieldContext) -> Option<FieldBounds> {
     for values in list.values().chunks(neighbours) {
         match values {
             [first, .., last] if values.iter().all(is_plain) => {
-                let low = End::new(owned(first.as_raw_bson_ref())?, true);
-                let high = End::new(owned(last.as_raw_bson_ref())?, true);
+                let end = |value: &RawBson| {
+                    let value = owned(value.as_raw_bson_ref())?;
+                    Some(End::new(value, true, context.collation))
+                };
+                let (low, high) = (end(first)?, end(last)?);
                 // What lies between them has to be tested.
                 let proves = if context.multikey { Fetch } else { Covered };
                 add(FieldBounds::new(vec![Interval::new(low, high)], proves));
@@ -256,7 +307,7 @@ fn is_plain(value: &RawBson) -> bool {
     )
 }
 
-fn not(inner: &Predicate, context: FieldContext) -> FieldBounds {
+fn not(inner: &Predicate, context: FieldContext<'_>) -> FieldBounds {
     if is_null(inner) {
         return not_null(context);
     }
@@ -303,7 +354,7 @@ fn is_negated_by_bounds(inner: &Predicate) -> bool {
 }
 
 /// Everything but null and undefined, the latter being an empty array, which is not null.
-fn not_null(context: FieldContext) -> FieldBounds {
+fn not_null(context: FieldContext<'_>) -> FieldBounds {
     if context.multikey {
         return unhelpful();
     }
@@ -493,8 +544,15 @@ fn least_db_pointer() -> Bson {
     Bson::try_from(value).expect("a well-formed DBPointer")
 }
 
-fn by_hash(predicate: &Predicate) -> Option<FieldBounds> {
-    let hash = |value: RawBsonRef<'_>| Interval::point(Bson::Int64(hash_value(value)));
+fn by_hash(predicate: &Predicate, collation: &Collation) -> Option<FieldBounds> {
+    let context = FieldContext {
+        collation,
+        ..FieldContext::from(IndexField::Hashed)
+    };
+    let hash = |value: RawBsonRef<'_>| {
+        let hash = Bson::Int64(hash_value(value, collation));
+        Interval::point(hash, &Collation::SIMPLE)
+    };
     let hashed = |value: RawBsonRef<'_>| match value {
         // Hashed indexes hold no arrays.
         RawBsonRef::Array(_) => Vec::new(),
@@ -502,8 +560,10 @@ fn by_hash(predicate: &Predicate) -> Option<FieldBounds> {
         value => vec![hash(value)],
     };
     let intervals = match predicate {
-        Predicate::Compare(Comparison::Eq, value) => hashed(value.as_raw_bson_ref()),
-        Predicate::In(list) if list.patterns().is_empty() => list
+        Predicate::Compare(Comparison::Eq, operand) if context.orders(operand) => {
+            hashed(operand.value())
+        }
+        Predicate::In(list) if list.patterns().is_empty() && context.orders_all(list) => list
             .values()
             .iter()
             .flat_map(|value| hashed(value.as_raw_bson_ref()))

@@ -71,6 +71,7 @@ impl IndexSpec {
         equal(self.key_pattern(), other.key_pattern())
             && self.unique == other.unique
             && self.sparse == other.sparse
+            && self.collation == other.collation
             && self.clustering == other.clustering
             && self.include == other.include
             && same_filter
@@ -101,7 +102,7 @@ impl IndexSpec {
     }
 
     /// The definition as mongod prints it in these messages: `unique` right behind `v`.
-    fn conflict_text(&self) -> String {
+    pub(crate) fn conflict_text(&self) -> String {
         let mut document = RawDocumentBuf::new();
         let rank = |field: &str| match field {
             "v" => 0,

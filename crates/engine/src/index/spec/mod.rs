@@ -20,6 +20,7 @@ use crate::text::document_text;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawBsonRef, cstr};
+use meridian_value::Collation;
 use meridian_value::key::Direction;
 use options::Options;
 
@@ -72,6 +73,10 @@ pub struct IndexSpec {
     pub name: String,
     /// Dotted path and kind of each field, in order.
     pub key: Vec<(String, IndexField)>,
+    /// By what texts are ordered, and which are the same.
+    pub collation: Collation,
+    /// Whether the definition says no collation, so that it is that of the collection.
+    inherits_collation: bool,
     /// Refuses a second document with the same fields.
     pub unique: bool,
     /// Has no entry for documents without any of the fields.
@@ -112,6 +117,7 @@ impl IndexSpec {
             .check_combination()
             .map_err(|error| in_specification(&versioned, error))?;
         options.check_plugin()?;
+        options.read_collation(&versioned)?;
         Ok(options.into_spec())
     }
 
@@ -149,13 +155,34 @@ impl IndexSpec {
     pub fn filter(&self) -> Result<Option<Filter>> {
         self.partial_filter
             .as_deref()
-            .map(Filter::parse)
+            .map(|filter| Filter::parse_by(filter, &self.collation))
             .transpose()
     }
 
     /// True when one of the fields is of this kind.
     pub fn has(&self, kind: IndexField) -> bool {
         self.key.iter().any(|(_, field)| *field == kind)
+    }
+
+    /// This definition with the collection's collation, if it says none itself.
+    ///
+    /// # Errors
+    /// As [`IndexSpec::parse`].
+    pub fn in_collection_with(self, collation: &Collation) -> Result<IndexSpec> {
+        let Some(listed) = crate::collation::listing(collation).filter(|_| self.inherits_collation)
+        else {
+            return Ok(self);
+        };
+        // In mongod's order, which its messages show.
+        let mut document = RawDocumentBuf::new();
+        for (name, value) in self.original.iter().flatten().filter(|(name, _)| *name != "v") {
+            document.append(name, value);
+        }
+        if let Ok(Some(version)) = self.original.get("v") {
+            document.append(cstr!("v"), version);
+        }
+        document.append(cstr!("collation"), listed);
+        IndexSpec::parse(&document)
     }
 
     /// This definition with another visibility or expiry, as `collMod` sets them.

@@ -1,7 +1,7 @@
 //! The fields of an index definition, one by one and in combination.
 
 use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
-use super::{cannot_create, include, key_pattern, partial};
+use super::{cannot_create, in_specification, include, key_pattern, partial};
 use crate::geo::PlaneGrid;
 use crate::index::storage_engine;
 use crate::query::Filter;
@@ -11,6 +11,7 @@ use crate::types::type_name;
 use crate::{Code, Error, Result};
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr};
+use meridian_value::Collation;
 use meridian_value::number::Number;
 
 /// The largest accepted `expireAfterSeconds`.
@@ -48,6 +49,8 @@ pub(super) struct Options {
     hidden: bool,
     sparse: Option<bool>,
     partial: Option<(RawDocumentBuf, Filter)>,
+    written_collation: Option<RawDocumentBuf>,
+    collation: Option<Collation>,
     expire_after: Option<Bson>,
     sphere_version: Option<Bson>,
     default_language: Option<String>,
@@ -118,7 +121,15 @@ impl Options {
                 number(field, value)?;
                 self.sphere_version = Some(owned(value)?);
             }
-            "collation" => check_collation(object(field, value)?)?,
+            "collation" => {
+                let collation = object(field, value)?;
+                if collation.is_empty() {
+                    return Err(Error::bad_value(
+                        "The field 'collation' cannot be an empty object.",
+                    ));
+                }
+                self.written_collation = Some(collation.to_owned());
+            }
             "default_language" => match value {
                 RawBsonRef::String(language) => self.default_language = Some(language.to_owned()),
                 other => return Err(mismatch(field, "a string", other)),
@@ -395,6 +406,9 @@ impl Options {
         if let Some(seconds) = expire_after_seconds {
             original.append(cstr!("expireAfterSeconds"), seconds as i32);
         }
+        if let Some(listed) = self.collation.as_ref().and_then(crate::collation::listing) {
+            original.append(cstr!("collation"), listed);
+        }
         if let Some(engine) = &self.storage_engine {
             meridian_value::with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
         }
@@ -420,6 +434,41 @@ impl Options {
             original.append(cstr!("clustering"), true);
         }
         original
+    }
+
+    /// Reads the collation, once all else is known to be right.
+    pub(super) fn read_collation(&mut self, versioned: &RawDocument) -> Result<()> {
+        let Some(written) = &self.written_collation else {
+            return Ok(());
+        };
+        if self.version < 2 {
+            return Err(in_specification(
+                versioned,
+                cannot_create(format!(
+                    "Invalid index specification {}; cannot create an index with the 'collation' option and v=1",
+                    document_text(versioned)
+                )),
+            ));
+        }
+        let within = format!(
+            "failed to add collation information to index spec for index creation: {}",
+            document_text(versioned)
+        );
+        let collation = crate::collation::parse("collation", written);
+        let collation = collation.map_err(|error| error.within(&within))?;
+        if self.has(IndexField::Plane2d)
+            && let Some(listed) = crate::collation::listing(&collation)
+        {
+            return Err(in_specification(
+                versioned,
+                cannot_create(format!(
+                    "Index type '2d' does not support collation: {}",
+                    document_text(&listed)
+                )),
+            ));
+        }
+        self.collation = Some(collation);
+        Ok(())
     }
 
     /// The definition with its listing. Only for options that passed all checks.
@@ -448,6 +497,8 @@ impl Options {
             clustering: self.clustering,
             compression: self.compression,
             key: self.key,
+            inherits_collation: self.collation.is_none(),
+            collation: self.collation.unwrap_or_default(),
             unique: self.unique,
             sparse: self.sparse == Some(true),
             hidden: self.hidden,
@@ -508,18 +559,6 @@ fn check_id_options(versioned: &RawDocument) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn check_collation(collation: &RawDocument) -> Result<()> {
-    if collation.is_empty() {
-        return Err(Error::bad_value(
-            "The field 'collation' cannot be an empty object.",
-        ));
-    }
-    match collation.get("locale") {
-        Ok(Some(RawBsonRef::String("simple"))) => Ok(()),
-        _ => Err(Error::not_implemented("a collation other than 'simple'")),
-    }
 }
 
 fn parse_storage_engine(value: &Bson) -> Result<Option<Compression>> {

@@ -134,14 +134,14 @@ fn predicate_drawing(path: &str, predicate: &Predicate, depth: usize) -> String 
             };
             format!(
                 "{indent}{path} {operator} {}\n",
-                text(RawBsonRef::from(value))
+                text(value.value())
             )
         }
         Predicate::In(list) => {
             let values: String = list
                 .values()
                 .iter()
-                .map(|value| text(RawBsonRef::from(value)) + " ")
+                .map(|value| text(value.as_raw_bson_ref()) + " ")
                 .collect();
             format!("{indent}{path} $in [ {values}]\n")
         }

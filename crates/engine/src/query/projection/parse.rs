@@ -7,7 +7,7 @@ use super::slice::Slice;
 use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::{Code, Error, Result};
 use crate::expression::{
-    Expression, FOLDING_PREFIX, VariableScope, Variables, check_path_length, parse_field_path,
+    Expression, FOLDING_PREFIX, VariableScope, check_path_length, parse_field_path,
 };
 use crate::query::filter::{Filter, Predicate};
 use crate::query::parse::{elements, truthy};
@@ -59,7 +59,7 @@ impl Projection {
             rest,
             positional,
             locator: None,
-            variables: Variables::default(),
+            variables: scope.variables(bson::DateTime::now()),
             nearest: None,
         })
     }

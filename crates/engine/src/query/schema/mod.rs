@@ -16,6 +16,7 @@ use crate::types::TypeSet;
 use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use meridian_value::field;
 use meridian_value::number::Number;
 use table::PropertyTable;
@@ -290,7 +291,7 @@ impl SchemaRule {
             }
             (SchemaCheck::Bound(comparison, limit), value) => {
                 !super::parse::is_number(value)
-                    || comparison.holds(Some(value), limit.as_raw_bson_ref())
+                    || comparison.holds(Some(value), limit.as_raw_bson_ref(), &Collation::SIMPLE)
             }
             (SchemaCheck::MinItems(limit), RawBsonRef::Array(array)) => {
                 array.into_iter().count() as i64 >= *limit

@@ -8,6 +8,7 @@ use crate::types::type_name;
 use crate::update::apply::{ExistingValue, OperatorPosition};
 use crate::update::raw::{ARRAY, Edit, fields, splice, write_indexed};
 use bson::raw::RawBsonRef;
+use meridian_value::Collation;
 
 /// `$addToSet` with the values it adds.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(in crate::update) struct AddToSet {
     values: Vec<OwnedValue>,
     /// Their positions in MongoDB's order of values.
     sorted: Vec<usize>,
+    collation: Collation,
 }
 
 impl AddToSet {
@@ -23,7 +25,7 @@ impl AddToSet {
     ///
     /// # Errors
     /// `TypeMismatch` when `$each` is not an array, `BadValue` for fields after it.
-    pub fn parse(operand: RawBsonRef<'_>) -> Result<Self> {
+    pub fn parse(operand: RawBsonRef<'_>, collation: &Collation) -> Result<Self> {
         let values = match operand {
             RawBsonRef::Document(document) => {
                 match document.iter().next().transpose().map_err(malformed)? {
@@ -50,11 +52,11 @@ impl AddToSet {
             }
             _ => vec![OwnedValue::new(operand)],
         };
-        Ok(Self::of(values))
+        Ok(Self::of(values, collation))
     }
 
-    fn of(values: Vec<OwnedValue>) -> Self {
-        let compare = |a: &OwnedValue, b: &OwnedValue| meridian_value::compare(a.get(), b.get());
+    fn of(values: Vec<OwnedValue>, collation: &Collation) -> Self {
+        let compare = |a: &OwnedValue, b: &OwnedValue| collation.compare(a.get(), b.get());
         let mut sorted: Vec<usize> = (0..values.len()).collect();
         // Stable, so that of equal values the client's first one stays.
         sorted.sort_by(|a, b| compare(&values[*a], &values[*b]));
@@ -64,7 +66,11 @@ impl AddToSet {
         let values: Vec<OwnedValue> = kept.iter().map(|index| values[*index].clone()).collect();
         let mut sorted: Vec<usize> = (0..values.len()).collect();
         sorted.sort_by(|a, b| compare(&values[*a], &values[*b]));
-        Self { values, sorted }
+        Self {
+            values,
+            sorted,
+            collation: collation.clone(),
+        }
     }
 
     /// The array with the values that it lacked at its end.
@@ -79,9 +85,8 @@ impl AddToSet {
         let mut length = 0;
         for field in fields(array) {
             let value = field?.value()?;
-            let found = self.sorted.binary_search_by(|index| {
-                meridian_value::compare(self.values[*index].get(), value)
-            });
+            let compare = |index: &usize| self.collation.compare(self.values[*index].get(), value);
+            let found = self.sorted.binary_search_by(compare);
             if let Ok(at) = found {
                 present[self.sorted[at]] = true;
             }

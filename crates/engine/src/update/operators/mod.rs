@@ -25,6 +25,7 @@ use super::path::UpdatePath;
 use super::raw::{OwnedValue, depth};
 use crate::error::{Error, Result};
 use bson::raw::RawBsonRef;
+use meridian_value::Collation;
 use std::cmp::Ordering;
 
 /// An operator with its operand.
@@ -39,9 +40,9 @@ pub(super) enum UpdateOperator {
     /// `$inc` and `$mul`.
     Arithmetic(Arithmetic),
     /// `$min`: the value when it is less.
-    Minimum(OwnedValue),
+    Minimum(OwnedValue, Collation),
     /// `$max`: the value when it is greater.
-    Maximum(OwnedValue),
+    Maximum(OwnedValue, Collation),
     /// `$currentDate`.
     CurrentDate(CurrentDate),
     /// `$push`.
@@ -84,8 +85,8 @@ impl UpdateOperator {
             Self::SetOnInsert(_) => Ok(ValueOutcome::Unchanged),
             Self::Unset | Self::RenameAway => Ok(ValueOutcome::Removed),
             Self::Arithmetic(arithmetic) => arithmetic.update(existing, place),
-            Self::Minimum(value) => Ok(set_if(Ordering::Less, value, existing)),
-            Self::Maximum(value) => Ok(set_if(Ordering::Greater, value, existing)),
+            Self::Minimum(value, by) => Ok(set_if(Ordering::Less, value, existing, by)),
+            Self::Maximum(value, by) => Ok(set_if(Ordering::Greater, value, existing, by)),
             Self::CurrentDate(kind) => Ok(set(&kind.now(), existing)),
             Self::Push(push) => push.update(existing, place),
             Self::AddToSet(set) => set.update(existing),
@@ -103,7 +104,9 @@ impl UpdateOperator {
     /// The value the operator makes where there is none.
     pub fn create(&self, place: &OperatorPosition<'_>) -> Result<Option<OwnedValue>> {
         Ok(match self {
-            Self::Set(value) | Self::Minimum(value) | Self::Maximum(value) => Some(value.clone()),
+            Self::Set(value) | Self::Minimum(value, _) | Self::Maximum(value, _) => {
+                Some(value.clone())
+            }
             Self::SetOnInsert(value) => place.is_insert().then(|| value.clone()),
             Self::Unset | Self::Pop(_) | Self::Pull(_) | Self::RenameAway => None,
             Self::Arithmetic(arithmetic) => Some(arithmetic.create()),
@@ -156,8 +159,13 @@ fn set(value: &OwnedValue, existing: &ExistingValue<'_>) -> ValueOutcome {
     }
 }
 
-fn set_if(wanted: Ordering, value: &OwnedValue, existing: &ExistingValue<'_>) -> ValueOutcome {
-    if meridian_value::compare(value.get(), existing.value) == wanted {
+fn set_if(
+    wanted: Ordering,
+    value: &OwnedValue,
+    existing: &ExistingValue<'_>,
+    collation: &Collation,
+) -> ValueOutcome {
+    if collation.compare(value.get(), existing.value) == wanted {
         ValueOutcome::Set(value.clone())
     } else {
         ValueOutcome::Unchanged

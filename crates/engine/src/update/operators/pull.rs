@@ -8,12 +8,13 @@ use crate::types::type_name;
 use crate::update::apply::ExistingValue;
 use crate::update::raw::{Field, as_document, fields, write_document, write_element};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use meridian_value::Collation;
 
 /// Which elements go.
 #[derive(Debug)]
 pub(in crate::update) enum Pull {
     /// Those equal to one of the values, which are in MongoDB's order.
-    Values(Vec<OwnedValue>),
+    Values(Vec<OwnedValue>, Collation),
     /// Documents that match a filter.
     Documents(Box<Filter>),
     /// Any element that matches a filter on the field `""`, which holds it.
@@ -26,18 +27,21 @@ impl Pull {
     ///
     /// # Errors
     /// What the filter is refused with; `$expr`, `$where`, `$text` and `$jsonSchema` always.
-    pub fn parse(operand: RawBsonRef<'_>) -> Result<Self> {
+    pub fn parse(operand: RawBsonRef<'_>, collation: &Collation) -> Result<Self> {
         match operand {
             RawBsonRef::Document(condition) => {
                 let first = condition.iter().next().transpose().map_err(malformed)?;
                 if first.is_some_and(|(name, _)| is_field_operator(name.as_str())) {
-                    return Self::elements(operand);
+                    return Self::elements(operand, collation);
                 }
                 refuse_contextual(condition)?;
-                Ok(Self::Documents(Box::new(Filter::parse(condition)?)))
+                Ok(Self::Documents(Box::new(Filter::parse_by(condition, collation)?)))
             }
-            RawBsonRef::RegularExpression(_) => Self::elements(operand),
-            value => Ok(Self::Values(vec![OwnedValue::new(value)])),
+            RawBsonRef::RegularExpression(_) => Self::elements(operand, collation),
+            value => Ok(Self::Values(
+                vec![OwnedValue::new(value)],
+                collation.clone(),
+            )),
         }
     }
 
@@ -45,7 +49,7 @@ impl Pull {
     ///
     /// # Errors
     /// `BadValue` when it is not an array.
-    pub fn parse_all(operand: RawBsonRef<'_>) -> Result<Self> {
+    pub fn parse_all(operand: RawBsonRef<'_>, collation: &Collation) -> Result<Self> {
         let RawBsonRef::Array(array) = operand else {
             return Err(Error::bad_value(format!(
                 "$pullAll requires an array argument but was given a {}",
@@ -56,14 +60,16 @@ impl Pull {
             .into_iter()
             .map(|value| Ok(OwnedValue::new(value.map_err(malformed)?)))
             .collect::<Result<Vec<_>>>()?;
-        values.sort_by(|a, b| meridian_value::compare(a.get(), b.get()));
-        Ok(Self::Values(values))
+        values.sort_by(|a, b| collation.compare(a.get(), b.get()));
+        Ok(Self::Values(values, collation.clone()))
     }
 
-    fn elements(condition: RawBsonRef<'_>) -> Result<Self> {
+    fn elements(condition: RawBsonRef<'_>, collation: &Collation) -> Result<Self> {
         let mut wrapped = RawDocumentBuf::new();
         wrapped.append(cstr!(""), condition);
-        Ok(Self::Elements(Box::new(Filter::parse(&wrapped)?)))
+        Ok(Self::Elements(Box::new(Filter::parse_by(
+            &wrapped, collation,
+        )?)))
     }
 
     /// The array without the elements that match.
@@ -91,10 +97,10 @@ impl Pull {
 
     fn matches(&self, field: &Field<'_>, scratch: &mut Vec<u8>) -> Result<bool> {
         match self {
-            Self::Values(values) => {
+            Self::Values(values, collation) => {
                 let value = field.value()?;
                 let found = values
-                    .binary_search_by(|candidate| meridian_value::compare(candidate.get(), value));
+                    .binary_search_by(|candidate| collation.compare(candidate.get(), value));
                 Ok(found.is_ok())
             }
             Self::Documents(filter) => match field.value()? {

@@ -8,6 +8,7 @@ use crate::update::apply::{ExistingValue, OperatorPosition};
 use crate::update::path::array_index;
 use crate::update::raw::{ARRAY, fields, splice, write_indexed};
 use bson::raw::{RawBsonRef, RawDocument};
+use meridian_value::Collation;
 use std::cmp::Ordering;
 
 /// `$push` with its clauses.
@@ -16,7 +17,7 @@ pub(in crate::update) struct Push {
     values: Vec<OwnedValue>,
     /// Where the values go in; at the end when absent, counted from the end when negative.
     position: Option<i64>,
-    sort: Option<PushOrder>,
+    sort: Option<(PushOrder, Collation)>,
     /// How many elements stay: the first ones, or the last ones when negative.
     slice: Option<i64>,
 }
@@ -42,7 +43,7 @@ impl Push {
     ///
     /// # Errors
     /// `BadValue` for a wrong or unknown clause.
-    pub fn parse(operand: RawBsonRef<'_>) -> Result<Self> {
+    pub fn parse(operand: RawBsonRef<'_>, collation: &Collation) -> Result<Self> {
         let clauses = operand.as_document().filter(|document| {
             document
                 .iter()
@@ -61,7 +62,7 @@ impl Push {
             match name.as_str() {
                 "$each" => push.values = parse_each(value)?,
                 "$slice" => push.slice = Some(parse_slice(value)?),
-                "$sort" => push.sort = Some(PushOrder::parse(value)?),
+                "$sort" => push.sort = Some((PushOrder::parse(value)?, collation.clone())),
                 "$position" => push.position = Some(parse_position(value)?),
                 other => {
                     return Err(Error::bad_value(format!(
@@ -149,8 +150,8 @@ impl Push {
             .iter()
             .map(|value| (value.kind(), value.payload(), value.get()));
         elements.splice(at..at, new);
-        if let Some(order) = &self.sort {
-            elements.sort_by(|left, right| order.compare(left.2, right.2));
+        if let Some((order, collation)) = &self.sort {
+            elements.sort_by(|left, right| order.compare(left.2, right.2, collation));
         }
         match self.slice {
             Some(count) if count < 0 => {
@@ -238,13 +239,18 @@ impl PushOrder {
         Ok(Self::Fields(fields))
     }
 
-    fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+    fn compare(
+        &self,
+        left: RawBsonRef<'_>,
+        right: RawBsonRef<'_>,
+        collation: &Collation,
+    ) -> Ordering {
         match self {
-            Self::Values(direction) => direction.apply(meridian_value::compare(left, right)),
+            Self::Values(direction) => direction.apply(collation.compare(left, right)),
             Self::Fields(fields) => fields
                 .iter()
                 .map(|(path, direction)| {
-                    direction.apply(meridian_value::compare(at(left, path), at(right, path)))
+                    direction.apply(collation.compare(at(left, path), at(right, path)))
                 })
                 .find(|ordering| ordering.is_ne())
                 .unwrap_or(Ordering::Equal),

@@ -1,0 +1,230 @@
+"""Collations: of collections, indexes, statements, views and joins; the order of the words of all locales; kills."""
+
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import cases
+from harness.servers import Meridian
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
+
+NOCASE = {"locale": "en", "strength": 2}
+BASE = {"locale": "en", "strength": 1}
+FRENCH = {"locale": "fr"}
+NUMBERS = {"locale": "en", "numericOrdering": True}
+
+WORDS = ["a", "A", "á", "Á", "b", "B", "ab", "aB", "a b", "a-b", "", "1", "2", "10", "ä", "ö", "ß", "ss", "côte", "coté", "cote"]
+DOCUMENTS = [
+    {"_id": 1, "a": "a", "n": 1, "t": ["x", "X"], "d": {"s": "k"}}, {"_id": 2, "a": "A", "n": 2, "t": ["y"], "d": {"s": "K"}},
+    {"_id": 3, "a": "á", "n": 3, "t": "x", "d": {"s": "l"}}, {"_id": 4, "a": "b", "n": 4, "t": ["Z", ["q"]], "d": {"s": "L", "u": 1}},
+    {"_id": 5, "a": "B", "n": 5, "t": [], "d": "k"}, {"_id": 6, "a": 5, "n": 6}, {"_id": 7, "a": None, "n": 7}, {"_id": 8, "n": 8},
+    {"_id": 9, "a": ["a", "C"], "n": 9, "t": {"s": "x"}}, {"_id": "x", "a": "10", "n": 10}, {"_id": "Y", "a": "9", "n": 11}, {"_id": "z", "a": {"b": "A"}, "n": 12},
+]
+
+
+def aggregate(name, *pipeline, **options):
+    return {"aggregate": name, "pipeline": list(pipeline), "cursor": {}, **options}
+
+
+# fmt: off
+BY_ID = {"$sort": {"n": 1}}
+FILTERS = [
+    {"a": "A"}, {"a": {"$gt": "a"}}, {"a": {"$gte": "á"}}, {"a": {"$lt": "B"}}, {"a": {"$lte": "a"}}, {"a": {"$ne": "A"}}, {"a": {"$in": ["B", "a", "á"]}}, {"a": {"$nin": ["B", 5]}}, {"a": {"$in": ["a", re.compile("^B")]}},
+    {"a": re.compile("^a")}, {"a": re.compile("A", re.IGNORECASE)}, {"a": {"$exists": True}}, {"a": {"$type": "string"}}, {"a": None}, {"a": 5}, {"a": {"$gt": 4}}, {"a": {"b": "a"}}, {"a": ["A", "c"]}, {"a": {"$gt": ["A"]}}, {"a": {"$not": {"$gt": "a"}}},
+    {"t": "X"}, {"t": {"$all": ["x", "X"]}}, {"t": {"$elemMatch": {"$gt": "x", "$lt": "z"}}}, {"t": {"$elemMatch": {"$eq": "Y"}}}, {"d.s": "k"}, {"d": {"s": "K"}}, {"d": {"$lt": {"s": "L"}}}, {"_id": "X"}, {"_id": {"$gt": "x"}}, {"_id": {"$in": ["y", 3]}}, {"_id": 3},
+    {"$or": [{"a": "A"}, {"a": "b"}]}, {"$or": [{"a": "A"}, {"n": 4}]}, {"$nor": [{"a": "A"}]}, {"$expr": {"$eq": ["$a", "A"]}}, {"$expr": {"$lt": ["$a", "b"]}}, {"$expr": {"$in": ["$a", ["A", "B"]]}}, {"a": {"$mod": [5, 0]}}, {"a": {"$size": 2}},
+    {"$jsonSchema": {"properties": {"a": {"enum": ["A"]}}, "required": ["a"]}}, {"a": {"$gt": "a", "$lt": "c"}}, {"a": "A", "n": {"$gt": 1}},
+]
+EXPRESSIONS = [
+    {"$eq": ["$a", "A"]}, {"$cmp": ["$a", "á"]}, {"$ne": ["$a", "A"]}, {"$gt": ["$d", {"s": "K"}]}, {"$in": ["A", ["$a", "q"]]}, {"$indexOfArray": [["x", "$a"], "A"]}, {"$setUnion": [["a", "A", "b"], ["B"]]}, {"$setIntersection": [["a", "b"], ["B"]]},
+    {"$setDifference": [["a", "b", "C"], ["B"]]}, {"$setEquals": [["a", "A"], ["a"]]}, {"$setIsSubset": [["A"], ["a", "b"]]}, {"$min": ["b", "A", "$a"]}, {"$max": ["b", "B", "$a"]}, {"$sortArray": {"input": ["b", "A", "a", "B"], "sortBy": 1}},
+    {"$sortArray": {"input": [{"k": "b"}, {"k": "A"}, {"k": "a"}], "sortBy": {"k": -1}}}, {"$minN": {"n": 2, "input": ["b", "A", "a"]}}, {"$maxN": {"n": 2, "input": ["b", "B", "a"]}}, {"$strcasecmp": ["$a", "A"]}, {"$indexOfCP": ["xA", "a"]},
+    {"$switch": {"branches": [{"case": {"$eq": ["$a", "A"]}, "then": 1}], "default": 2}}, {"$filter": {"input": ["a", "A", "b"], "cond": {"$eq": ["$$this", "A"]}}}, {"$eq": ["a", "A"]}, {"$let": {"vars": {"x": "A"}, "in": {"$eq": ["$$x", "$a"]}}}, {"$reduce": {"input": ["a", "B"], "initialValue": "A", "in": {"$max": ["$$this", "$$value"]}}},
+]
+STAGES = [
+    [{"$group": {"_id": "$a", "n": {"$sum": 1}}}], [{"$group": {"_id": {"x": "$a", "y": "$d.s"}, "n": {"$sum": 1}}}], [{"$group": {"_id": {"$toUpper": "$d.s"}, "n": {"$sum": 1}}}], [{"$sortByCount": "$d.s"}],
+    [{"$sort": {"n": 1}}, {"$group": {"_id": None, "lo": {"$min": "$a"}, "hi": {"$max": "$a"}, "set": {"$addToSet": "$a"}, "two": {"$minN": {"n": 2, "input": "$a"}}, "top": {"$top": {"sortBy": {"a": 1, "n": 1}, "output": "$n"}}, "bottom": {"$bottomN": {"n": 3, "sortBy": {"a": -1, "n": 1}, "output": "$a"}}}}],
+    [{"$match": {"a": {"$type": "string"}}}, {"$bucket": {"groupBy": "$a", "boundaries": ["A", "b", "z"], "default": "0"}}], [{"$bucket": {"groupBy": "$a", "boundaries": ["a", "B", "b"], "default": "0"}}], [{"$bucket": {"groupBy": "$a", "boundaries": ["a", "B"], "default": "A"}}],
+    [{"$match": {"a": {"$type": "string"}}}, {"$sort": {"n": 1}}, {"$bucketAuto": {"groupBy": "$a", "buckets": 3}}], [{"$sort": {"a": 1, "n": 1}}], [{"$sort": {"a": -1, "n": 1}}, {"$limit": 4}], [{"$sort": {"n": 1}}, {"$facet": {"x": [{"$match": {"a": "A"}}], "y": [{"$group": {"_id": "$d.s"}}, {"$sort": {"_id": 1}}]}}],
+    [BY_ID, {"$lookup": {"from": "plain", "localField": "a", "foreignField": "a", "as": "o", "pipeline": [{"$sort": {"n": 1}}, {"$project": {"n": 1}}]}}], [BY_ID, {"$lookup": {"from": "nocase", "let": {"x": "$a"}, "pipeline": [{"$match": {"$expr": {"$eq": ["$a", "$$x"]}}}, {"$sort": {"n": 1}}, {"$project": {"n": 1}}], "as": "o"}}],
+    [{"$match": {"n": {"$lt": 3}}}, BY_ID, {"$graphLookup": {"from": "plain", "startWith": "$a", "connectFromField": "d.s", "connectToField": "a", "as": "o"}}, {"$project": {"o.n": 1}}], [{"$unionWith": {"coll": "plain", "pipeline": [{"$match": {"a": "A"}}]}}, {"$group": {"_id": "$n", "c": {"$sum": 1}}}],
+    [BY_ID, {"$redact": {"$cond": [{"$eq": ["$s", "k"]}, "$$PRUNE", "$$DESCEND"]}}], [BY_ID, {"$set": {"e": {"$cond": [{"$eq": ["$a", "A"]}, 1, 0]}}}], [BY_ID, {"$project": {"t": {"$elemMatch": {"$eq": "X"}}}}], [{"$group": {"_id": "$d"}}], [{"$group": {"_id": "$t"}}], [{"$unwind": "$t"}, {"$group": {"_id": "$t", "n": {"$sum": 1}}}],
+    [BY_ID, {"$lookup": {"from": "nocase_view", "localField": "a", "foreignField": "a", "as": "o", "pipeline": [{"$sort": {"n": 1}}]}}], [{"$unionWith": "nocase_view"}, BY_ID], [{"$match": {"a": "A"}}, {"$count": "n"}], [{"$match": {"$expr": {"$eq": ["$a", "$$x"]}}}, {"$count": "n"}],
+]
+UPDATES = [
+    {"q": {"a": "A"}, "u": {"$set": {"f": 1}}, "multi": True}, {"q": {"n": 1}, "u": {"$addToSet": {"t": "Y"}}}, {"q": {"n": 1}, "u": {"$addToSet": {"t": {"$each": ["x", "w", "W"]}}}}, {"q": {"n": 1}, "u": {"$pull": {"t": "X"}}}, {"q": {"n": 1}, "u": {"$pull": {"t": {"$in": ["X"]}}}}, {"q": {"n": 1}, "u": {"$pullAll": {"t": ["X"]}}},
+    {"q": {"n": 1}, "u": {"$min": {"a": "A"}}}, {"q": {"n": 1}, "u": {"$max": {"a": "á"}}}, {"q": {"n": 1}, "u": {"$push": {"t": {"$each": ["w", "W", "X"], "$sort": 1}}}}, {"q": {"n": 4}, "u": {"$set": {"t.$[e]": "new"}}, "arrayFilters": [{"e": "z"}]}, {"q": {"t": "X"}, "u": {"$set": {"t.$": "hit"}}},
+    {"q": {"n": 1}, "u": [{"$set": {"e": {"$eq": ["$a", "A"]}}}]}, {"q": {"a": "NEW"}, "u": {"$set": {"n": 99}}, "upsert": True}, {"q": {"_id": "Q"}, "u": {"$set": {"n": 98}}, "upsert": True}, {"q": {"_id": "X"}, "u": {"$set": {"e": 1}}}, {"q": {"_id": "X"}, "u": {"_id": "X", "e": 1}}, {"q": {"a": "B"}, "u": {"$set": {"a": "q"}}, "hint": "a_1"},
+]
+SPECIFICATIONS = [
+    {}, {"locale": 5}, {"strength": 2}, {"locale": None}, {"locale": ""}, {"locale": "xx"}, {"locale": "en-US"}, {"locale": "EN"}, {"locale": "sr_Latn_BA"}, {"locale": "en@foo=bar"}, {"locale": "en\0x"}, {"locale": "x" * 2000}, {"locale": "simple"}, {"locale": "simple", "strength": 1}, {"locale": "simple", "strength": 9}, {"locale": "simple", "foo": 1},
+    *({"locale": "en", "strength": strength} for strength in (0, 6, 2.0, 2.5, "x", 1 << 40, -1, 4, 5, None)), *({"locale": "en", name: value} for name in ("caseLevel", "numericOrdering", "normalization", "backwards") for value in (True, False, 1, "x", None)),
+    *({"locale": "en", name: value} for name in ("caseFirst", "alternate", "maxVariable") for value in ("x", "upper", "lower", "off", "shifted", "non-ignorable", "punct", "space", "symbol", True, None)),
+    {"locale": "en", "caseFirst": "upper", "strength": 2}, {"locale": "en", "caseFirst": "upper", "strength": 1, "caseLevel": True}, {"locale": "fr", "backwards": True, "strength": 1}, {"locale": "fr_CA", "strength": 1}, {"locale": "fr_CA", "backwards": False}, {"locale": "en", "backwards": True, "strength": 2},
+    {"locale": "en", "version": "57.1"}, {"locale": "en", "version": "58"}, {"locale": "en", "version": 5}, {"locale": "en", "foo": 1}, {"locale": "de@collation=phonebook"}, {"locale": "sv@collation=reformed"}, {"locale": "zh_TW"},
+]
+DEFINITIONS = [
+    {"create": "c", "collation": NOCASE}, {"create": "p"}, {"create": "c"}, {"create": "k", "clusteredIndex": {"key": {"_id": 1}, "unique": True}, "collation": NOCASE}, {"create": "w", "validator": {"a": "x"}, "collation": NOCASE}, {"listIndexes": "k"},
+    {"insert": "w", "documents": [{"_id": 1, "a": "X"}, {"_id": 2, "a": "y"}]}, {"insert": "c", "documents": [{"_id": "a", "x": "a"}, {"_id": "b", "x": "B"}]}, {"insert": "c", "documents": [{"_id": "A", "x": "q"}]}, {"insert": "k", "documents": [{"_id": "a"}, {"_id": "A"}]}, {"insert": "p", "documents": [{"_id": "a", "x": "a"}, {"_id": "b", "x": "B"}]},
+    *({"createIndexes": name, "indexes": [{"name": f"i{number}", **index}]} for name in ("c", "p") for number, index in enumerate([
+        {"key": {"x": 1}, "unique": True}, {"key": {"x": 1}, "collation": {"locale": "simple"}}, {"key": {"x": 1}, "collation": FRENCH}, {"key": {"x": 1}, "collation": BASE, "name": "i0"}, {"key": {"x": 1}, "collation": FRENCH, "name": "other"}, {"key": {"x": 1}, "collation": NOCASE},
+        {"key": {"_id": 1}, "name": "_id_", "collation": FRENCH}, {"key": {"_id": 1}, "name": "_id_", "collation": NOCASE}, {"key": {"_id": 1}, "name": "_id_"}, {"key": {"z": "2d"}}, {"key": {"z": "2d"}, "collation": {"locale": "simple"}}, {"key": {"y": "2dsphere"}}, {"key": {"h": "hashed"}}, {"key": {"h": "hashed", "x": 1}, "collation": FRENCH},
+        {"key": {"z": 1}, "collation": {"locale": "xx"}}, {"key": {"z": 1}, "collation": {"locale": "en", "strength": 7}}, {"key": {"z": 1}, "collation": {"foo": 1}}, {"key": {"z": 1}, "collation": {}}, {"key": {"z": 1}, "collation": 5}, {"key": {"z": 1}, "v": 1, "collation": NOCASE},
+        {"key": {"f": 1}, "partialFilterExpression": {"x": {"$gt": "A"}}}, {"key": {"s": 1}, "sparse": True, "expireAfterSeconds": 1000}, {"key": {"x": -1, "y": 1}, "unique": True}])),
+    {"listIndexes": "c"}, {"listIndexes": "p"}, {"insert": "c", "documents": [{"_id": 5, "x": "A"}]}, {"insert": "c", "documents": [{"_id": 6, "x": ["A", 1]}]}, {"find": "c", "hint": {"x": 1}}, {"find": "c", "hint": "i2", "sort": {"_id": 1}}, {"dropIndexes": "c", "index": {"x": 1}},
+    {"create": "v", "viewOn": "c", "pipeline": []}, {"create": "vc", "viewOn": "c", "pipeline": [], "collation": NOCASE}, {"create": "vp", "viewOn": "p", "pipeline": [], "collation": NOCASE}, {"create": "vv", "viewOn": "vc", "pipeline": []}, {"create": "vv2", "viewOn": "vc", "pipeline": [], "collation": NOCASE}, {"create": "vf", "viewOn": "vc", "collation": FRENCH},
+    {"create": "vb", "viewOn": "vc", "collation": {"locale": "xx"}}, {"create": "vs", "viewOn": "c", "collation": {"locale": "simple"}}, {"create": "v5", "viewOn": "c", "collation": 5}, {"create": "vj", "viewOn": "p", "pipeline": [{"$lookup": {"from": "vc", "localField": "x", "foreignField": "x", "as": "o"}}]},
+    {"listCollections": 1, "filter": {"name": {"$in": ["c", "k", "w", "v", "vc", "vs"]}}}, {"find": "system.views", "sort": {"_id": 1}}, *({command: "vc", **options, "collation": collation} for command, options in (("find", {}), ("count", {}), ("distinct", {"key": "x"}), ("aggregate", {"pipeline": [], "cursor": {}})) for collation in (NOCASE, FRENCH, {"locale": "simple"}, {})),
+    {"find": "v", "collation": NOCASE}, {"find": "v", "collation": {"locale": "simple"}, "sort": {"x": 1}}, {"distinct": "vp", "key": "x"}, {"count": "vp", "query": {"x": "A"}}, {"find": "vp", "filter": {"x": "b"}}, {"explain": {"find": "vc", "collation": FRENCH}}, aggregate("p", {"$facet": {"a": [{"$unionWith": "vc"}]}}),
+    {"collMod": "vc", "viewOn": "p", "pipeline": []}, {"collMod": "vv2", "viewOn": "v", "pipeline": []}, {"collMod": "vc", "viewOn": "v", "pipeline": []}, {"collMod": "c", "collation": NOCASE}, {"collMod": "vc", "collation": NOCASE},
+    aggregate("c", {"$merge": {"into": "p", "on": "_id"}}), aggregate("c", {"$merge": {"into": "p", "on": "_id"}}, collation={"locale": "simple"}), aggregate("p", {"$merge": {"into": "c", "on": "x"}}, collation=NOCASE), aggregate("p", {"$merge": {"into": "c", "on": "x"}}), aggregate("c", {"$merge": {"into": "c2"}}), aggregate("c", {"$out": "c3"}), {"listIndexes": "c2"}, {"listIndexes": "c3"},
+    {"update": "c", "updates": [{"q": {}, "u": {"a": 1}, "collation": {"locale": "xx"}}, {"q": {"x": "zzz"}, "u": {"$set": {"a": 1}}}], "ordered": False}, {"delete": "c", "deletes": [{"q": {}, "limit": 1, "collation": {"locale": 5}}]}, {"update": "c", "updates": [{"q": {}, "u": {"a": 1}, "collation": 5}]}, {"findAndModify": "c", "remove": True, "collation": {"locale": "xx"}},
+    {"delete": "c", "deletes": [{"q": {"_id": "A"}, "limit": 1}]}, {"delete": "c", "deletes": [{"q": {"_id": "B"}, "limit": 0, "collation": {"locale": "simple"}}]}, {"find": "c", "sort": {"_id": 1}}, {"validate": "c"}, ("admin", {"renameCollection": "collation2.c", "to": "collation2.r"}), {"listIndexes": "r"},
+]
+# fmt: on
+COLLATIONS = [None, {"locale": "simple"}, NOCASE, BASE, FRENCH, NUMBERS, {"locale": "en", "strength": 2, "caseLevel": True}, {"locale": "en", "caseFirst": "upper"}, {"locale": "en", "alternate": "shifted"}, {"locale": "fr_CA"}]
+
+
+def name_of(command):
+    return re.sub(r"[^a-zA-Z0-9$]+", "_", str(command))[:100]
+
+
+def fill(servers, database):
+    for server in servers:
+        server.client.drop_database(database)
+        into = server.client[database]
+        into.create_collection("plain")
+        into.create_collection("nocase", collation=NOCASE)
+        into.create_collection("indexed", collation=NOCASE)
+        for name in ("plain", "nocase", "indexed"):
+            into[name].insert_many(DOCUMENTS)
+        into["indexed"].create_index("a")
+        into["indexed"].create_index([("d.s", 1), ("a", -1)])
+        into["indexed"].create_index([("t", 1)], collation=BASE)
+        into["indexed"].create_index([("a", "hashed")])
+        into["indexed"].create_index([("n", 1)], collation={"locale": "simple"})
+        into.command("create", "nocase_view", viewOn="plain", pipeline=[], collation=NOCASE)
+
+
+@pytest.fixture(scope="module")
+def filled(_subject, _oracle):
+    fill((_subject, _oracle), "collation")
+    return _subject, _oracle
+
+
+def compare(servers, command, database, **options):
+    case = cases.Case(name="collation", commands=[], database=database, ordered=True, **options)
+    cases.compare_command(*servers, case, command)
+
+
+def compare_all(servers, commands, database, **options):
+    failures = []
+    for command in commands:
+        try:
+            compare(servers, command, database, **options)
+        except cases.Mismatch as mismatch:
+            failures.append(f"{str(command)[:400]}: {mismatch}")
+    assert not failures, f"{len(failures)} of {len(commands)}:\n" + "\n".join(failures[:20])
+
+
+def with_collation(command, collation):
+    return command if collation is None else {**command, "collation": collation}
+
+
+@pytest.mark.parametrize("collation", COLLATIONS, ids=name_of)
+@pytest.mark.parametrize("collection", ["plain", "nocase", "indexed"])
+def test_reads(filled, collection, collation):
+    commands = []
+    for condition in FILTERS:
+        commands.append({"find": collection, "filter": condition, "sort": {"n": 1}})
+        commands.append({"count": collection, "query": condition})
+    for field in ("a", "t", "d.s", "_id", "n"):
+        commands.append({"find": collection, "sort": {field: 1, "n": 1}, "projection": {field: 1}})
+        commands.append({"find": collection, "sort": {field: -1, "n": 1}, "projection": {field: 1, "_id": 0}})
+        commands.append({"find": collection, "filter": {field: {"$gt": "A"}}, "sort": {field: 1, "n": 1}})
+    for condition in ({}, {"a": {"$lt": "z"}}, {"d.s": "K"}):
+        commands.append({"find": collection, "filter": condition, "projection": {"a": 1, "_id": 0}, "sort": {"n": 1}})
+        commands.append({"find": collection, "filter": condition, "projection": {"d.s": 1, "a": 1}, "sort": {"n": 1}})
+    commands.extend(aggregate(collection, BY_ID, {"$project": {"e": expression}}) for expression in EXPRESSIONS)
+    compare_all(filled, [with_collation(command, collation) for command in commands], "collation")
+
+
+@pytest.mark.parametrize("collation", COLLATIONS, ids=name_of)
+@pytest.mark.parametrize("collection", ["plain", "nocase", "indexed"])
+def test_pipelines(filled, collection, collation):
+    commands = [aggregate(collection, *stages, let={"x": "A"}) for stages in STAGES]
+    # Of values that are equal by a collation any one may stand for all.
+    options = {"sets": ("cursor.firstBatch",)}
+    failures = []
+    for command in commands:
+        replies = [groups(server, with_collation(command, collation)) for server in filled]
+        if replies[0] != replies[1]:
+            failures.append(f"{command['pipeline']}:\n  {replies[0]}\n  {replies[1]}")
+    assert not failures, "\n".join(failures[:20]) + str(options)
+
+
+def groups(server, command):
+    try:
+        batch = server.client["collation"].command(command)["cursor"]["firstBatch"]
+    except OperationFailure as error:
+        return error.code, error.details["errmsg"]
+    stages = command["pipeline"]
+    # Which text stands for a group depends on the order in which they are read.
+    by_group = any("$group" in stage or "$sortByCount" in stage for stage in stages)
+    lowered = [lower(document) for document in batch] if by_group else batch
+    return sorted(map(str, lowered)) if by_group else lowered
+
+
+def lower(value):
+    if isinstance(value, str):
+        return value.lower().replace("á", "a").replace(" ", "").replace("-", "")
+    if isinstance(value, dict):
+        return {name: lower(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return sorted((lower(inner) for inner in value), key=str)
+    return value
+
+
+@pytest.mark.parametrize("collection", ["plain", "nocase", "indexed"])
+@pytest.mark.parametrize("collation", COLLATIONS[:5], ids=name_of)
+def test_writes(_subject, _oracle, collection, collation):
+    for update in UPDATES:
+        fill((_subject, _oracle), "collation3")
+        commands = [
+            {"update": collection, "updates": [with_collation(update, collation)]},
+            {"find": collection, "sort": {"n": 1}, "projection": {"_id": 0}},
+        ]
+        compare_all((_subject, _oracle), commands, "collation3", ignore=("upserted.0._id",))
+    fill((_subject, _oracle), "collation3")
+    modify = {"findAndModify": collection, "query": {"a": "A", "n": {"$lt": 9}}, "sort": {"a": 1, "n": -1}}
+    commands = [
+        with_collation({**modify, "update": {"$set": {"hit": 1}}, "new": True}, collation),
+        with_collation({**modify, "remove": True}, collation),
+        {"delete": collection, "deletes": [with_collation({"q": {"a": "B"}, "limit": 0}, collation)]},
+        {"delete": collection, "deletes": [with_collation({"q": {"_id": "X"}, "limit": 1}, collation)]},
+        {"find": collection, "sort": {"n": 1}},
+    ]
+    compare_all((_subject, _oracle), commands, "collation3")
+
+
+def test_specifications(_subject, _oracle):
+    for server in (_subject, _oracle):
+        server.client.drop_database("collation4")
+        server.client["collation4"].create_collection("c")
+    commands = []
+    for number, specification in enumerate(SPECIFICATIONS):
+        commands.append({"create": f"c{number}", "collation": specification})
+        commands.append({"listIndexes": f"c{number}"})
+        commands.append({"find": "c", "collation": specification})
+        commands.append({"count": "c", "collation": specification})
+        commands.append({"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "collation": specification}]})
+    for specification in (5, "x", None, [1]):
+        commands.append({"create": "d", "collation": specification})
+        commands.append({"find": "c", "collation": specification})
+        commands.append(aggregate("c", collation=specification))
+        commands.append({"count": "c", "collation": specification})
+        commands.append({"distinct": "c", "key": "a", "collation": specification})
+        commands.append({"delete": "c", "deletes": [{"q": {}, "limit": 1, "collation": specification}]})
+        commands.append({"findAndModify": "c", "remove": True, "collation": specification})
+    compare_all((_subject, _oracle), commands, "collation4")
