@@ -11,7 +11,7 @@ OPTION = "--accept-unbuilt-indexes"
 TEXT = {"v": 2, "key": {"_fts": "text", "_ftsx": 1}, "name": "title_text", "weights": {"title": 10, "body": 1}, "default_language": "english", "language_override": "language", "textIndexVersion": 3}
 WILDCARD = {"v": 2, "key": {"$**": 1}, "name": "all", "wildcardProjection": {"secret": 0}}
 BELOW = {"v": 2, "key": {"attributes.$**": 1}, "name": "below"}
-COLLATED = {"v": 2, "key": {"name": 1}, "name": "german", "collation": {"locale": "de", "strength": 2}}
+COLLATED = {"v": 2, "key": {"name": 1}, "name": "german", "collation": {"locale": "de@collation=search", "strength": 2}}
 PLAIN = {"v": 2, "key": {"a": 1}, "name": "a_1"}
 KINDS = {"text": TEXT, "wildcard": WILDCARD, "below": BELOW, "collated": COLLATED}
 UNBUILT = [TEXT, WILDCARD, BELOW, COLLATED]
@@ -137,8 +137,8 @@ CONFLICTS = {
     "built_with_the_name_of_an_unbuilt_one": ({"key": {"b": 1}, "name": "title_text"}, 86),
     "same_key": ({**TEXT, "name": "other"}, 85),
     "other_options": ({**TEXT, "weights": {"title": 1}}, 86),
-    "unique": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de"}, "unique": True}, 238),
-    "expiry": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de"}, "expireAfterSeconds": 1}, 238),
+    "unique": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de@collation=search"}, "unique": True}, 238),
+    "expiry": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de@collation=search"}, "expireAfterSeconds": 1}, 238),
     "unknown_field": ({"key": {"n": "text"}, "name": "n", "color": "red"}, 238),
     "no_name": ({"key": {"n": "text"}, "name": ""}, 67),
     "reserved_name": ({"key": {"n": "text"}, "name": "_id_"}, 67),

@@ -205,10 +205,12 @@ impl<'a> Said<'a> {
                 }
                 Error::bad_value(message)
             }
-            NoCollation::NoRules if self.backwards == Some(true) => Error::not_implemented(format!(
-                "the collation option 'backwards' of the locale '{}'",
-                self.locale
-            )),
+            NoCollation::NoRules if self.backwards == Some(true) => {
+                Error::not_implemented(format!(
+                    "the collation option 'backwards' of the locale '{}'",
+                    self.locale
+                ))
+            }
             NoCollation::NoRules => {
                 Error::not_implemented(format!("the collation locale '{}'", self.locale))
             }
@@ -282,7 +284,9 @@ impl<'a> Field<'_, 'a> {
         let beyond = |sign: &str, limit: i32| {
             Err(Error::location(
                 51024,
-                format!("BSON field 'strength' value must be {sign} {limit}, actual value '{whole}'"),
+                format!(
+                    "BSON field 'strength' value must be {sign} {limit}, actual value '{whole}'"
+                ),
             ))
         };
         match whole {

@@ -13,6 +13,7 @@ use crate::query::Filter;
 use crate::write::{Change, Target, Writer};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
+use meridian_value::Collation;
 use meridian_value::path::{LeafArrays, Path, visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub(crate) trait Sweepable {
         &self,
         namespace: &Namespace,
         filter: &RawDocument,
+        collation: &Collation,
         count_max: usize,
     ) -> Result<Vec<Target>>;
 
@@ -69,6 +71,8 @@ struct Expiry {
     seconds: i64,
     /// Only documents that match it expire.
     partial_filter: Option<RawDocumentBuf>,
+    /// By what that filter compares texts.
+    collation: Collation,
 }
 
 impl Expiry {
@@ -85,6 +89,7 @@ impl Expiry {
             path: path.clone(),
             seconds: spec.expire_after_seconds?,
             partial_filter: spec.partial_filter.clone(),
+            collation: spec.collation.clone(),
         })
     }
 
@@ -138,6 +143,7 @@ fn expiries(collection: &Collection) -> Vec<Expiry> {
         path: "_id".to_owned(),
         seconds,
         partial_filter: None,
+        collation: Collation::SIMPLE,
     }));
     expiries
 }
@@ -155,7 +161,9 @@ fn sweep_path(
     let filter = expiry.filter(limit)?;
     let path = Path::parse(&expiry.path);
     let partial = expiry.partial_filter.as_deref();
-    let partial = partial.map(Filter::parse).transpose()?;
+    let partial = partial
+        .map(|partial| Filter::parse_by(partial, &expiry.collation))
+        .transpose()?;
     let decide = |document: &RawDocument| {
         let inside = match &partial {
             Some(partial) => partial.matches(document)?,
@@ -165,7 +173,12 @@ fn sweep_path(
     };
     let mut deleted = 0;
     loop {
-        let targets = engine.find_expired(&collection.namespace, &filter, BATCH_DOCUMENTS)?;
+        let targets = engine.find_expired(
+            &collection.namespace,
+            &filter,
+            &expiry.collation,
+            BATCH_DOCUMENTS,
+        )?;
         let found = targets.len();
         let before = deleted;
         let report = &mut |_| deleted += 1;

@@ -103,6 +103,7 @@ fn create(
 
 fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
     let statement = UpdateStatement {
+        collation: None,
         filter,
         update: bson::RawBsonRef::Document(update),
         multi: true,
@@ -118,6 +119,7 @@ fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
 
 fn delete(engine: &Engine, filter: &RawDocument) {
     let statement = DeleteStatement {
+        collation: None,
         filter,
         limit_one: false,
         hint: None,
@@ -172,6 +174,7 @@ fn verify(engine: &Engine, what: &str) {
 
 fn count(engine: &Engine, filter: &RawDocument, hint: bson::RawBsonRef<'_>) -> i64 {
     let request = CountRequest {
+        collation: None,
         filter,
         skip: 0,
         limit: None,

@@ -112,7 +112,7 @@ fn find(engine: &Engine, request: &FindRequest<'_>) -> Vec<Document> {
 
 /// The stages of the plan, root first, and the documents that it read.
 fn explain(engine: &Engine, request: &FindRequest<'_>) -> (Vec<String>, Document, i32) {
-    let request = ExplainRequest::Find(*request);
+    let request = ExplainRequest::Find(request.clone());
     let answer = engine
         .explain(&namespace(), &request, Verbosity::ExecutionStats)
         .unwrap();
@@ -264,7 +264,7 @@ fn areas_are_covered_with_the_points_themselves() {
     let natural = rawdoc! { "$natural": 1 };
     let plain = FindRequest {
         hint: Some(RawBsonRef::Document(&natural)),
-        ..request
+        ..request.clone()
     };
     let sorted = |request: &FindRequest<'_>| {
         let mut rows: Vec<String> = find(&engine, request)

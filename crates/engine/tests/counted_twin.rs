@@ -104,6 +104,7 @@ fn delete(engine: &Engine, filter: &RawDocument) {
 
 fn count(engine: &Engine, filter: &RawDocument, hint: Option<&RawDocument>) -> i64 {
     let request = CountRequest {
+        collation: None,
         filter,
         skip: 0,
         limit: None,

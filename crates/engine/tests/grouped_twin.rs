@@ -384,6 +384,7 @@ fn check_distinct(engine: &Engine, random: &mut ChaCha8Rng, shown: &str) {
     for key in ["d", "s", "n", "m", "k", "o", "t", "w.v", "_id"] {
         let values = |hint: Option<&RawDocument>| {
             let request = DistinctRequest {
+                collation: None,
                 key,
                 filter: &filter,
                 hint: hint.map(RawBsonRef::Document),

@@ -146,6 +146,7 @@ fn a_count_without_an_index_is_the_same_in_halves() {
         rawdoc! { "k": 7 },
     ] {
         let request = CountRequest {
+            collation: None,
             filter: &filter,
             skip: 0,
             limit: None,

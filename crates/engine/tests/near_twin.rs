@@ -310,6 +310,7 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
         let doomed = documents.swap_remove(random.random_range(0..documents.len()));
         let filter = rawdoc! { "_id": doomed.get_i32("_id").unwrap() };
         let statement = DeleteStatement {
+            collation: None,
             filter: &filter,
             limit_one: true,
             hint: None,
@@ -350,6 +351,7 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
             check(&shown, &found, &expected, &documents, &question);
         }
         let count = CountRequest {
+            collation: None,
             filter: &question.filter,
             skip: 0,
             limit: None,

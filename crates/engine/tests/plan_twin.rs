@@ -254,6 +254,7 @@ fn check_all(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         let shown = format!("seed {seed}, filter {number}: {filter:?}");
         assert_eq!(planned, plain, "{shown}");
         let count = CountRequest {
+            collation: None,
             filter: &filter,
             skip: 0,
             limit: None,

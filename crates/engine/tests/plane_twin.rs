@@ -157,6 +157,7 @@ fn check(engine: &Engine, world: World, random: &mut ChaCha8Rng, seed: u64) -> u
             let ids = found(engine, &filter, bson::RawBsonRef::String(name));
             assert_eq!(ids, expected, "by {name}, {shown}");
             let count = CountRequest {
+                collation: None,
                 filter: &filter,
                 skip: 0,
                 limit: None,

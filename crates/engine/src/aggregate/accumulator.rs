@@ -306,7 +306,9 @@ fn ranked(
         let (key, raw) = entry.map_err(corrupt)?;
         match (key.as_str(), raw) {
             ("n", raw) if many => count = Some(Expression::parse(raw, scope)?.node),
-            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse_with(order, &plain)?),
+            ("sortBy", RawBsonRef::Document(order)) => {
+                sort = Some(Sort::parse_with(order, &plain)?)
+            }
             ("sortBy", _) => {
                 return Err(Error::location(
                     10065,
@@ -594,7 +596,13 @@ impl AccumulatorState {
             } => {
                 for item in &items {
                     let value = Value::Raw(item.as_raw_bson_ref());
-                    add_to_set(&mut seen, &mut kept, &mut bytes, &value, &accumulator.collation)?;
+                    add_to_set(
+                        &mut seen,
+                        &mut kept,
+                        &mut bytes,
+                        &value,
+                        &accumulator.collation,
+                    )?;
                 }
                 AccumulatorState::Set {
                     seen,

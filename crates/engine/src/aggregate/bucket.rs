@@ -7,9 +7,7 @@ use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::value::{corrupt, field_name, within_levels};
-use crate::expression::{
-    EvaluationContext, Expression, Value, VariableScope, Variables, display,
-};
+use crate::expression::{EvaluationContext, Expression, Value, VariableScope, Variables, display};
 use crate::query::Sort;
 use crate::sorter::{InOrder, Limits, Spillable, TopSorter, sort_too_large};
 use crate::text;

@@ -255,8 +255,9 @@ impl Merge {
     /// Those of the expressions of `let`.
     pub fn scope(&self, new: &RawDocument, variables: &Variables) -> Result<VariableScope> {
         let outer = VariableScope::new(variables.collation().clone());
-        let mut scope =
-            outer.clone().with("new", &Value::Raw(RawBsonRef::Document(new)))?;
+        let mut scope = outer
+            .clone()
+            .with("new", &Value::Raw(RawBsonRef::Document(new)))?;
         for entry in self.variables.iter().flat_map(|variables| variables.iter()) {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = Expression::parse(raw, &outer)?;

@@ -9,6 +9,7 @@ use super::{Executor, Limits, Pipeline, run};
 use crate::error::Code;
 use crate::expression::{VariableScope, Variables};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use meridian_value::Collation;
 use std::time::Instant;
 
 type Answer = Result<Vec<Document>, (i32, String)>;
@@ -336,8 +337,11 @@ fn groups_tell_values_apart_as_comparison_does() {
 
 #[test]
 fn variables_of_let_are_known_when_a_pipeline_is_parsed() {
-    let scope =
-        VariableScope::from_let(&raw(&doc! { "x": { "$add": [1, 2] }, "y": "$$x" })).unwrap();
+    let scope = VariableScope::from_let(
+        &raw(&doc! { "x": { "$add": [1, 2] }, "y": "$$x" }),
+        Collation::SIMPLE,
+    )
+    .unwrap();
     let stage = raw(&doc! { "$project": { "_id": 0, "sum": { "$add": ["$$x", "$$y", "$a"] } } });
     let pipeline = Pipeline::parse_with(&[&stage], &scope).unwrap();
     let input = std::iter::once(Ok(raw(&doc! { "a": 1 })));

@@ -139,7 +139,8 @@ impl OptionParts {
             }
             "collation" if value == RawBsonRef::Null => return Ok(false),
             "collation" => {
-                self.collation = crate::collation::parse("create.collation", document(key, value)?)?;
+                self.collation =
+                    crate::collation::parse("create.collation", document(key, value)?)?;
                 return Ok(false);
             }
             "temp" | "autoIndexId" => return Ok(false),
@@ -176,6 +177,9 @@ impl OptionParts {
     }
 
     fn finish(self, mut original: RawDocumentBuf) -> Result<CollectionOptions> {
+        if let Some(listed) = crate::collation::listing(&self.collation) {
+            original.append(bson::cstr!("collation"), listed);
+        }
         if let Some(clustered) = &self.clustered_index {
             original.append(bson::cstr!("clusteredIndex"), clustered.clone());
         } else if self.expire_after_seconds.is_some() {
@@ -207,9 +211,6 @@ impl OptionParts {
                 3_040_500,
                 "$rand not allowed inside collection validators",
             ));
-        }
-        if let Some(listed) = crate::collation::listing(&self.collation) {
-            original.append(bson::cstr!("collation"), listed);
         }
         Ok(CollectionOptions {
             collation: self.collation,

@@ -131,7 +131,7 @@ impl UnbuiltIndex {
     }
 }
 
-/// Text, wildcard, and any kind with a collation.
+/// Text, wildcard, and any kind with a collation, whose rules may not be at hand.
 fn is_of_a_kind_to_list(definition: &RawDocument) -> bool {
     let of_field = |path: &str, kind: RawBsonRef<'_>| {
         kind == RawBsonRef::String("text") || path == "$**" || path.ends_with(".$**")

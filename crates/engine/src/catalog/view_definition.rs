@@ -92,7 +92,13 @@ impl ViewDefinition {
             Ok(written) => crate::collation::parse("collation", written).ok()?,
             Err(_) => Collation::SIMPLE,
         };
-        Self::new(namespace, view_on, stages.collect::<Option<_>>()?, collation).ok()
+        Self::new(
+            namespace,
+            view_on,
+            stages.collect::<Option<_>>()?,
+            collation,
+        )
+        .ok()
     }
 
     /// As it lies in `system.views`.
@@ -247,7 +253,10 @@ pub(super) fn check_graph(views: &Views, changed: &ViewDefinition) -> Result<()>
 
 /// A view and those that it reads compare texts alike.
 fn check_collations(graph: &HashMap<&str, &ViewDefinition>, view: &ViewDefinition) -> Result<()> {
-    let mut below = view.references.iter().filter_map(|name| graph.get(name.as_str()));
+    let mut below = view
+        .references
+        .iter()
+        .filter_map(|name| graph.get(name.as_str()));
     match below.find(|below| below.collation != view.collation) {
         None => Ok(()),
         Some(below) => Err(Error::new(

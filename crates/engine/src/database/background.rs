@@ -10,6 +10,7 @@ use crate::ttl::{self, Sweepable};
 use crate::write::{Target, Writer};
 use bson::DateTime;
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,9 +131,10 @@ impl Sweepable for Engine {
         &self,
         namespace: &Namespace,
         filter: &RawDocument,
+        collation: &Collation,
         count_max: usize,
     ) -> Result<Vec<Target>> {
-        self.find_targets(namespace, filter, count_max)
+        self.find_targets(namespace, filter, collation, count_max)
     }
 
     fn writer(&self) -> &Writer {

@@ -108,7 +108,8 @@ impl Foreign for ForeignCollections {
                     return Err(other_collation(&namespace.to_string()));
                 }
                 let stages: Vec<&RawDocument> = view.pipeline.iter().map(|one| &**one).collect();
-                let before = Pipeline::parse_with(&stages, &within.scope_of_view(variables.collation()))?;
+                let before =
+                    Pipeline::parse_with(&stages, &within.scope_of_view(variables.collation()))?;
                 (view.namespace, pipeline.behind(before)?)
             }
         };

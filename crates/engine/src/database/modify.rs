@@ -249,9 +249,11 @@ impl Engine {
         &self,
         namespace: &Namespace,
         filter: &RawDocument,
+        collation: &Collation,
         count_max: usize,
     ) -> Result<Vec<Target>> {
         let find = FindRequest {
+            collation: Some(collation.clone()),
             limit: Some(count_max as u64),
             ..FindRequest::new(filter)
         };

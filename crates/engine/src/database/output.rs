@@ -181,21 +181,19 @@ impl Engine {
         let guarded = match (&collection, wanted == ["_id"]) {
             (None, is_id) => is_id,
             (Some(collection), true) => collection.options.collation == collation,
-            (Some(collection), false) => {
-                collection.ready_indexes().any(|index| {
-                    let mut own: Vec<&str> = index
-                        .spec
-                        .key
-                        .iter()
-                        .map(|(path, _)| path.as_str())
-                        .collect();
-                    own.sort_unstable();
-                    index.spec.unique
-                        && index.spec.partial_filter.is_none()
-                        && index.spec.collation == collation
-                        && own == wanted
-                })
-            }
+            (Some(collection), false) => collection.ready_indexes().any(|index| {
+                let mut own: Vec<&str> = index
+                    .spec
+                    .key
+                    .iter()
+                    .map(|(path, _)| path.as_str())
+                    .collect();
+                own.sort_unstable();
+                index.spec.unique
+                    && index.spec.partial_filter.is_none()
+                    && index.spec.collation == collation
+                    && own == wanted
+            }),
         };
         if guarded {
             return Ok(());

@@ -152,7 +152,11 @@ impl Engine {
         namespace: &Namespace,
         requested: Option<&Collation>,
     ) -> Collation {
-        let own = || self.catalog.get(namespace).map(|own| own.options.collation.clone());
+        let own = || {
+            self.catalog
+                .get(namespace)
+                .map(|own| own.options.collation.clone())
+        };
         requested.cloned().or_else(own).unwrap_or_default()
     }
 

@@ -2,8 +2,8 @@
 
 use crate::expression::VariableScope;
 use crate::query::ParseContext;
-use bson::{Bson, DateTime};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime};
 use meridian_value::Collation;
 
 /// `find`.

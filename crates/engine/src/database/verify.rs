@@ -184,7 +184,9 @@ fn verify_documents(
         };
         let id = TreeKey::strip(key);
         let mut encoded = Vec::new();
-        if encode_id(document, &collection.options.collation, &mut encoded).is_err() || encoded != id {
+        if encode_id(document, &collection.options.collation, &mut encoded).is_err()
+            || encoded != id
+        {
             report.problem(|| format!("the document under {key:02x?} has another _id"));
         }
         if let Some(validator) = &collection.options.validator

@@ -129,7 +129,11 @@ impl ResolvedView {
         &'r self,
         request: &AggregateRequest<'r>,
     ) -> Result<AggregateRequest<'r>> {
-        if request.collation.as_ref().is_some_and(|asked| *asked != self.collation) {
+        if request
+            .collation
+            .as_ref()
+            .is_some_and(|asked| *asked != self.collation)
+        {
             return Err(other_collation(""));
         }
         let stages = self.pipeline.iter().map(|stage| &**stage);

@@ -73,7 +73,7 @@ mod tests {
     fn prefilter(filter: bson::Document) -> (Filter, Option<Prefilter>) {
         let raw = RawDocumentBuf::try_from(&filter).expect("it can be written");
         let filter = Filter::parse(&raw).expect("a filter");
-        let prefilter = Prefilter::new(&filter);
+        let prefilter = Prefilter::new(&filter, &Collation::SIMPLE);
         (filter, prefilter)
     }
 

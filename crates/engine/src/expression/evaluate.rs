@@ -56,7 +56,9 @@ impl Node {
                 context.count_work(values.iter().map(Value::work).sum())?;
                 memory::check_values()?;
                 let collation = context.variables.collation();
-                operator.function.call(operator.name, &mut values, collation)
+                operator
+                    .function
+                    .call(operator.name, &mut values, collation)
             }
             Node::Named {
                 operator,
@@ -227,7 +229,9 @@ fn named<'a>(
     memory::check_values()?;
     let collation = context.variables.collation();
     let Some(fault) = fault else {
-        return operator.function.call(operator.name, &mut values, collation);
+        return operator
+            .function
+            .call(operator.name, &mut values, collation);
     };
     let answer = unseen(|other| {
         let mut all = values.clone();

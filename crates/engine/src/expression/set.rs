@@ -33,8 +33,16 @@ impl Ord for SetMember<'_, '_> {
 type Set<'a, 'c> = std::collections::BTreeSet<SetMember<'a, 'c>>;
 
 fn set<'a, 'c>(items: &[Value<'a>], collation: &'c Collation) -> Set<'a, 'c> {
-    let members = items.iter().cloned();
-    members.map(|item| SetMember(item, collation)).collect()
+    let mut set = Set::new();
+    add(&mut set, items, collation);
+    set
+}
+
+/// Adds items; of equal ones the first stays.
+fn add<'a, 'c>(set: &mut Set<'a, 'c>, items: &[Value<'a>], collation: &'c Collation) {
+    for item in items {
+        set.insert(SetMember(item.clone(), collation));
+    }
 }
 
 fn from_set<'a>(set: Set<'a, '_>) -> Value<'a> {
@@ -85,7 +93,7 @@ pub fn union<'a>(
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
-        members.extend(set(&operand(name, 17043, argument)?, collation));
+        add(&mut members, &operand(name, 17043, argument)?, collation);
     }
     Ok(from_set(members))
 }
@@ -101,10 +109,14 @@ pub fn intersection<'a>(
         if argument.is_nullish() {
             return Ok(Value::NULL);
         }
-        let next = set(&operand(name, 17047, argument)?, collation);
+        let mut next = set(&operand(name, 17047, argument)?, collation);
         members = Some(match members {
             None => next,
             Some(mut members) => {
+                // Of what is equal MongoDB keeps that of the smaller set.
+                if members.len() > next.len() {
+                    std::mem::swap(&mut members, &mut next);
+                }
                 members.retain(|member| next.contains(member));
                 members
             }

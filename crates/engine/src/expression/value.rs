@@ -427,11 +427,7 @@ pub fn compare(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Or
         .then_with(|| compare_same_bracket(left, right, collation))
 }
 
-fn compare_same_bracket(
-    left: &Value<'_>,
-    right: &Value<'_>,
-    collation: &Collation,
-) -> Ordering {
+fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Ordering {
     if let (Some(a), Some(b)) = (text(left), text(right)) {
         return collation.compare_text(a, b);
     }

@@ -142,7 +142,8 @@ impl<'s> HeldFields<'s> {
     }
 
     fn fields(&self) -> &[HeldField<'s>] {
-        self.fields.get_or_init(|| held(self.spec, self.multikey, self.ids))
+        self.fields
+            .get_or_init(|| held(self.spec, self.multikey, self.ids))
     }
 
     /// Whether rows with the `needed` fields can be made of entries: whether there is a [`Self::coverage`].
@@ -255,7 +256,9 @@ fn held<'s>(spec: &'s IndexSpec, multikey: Multikey, ids: &Collation) -> Vec<Hel
             continue;
         }
         let from = match kind {
-            IndexField::Ascending | IndexField::Descending if !spec.collation.is_simple() => continue,
+            IndexField::Ascending | IndexField::Descending if !spec.collation.is_simple() => {
+                continue;
+            }
             IndexField::Ascending | IndexField::Descending => From::Key {
                 position,
                 nested: path.contains('.'),

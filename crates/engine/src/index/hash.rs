@@ -20,12 +20,7 @@ const SEED: i32 = 0;
 pub fn hash_value(value: RawBsonRef<'_>, collation: &Collation) -> i64 {
     if collation.concerns(value) {
         let mut key = Vec::new();
-        collation.encode(
-            value,
-            Direction::Ascending,
-            &mut key,
-            &mut TypeBits::new(),
-        );
+        collation.encode(value, Direction::Ascending, &mut key, &mut TypeBits::new());
         return hash(RawBsonRef::Binary(RawBinaryRef {
             subtype: BinarySubtype::Generic,
             bytes: &key,

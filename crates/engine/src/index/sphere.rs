@@ -232,12 +232,7 @@ fn plain_point(value: RawBsonRef<'_>) -> Option<(f64, f64)> {
 }
 
 /// Writes every combination of the fields' choices.
-fn emit(
-    index: &[SphereField<'_>],
-    all: &[Choices<'_>],
-    collation: &Collation,
-    sink: &mut KeySink,
-) {
+fn emit(index: &[SphereField<'_>], all: &[Choices<'_>], collation: &Collation, sink: &mut KeySink) {
     let mut chosen: SmallVec<[usize; 3]> = SmallVec::from_elem(0, all.len());
     loop {
         let pending = sink.begin();

@@ -128,10 +128,7 @@ fn collect<'f>(
 }
 
 /// Documents by `_id`.
-fn primary(
-    query: &QuerySpec,
-    conditions: &[IndexableCondition<'_>],
-) -> Option<Candidate> {
+fn primary(query: &QuerySpec, conditions: &[IndexableCondition<'_>]) -> Option<Candidate> {
     let filter = &*query.filter;
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];

@@ -76,9 +76,8 @@ fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
     let has_number = path
         .split('.')
         .any(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_plain = index.spec.key[position].1.is_by_value()
-        && index.spec.collation.is_simple()
-        && !has_number;
+    let is_plain =
+        index.spec.key[position].1.is_by_value() && index.spec.collation.is_simple() && !has_number;
     let is_fixed = access.bounds[..position]
         .iter()
         .all(|bounds| bounds.is_points());

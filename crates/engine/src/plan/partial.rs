@@ -52,10 +52,9 @@ fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {
         }
         (Predicate::In(list), Predicate::Compare(needed, b)) => {
             list.patterns().is_empty()
-                && list
-                    .values()
-                    .iter()
-                    .all(|a| comparison_implies(Comparison::Eq, &list.operand(a.clone()), *needed, b))
+                && list.values().iter().all(|a| {
+                    comparison_implies(Comparison::Eq, &list.operand(a.clone()), *needed, b)
+                })
         }
         (Predicate::Type(asked), Predicate::Type(needed)) => {
             asked.kinds().all(|kind| needed.contains(kind))
@@ -99,7 +98,8 @@ fn comparison_implies(asked: Comparison, a: &Operand, needed: Comparison, b: &Op
 
 /// The order of two operands; none where the texts in them are compared by different collations.
 fn compare(a: &Operand, b: &Operand) -> Option<Ordering> {
-    let is_told = a.collation() == b.collation() || !(holds_text(a.value()) || holds_text(b.value()));
+    let is_told =
+        a.collation() == b.collation() || !(holds_text(a.value()) || holds_text(b.value()));
     is_told.then(|| b.collation().compare(a.value(), b.value()))
 }
 

@@ -78,7 +78,9 @@ impl Predicate {
     /// The operators, `{ $gt: 1 }`.
     fn operators(&self) -> RawDocumentBuf {
         match self {
-            Self::Compare(comparison, operand) => one(comparison.name(), bson::RawBson::clone(operand)),
+            Self::Compare(comparison, operand) => {
+                one(comparison.name(), bson::RawBson::clone(operand))
+            }
             Self::In(list) => {
                 let patterns = list
                     .patterns()

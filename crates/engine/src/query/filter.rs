@@ -277,7 +277,9 @@ impl InList {
     /// Whether one of the values equals this one.
     pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
         self.values
-            .binary_search_by(|candidate| self.collation.compare(candidate.as_raw_bson_ref(), value))
+            .binary_search_by(|candidate| {
+                self.collation.compare(candidate.as_raw_bson_ref(), value)
+            })
             .is_ok()
     }
 }

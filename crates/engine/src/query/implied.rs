@@ -36,17 +36,19 @@ impl Filter {
 }
 
 fn add_implied(condition: &ExprCondition, implied: &mut Vec<Filter>) {
-    condition.expression().for_each_equality(&mut |path, value| {
-        if is_plain(&value) {
-            implied.push(Filter::Field {
-                path: Path::parse(&path.join(".")),
-                predicate: Predicate::Compare(
-                    Comparison::Eq,
-                    Operand::new(value, condition.collation().clone()),
-                ),
-            });
-        }
-    });
+    condition
+        .expression()
+        .for_each_equality(&mut |path, value| {
+            if is_plain(&value) {
+                implied.push(Filter::Field {
+                    path: Path::parse(&path.join(".")),
+                    predicate: Predicate::Compare(
+                        Comparison::Eq,
+                        Operand::new(value, condition.collation().clone()),
+                    ),
+                });
+            }
+        });
 }
 
 /// Whether a value is found by its key: null and missing fields share one, and what has parts compares otherwise.

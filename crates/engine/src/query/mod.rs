@@ -22,7 +22,8 @@ mod validation;
 
 pub use bits::{BitMask, BitTest};
 pub use filter::{
-    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Nearest, Operand, Predicate,
+    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Nearest, Operand,
+    Predicate,
 };
 pub use parse::ParseContext;
 pub use projection::Projection;

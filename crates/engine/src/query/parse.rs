@@ -255,7 +255,9 @@ impl FilterParser<'_> {
             "$comment" => return Ok(None),
             "$alwaysTrue" => constant(name, value, Filter::Always)?,
             "$alwaysFalse" => constant(name, value, Filter::Never)?,
-            "$ref" | "$id" | "$db" => Filter::field(name, self.comparison(Comparison::Eq, name, value)?),
+            "$ref" | "$id" | "$db" => {
+                Filter::field(name, self.comparison(Comparison::Eq, name, value)?)
+            }
             "$expr" | "$where" | "$text" | "$sampleRate" if place.in_element => {
                 return Err(Error::bad_value(format!(
                     "{name} can only be applied to the top-level document"
@@ -368,7 +370,11 @@ impl FilterParser<'_> {
             }
             "$ne" => Predicate::Not(Box::new(self.comparison(Comparison::Eq, field, value)?)),
             "$in" => Predicate::In(in_list(name, value, self.context.collation())?),
-            "$nin" => Predicate::Not(Box::new(Predicate::In(in_list(name, value, self.context.collation())?))),
+            "$nin" => Predicate::Not(Box::new(Predicate::In(in_list(
+                name,
+                value,
+                self.context.collation(),
+            )?))),
             "$exists" => Predicate::Exists(truthy(value)),
             "$type" => Predicate::Type(TypeSet::parse(field, value)?),
             "$mod" => Predicate::Mod(Divisor::parse(value)?),

@@ -186,9 +186,10 @@ impl Sort {
                 scalar(document, &field.path)
             };
             match value {
-                Some(value) => self
-                    .collation
-                    .encode(value, field.direction, &mut bytes, &mut types),
+                Some(value) => {
+                    self.collation
+                        .encode(value, field.direction, &mut bytes, &mut types)
+                }
                 None => return self.array_key(document, distance),
             }
             types.clear();

@@ -9,12 +9,13 @@ use super::filter::Filter;
 use super::parse::elements;
 use super::schema::Schema;
 use crate::error::{Error, Result};
-use crate::expression::{Expression, VariableScope, Variables};
+use crate::expression::{Expression, VariableScope};
 use crate::text::element;
 use crate::types::type_name;
 use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use bson::{RawBson, RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use meridian_value::path::{LeafArrays, Path, visit};
 use std::ops::ControlFlow;
 
@@ -27,12 +28,13 @@ pub fn validation_failure(
     filter: &Filter,
     document: &RawDocument,
     id: RawBsonRef<'_>,
+    collation: &Collation,
 ) -> RawDocumentBuf {
     let mut report = RawDocumentBuf::new();
     super::append(&mut report, "failingDocumentId", id);
     let details = match filter {
         Filter::Schema(schema) => Ok(schema.explain_failure(document)),
-        _ => clauses(validator)
+        _ => clauses(validator, collation)
             .and_then(|clauses| joined(clauses).explain(document, ReportSide::Failed)),
     };
     let details = details.unwrap_or_else(|error| {
@@ -78,7 +80,7 @@ enum Clause<'a> {
     Tree(&'static str, Vec<Clause<'a>>),
     Not(Box<Clause<'a>>),
     Schema(Schema),
-    Expression(RawBsonRef<'a>),
+    Expression(RawBsonRef<'a>, Collation),
     Leaf(PathClause<'a>),
     /// `$alwaysTrue` and the like, which MongoDB cannot report on.
     Silent(String),
@@ -95,18 +97,26 @@ struct PathClause<'a> {
 }
 
 /// The clauses of a query document, those over one path side by side with the others.
-fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
+fn clauses<'a>(query: &'a RawDocument, collation: &Collation) -> Result<Vec<Clause<'a>>> {
     let mut found = Vec::new();
     for (name, value) in elements(query)? {
         match (name, value) {
             ("$comment", _) => {}
-            ("$and", RawBsonRef::Array(_)) => found.push(Clause::Tree("$and", branches(value)?)),
-            ("$or", RawBsonRef::Array(_)) => found.push(Clause::Tree("$or", branches(value)?)),
-            ("$nor", RawBsonRef::Array(_)) => found.push(Clause::Tree("$nor", branches(value)?)),
+            ("$and", RawBsonRef::Array(_)) => {
+                found.push(Clause::Tree("$and", branches(value, collation)?))
+            }
+            ("$or", RawBsonRef::Array(_)) => {
+                found.push(Clause::Tree("$or", branches(value, collation)?))
+            }
+            ("$nor", RawBsonRef::Array(_)) => {
+                found.push(Clause::Tree("$nor", branches(value, collation)?))
+            }
             ("$jsonSchema", RawBsonRef::Document(schema)) => {
                 found.push(Clause::Schema(Schema::parse(schema)?));
             }
-            ("$expr", expression) => found.push(Clause::Expression(expression)),
+            ("$expr", expression) => {
+                found.push(Clause::Expression(expression, collation.clone()));
+            }
             ("$id" | "$ref" | "$db", value) => {
                 found.push(Clause::Silent(format!(
                     "{{ {name}: {{ {} }} }}",
@@ -117,7 +127,7 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
                 found.push(Clause::Silent(format!("{{ {} }}", element(name, value))));
             }
             (path, RawBsonRef::Document(operators)) if is_operators(operators) => {
-                found.extend(path_clauses(path, operators)?);
+                found.extend(path_clauses(path, operators, collation)?);
             }
             (path, value) => {
                 let operator = if value.as_regex().is_some() {
@@ -127,7 +137,7 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
                 };
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, value);
-                let filter = Filter::parse(&specified)?;
+                let filter = Filter::parse_by(&specified, collation)?;
                 found.push(Clause::Leaf(PathClause {
                     operator,
                     path,
@@ -141,14 +151,14 @@ fn clauses(query: &RawDocument) -> Result<Vec<Clause<'_>>> {
     Ok(found)
 }
 
-fn branches(value: RawBsonRef<'_>) -> Result<Vec<Clause<'_>>> {
+fn branches<'a>(value: RawBsonRef<'a>, collation: &Collation) -> Result<Vec<Clause<'a>>> {
     let RawBsonRef::Array(array) = value else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
     for entry in array {
         if let RawBsonRef::Document(query) = entry.map_err(crate::error::malformed)? {
-            found.push(joined(clauses(query)?));
+            found.push(joined(clauses(query, collation)?));
         }
     }
     Ok(found)
@@ -173,19 +183,25 @@ fn joined(mut clauses: Vec<Clause<'_>>) -> Clause<'_> {
     }
 }
 
-fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Clause<'a>>> {
+fn path_clauses<'a>(
+    path: &'a str,
+    operators: &'a RawDocument,
+    collation: &Collation,
+) -> Result<Vec<Clause<'a>>> {
     let mut found = Vec::new();
     for (operator, operand) in elements(operators)? {
         match (operator, operand) {
             ("$options", _) => continue,
             ("$not", RawBsonRef::Document(inner)) => {
-                found.push(Clause::Not(Box::new(joined(path_clauses(path, inner)?))));
+                found.push(Clause::Not(Box::new(joined(path_clauses(
+                    path, inner, collation,
+                )?))));
                 continue;
             }
             ("$not", regex) => {
                 let mut specified = RawDocumentBuf::new();
                 super::append(&mut specified, path, regex);
-                let filter = Filter::parse(&specified)?;
+                let filter = Filter::parse_by(&specified, collation)?;
                 let leaf = PathClause {
                     operator: "$regex",
                     path,
@@ -207,7 +223,7 @@ fn path_clauses<'a>(path: &'a str, operators: &'a RawDocument) -> Result<Vec<Cla
         }
         let mut specified = RawDocumentBuf::new();
         super::append(&mut specified, path, inner);
-        let filter = Filter::parse(&specified)?;
+        let filter = Filter::parse_by(&specified, collation)?;
         found.push(Clause::Leaf(PathClause {
             operator,
             path,
@@ -227,8 +243,8 @@ impl Clause<'_> {
             Self::Tree(_, children) => !children.iter().any(|child| child.holds(document)),
             Self::Not(child) => !child.holds(document),
             Self::Schema(schema) => schema.matches(document),
-            Self::Expression(expression) => {
-                evaluate(*expression, document).is_ok_and(|value| is_true(&value))
+            Self::Expression(expression, by) => {
+                evaluate(*expression, document, by).is_ok_and(|value| is_true(&value))
             }
             Self::Leaf(leaf) => leaf.filter.matches(document).unwrap_or(false),
             Self::Silent(_) => false,
@@ -272,7 +288,9 @@ impl Clause<'_> {
             Self::Schema(_) => Ok(ReportDetails::of("$jsonSchema")
                 .with("reason", "schema matched")
                 .0),
-            Self::Expression(expression) => Ok(explain_expression(*expression, document, side)),
+            Self::Expression(expression, by) => {
+                Ok(explain_expression(*expression, document, side, by))
+            }
             Self::Leaf(leaf) => Ok(leaf.explain(document, side)),
             Self::Silent(text) => Err(Error::location(
                 4_994_600,
@@ -284,9 +302,14 @@ impl Clause<'_> {
     }
 }
 
-fn evaluate(expression: RawBsonRef<'_>, document: &RawDocument) -> Result<RawBson> {
-    let parsed = Expression::parse(expression, &VariableScope::default())?;
-    let value = parsed.evaluate_raw(document, &Variables::default())?;
+fn evaluate(
+    expression: RawBsonRef<'_>,
+    document: &RawDocument,
+    collation: &Collation,
+) -> Result<RawBson> {
+    let scope = VariableScope::new(collation.clone());
+    let parsed = Expression::parse(expression, &scope)?;
+    let value = parsed.evaluate_raw(document, &scope.variables(bson::DateTime::now()))?;
     Ok(value.unwrap_or(RawBson::Null))
 }
 
@@ -298,11 +321,12 @@ fn explain_expression(
     expression: RawBsonRef<'_>,
     document: &RawDocument,
     side: ReportSide,
+    collation: &Collation,
 ) -> RawDocumentBuf {
     let mut specified = RawDocumentBuf::new();
     super::append(&mut specified, "$expr", expression);
     let details = ReportDetails::of("$expr").with("specifiedAs", specified);
-    match (evaluate(expression, document), side) {
+    match (evaluate(expression, document, collation), side) {
         (Err(error), _) => details
             .with("reason", "failed to evaluate aggregation expression")
             .with("details", error_document(&error)),

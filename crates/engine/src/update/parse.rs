@@ -97,20 +97,16 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
                 )?))
             })
         },
-        "$max" => {
-            |p, path, value| {
-                p.insert_comparing(path, |by| {
-                    Ok(UpdateOperator::Maximum(OwnedValue::new(value), by.clone()))
-                })
-            }
-        }
-        "$min" => {
-            |p, path, value| {
-                p.insert_comparing(path, |by| {
-                    Ok(UpdateOperator::Minimum(OwnedValue::new(value), by.clone()))
-                })
-            }
-        }
+        "$max" => |p, path, value| {
+            p.insert_comparing(path, |by| {
+                Ok(UpdateOperator::Maximum(OwnedValue::new(value), by.clone()))
+            })
+        },
+        "$min" => |p, path, value| {
+            p.insert_comparing(path, |by| {
+                Ok(UpdateOperator::Minimum(OwnedValue::new(value), by.clone()))
+            })
+        },
         "$mul" => |p, path, value| {
             p.insert(path, || {
                 Ok(UpdateOperator::Arithmetic(Arithmetic::multiply(
@@ -123,23 +119,17 @@ fn operator_parser(name: &str) -> Result<OperatorParser> {
                 Ok(UpdateOperator::Pop(ArrayEnd::parse(path, value)?))
             })
         },
-        "$pull" => {
-            |p, path, value| {
-                p.insert_comparing(path, |by| Ok(UpdateOperator::Pull(Pull::parse(value, by)?)))
-            }
-        }
-        "$pullAll" => {
-            |p, path, value| {
-                p.insert_comparing(path, |by| {
-                    Ok(UpdateOperator::Pull(Pull::parse_all(value, by)?))
-                })
-            }
-        }
-        "$push" => {
-            |p, path, value| {
-                p.insert_comparing(path, |by| Ok(UpdateOperator::Push(Push::parse(value, by)?)))
-            }
-        }
+        "$pull" => |p, path, value| {
+            p.insert_comparing(path, |by| Ok(UpdateOperator::Pull(Pull::parse(value, by)?)))
+        },
+        "$pullAll" => |p, path, value| {
+            p.insert_comparing(path, |by| {
+                Ok(UpdateOperator::Pull(Pull::parse_all(value, by)?))
+            })
+        },
+        "$push" => |p, path, value| {
+            p.insert_comparing(path, |by| Ok(UpdateOperator::Push(Push::parse(value, by)?)))
+        },
         "$rename" => Parsing::insert_rename,
         "$set" => {
             |p, path, value| p.insert(path, || Ok(UpdateOperator::Set(OwnedValue::new(value))))

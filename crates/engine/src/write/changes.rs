@@ -98,7 +98,12 @@ impl<'d> CollectionChanges<'d> {
         bypass_validation: bool,
     ) -> Result<()> {
         let start = self.begin(&[]);
-        let result = encode_id(&document, &self.collection.options.collation, &mut self.keys).and_then(|()| {
+        let result = encode_id(
+            &document,
+            &self.collection.options.collation,
+            &mut self.keys,
+        )
+        .and_then(|()| {
             if !bypass_validation {
                 validate(&self.collection, &document, None)?;
             }

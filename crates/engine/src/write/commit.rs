@@ -224,7 +224,7 @@ mod tests {
 
     fn key(document: &RawDocument) -> Vec<u8> {
         let mut id = Vec::new();
-        encode_id(document, &mut id).unwrap();
+        encode_id(document, &meridian_value::Collation::SIMPLE, &mut id).unwrap();
         id
     }
 

@@ -6,8 +6,8 @@ use crate::update::{check_id_names, next_timestamp};
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Timestamp, cstr};
-use meridian_value::field::fields;
 use meridian_value::Collation;
+use meridian_value::field::fields;
 use meridian_value::key::{Direction, TypeBits};
 use std::borrow::Cow;
 
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn unusable_identifiers_are_refused() {
         for document in [rawdoc! { "_id": [1] }, rawdoc! { "_id": { "$a": 1 } }] {
-            assert!(encode_id(&document, &mut Vec::new()).is_err());
+            assert!(encode_id(&document, &Collation::SIMPLE, &mut Vec::new()).is_err());
         }
     }
 }

@@ -98,7 +98,11 @@ pub(super) fn duplicate_id(collection: &Collection, document: &RawDocument) -> E
         .ok()
         .flatten()
         .unwrap_or(RawBsonRef::Null);
-    let collation = &collection.options.collation;
+    // Of a clustered collection MongoDB shows the document's own value.
+    let collation = match collection.options.clustered_index {
+        None => &collection.options.collation,
+        Some(_) => &Collation::SIMPLE,
+    };
     let mut shown = ShownKey::default();
     if collation.concerns(id) {
         let mut key = Vec::new();

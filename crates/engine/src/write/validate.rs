@@ -34,7 +34,13 @@ pub(super) fn validate(
         .ok()
         .flatten()
         .unwrap_or(RawBsonRef::Null);
-    let details = validation_failure(&validator.source, &validator.filter, document, id);
+    let details = validation_failure(
+        &validator.source,
+        &validator.filter,
+        document,
+        id,
+        &collection.options.collation,
+    );
     if validator.action == ValidationAction::Warn {
         tracing::warn!(namespace = %collection.namespace, details = %relaxed_json(&details), "a document fails validation");
         return Ok(());

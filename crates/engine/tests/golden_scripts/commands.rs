@@ -227,6 +227,7 @@ impl Session {
         let (filter, options) = (arguments.document(0), arguments.document(2));
         let update = bson::RawBson::try_from(arguments.0[1].clone()).unwrap();
         let statement = UpdateStatement {
+            collation: None,
             filter: &filter,
             update: update.as_raw_bson_ref(),
             multi: flag(&options, "multi"),
@@ -266,6 +267,7 @@ impl Session {
             },
         };
         let request = FindAndModifyRequest {
+            collation: None,
             filter: &filter,
             sort: part(&options, "sort"),
             action,
@@ -288,6 +290,7 @@ impl Session {
     fn delete(&self, collection: &str, arguments: &Arguments) -> Outcome {
         let filter = arguments.document(0);
         let statement = DeleteStatement {
+            collation: None,
             filter: &filter,
             limit_one: arguments.text(1) == Some("one"),
             hint: None,
@@ -308,7 +311,7 @@ impl Session {
             hint: value(&options, "hint"),
             ..FindRequest::new(&filter)
         };
-        let mut shown = self.plan(collection, &ExplainRequest::Find(request))?;
+        let mut shown = self.plan(collection, &ExplainRequest::Find(request.clone()))?;
         let mut query = self.engine.find(&namespace(collection), &request)?;
         while let Some(document) = query.next_document()? {
             writeln!(shown, "{}", plans::json(document)).unwrap();
@@ -319,12 +322,13 @@ impl Session {
     fn count(&self, collection: &str, arguments: &Arguments) -> Outcome {
         let (filter, options) = (arguments.document(0), arguments.document(1));
         let request = CountRequest {
+            collation: None,
             filter: &filter,
             skip: number(&options, "skip").unwrap_or(0),
             limit: number(&options, "limit"),
             hint: value(&options, "hint"),
         };
-        let plan = self.plan(collection, &ExplainRequest::Count(request))?;
+        let plan = self.plan(collection, &ExplainRequest::Count(request.clone()))?;
         let count = self.engine.count(&namespace(collection), &request)?;
         Ok(format!("{plan}counted {count}\n"))
     }
@@ -345,11 +349,12 @@ impl Session {
         let filter = arguments.0.get(1).map(|_| arguments.document(1));
         let filter = filter.unwrap_or_default();
         let request = DistinctRequest {
+            collation: None,
             key: arguments.text(0).unwrap(),
             filter: &filter,
             hint: None,
         };
-        let plan = self.plan(collection, &ExplainRequest::Distinct(request))?;
+        let plan = self.plan(collection, &ExplainRequest::Distinct(request.clone()))?;
         let values = self.engine.distinct(&namespace(collection), &request)?;
         let values = plans::json(&bson::rawdoc! { "values": values });
         Ok(format!("{plan}{values}\n"))

@@ -288,7 +288,7 @@ fn is_covered(engine: &Engine, request: &FindRequest<'_>) -> bool {
     let explained = engine
         .explain(
             &namespace(),
-            &ExplainRequest::Find(*request),
+            &ExplainRequest::Find(request.clone()),
             Verbosity::QueryPlanner,
         )
         .unwrap();
@@ -321,7 +321,7 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         };
         let plain = FindRequest {
             hint: Some(natural),
-            ..request
+            ..request.clone()
         };
         let (mut ours, mut expected) = (find(engine, &request), find(engine, &plain));
         ours.sort();
@@ -330,7 +330,7 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         covered += u64::from(is_covered(engine, &request));
         let whole = FindRequest {
             projection: None,
-            ..request
+            ..request.clone()
         };
         let (mut ours, mut expected) = (
             find(engine, &whole),
@@ -349,7 +349,7 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         let sorted = FindRequest {
             sort: Some(&order),
             limit: Some(20),
-            ..request
+            ..request.clone()
         };
         assert_eq!(
             find(engine, &sorted),
@@ -364,6 +364,7 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
         );
         let count = |hint| {
             let request = CountRequest {
+                collation: None,
                 filter: &filter,
                 skip: 0,
                 limit: None,
@@ -377,6 +378,7 @@ fn check(engine: &Engine, random: &mut ChaCha8Rng, seed: u64) {
             .unwrap();
         let distinct = |hint| {
             let request = DistinctRequest {
+                collation: None,
                 key,
                 filter: &filter,
                 hint,

@@ -103,7 +103,8 @@ fn refuse_on_view(arguments: &Arguments<'_>) -> Result<()> {
 /// What to find.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
     let collation = document(arguments, "collation")?.filter(|written| !written.is_empty());
-    let collation = collation.map(|written| meridian_engine::collation::parse("collation", written));
+    let collation =
+        collation.map(|written| meridian_engine::collation::parse("collation", written));
     check_cursor_kind(arguments)?;
     arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
     let flags = [

@@ -95,10 +95,8 @@ impl CollationOptions {
             4 => Strength::Quaternary,
             _ => Strength::Identical,
         });
-        options.alternate_handling = Some(match self.shifted {
-            true => AlternateHandling::Shifted,
-            false => AlternateHandling::NonIgnorable,
-        });
+        // What is not asked for is as the locale has it, as in MongoDB.
+        options.alternate_handling = self.shifted.then_some(AlternateHandling::Shifted);
         options.max_variable = Some(match self.only_spaces {
             true => MaxVariable::Space,
             false => MaxVariable::Punctuation,
@@ -113,11 +111,12 @@ impl CollationOptions {
     fn preferences(&self, tag: &str) -> Option<CollatorPreferences> {
         let locale: icu_locale_core::Locale = tag.parse().ok()?;
         let mut preferences = CollatorPreferences::from(&locale);
-        preferences.case_first = Some(match self.case_first {
-            CaseFirst::Off => CollationCaseFirst::False,
-            CaseFirst::Upper => CollationCaseFirst::Upper,
-            CaseFirst::Lower => CollationCaseFirst::Lower,
-        });
+        preferences.case_first = match self.case_first {
+            // Danish and Maltese have capitals first.
+            CaseFirst::Off => None,
+            CaseFirst::Upper => Some(CollationCaseFirst::Upper),
+            CaseFirst::Lower => Some(CollationCaseFirst::Lower),
+        };
         preferences.numeric_ordering = Some(match self.numeric_ordering {
             true => CollationNumericOrdering::True,
             false => CollationNumericOrdering::False,

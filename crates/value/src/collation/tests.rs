@@ -169,5 +169,5 @@ fn sort_keys_are_those_on_disk() {
     let hash = all.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
     });
-    assert_eq!(hash, 7_381_649_188_771_649_831);
+    assert_eq!(hash, 11_518_976_941_790_655_384);
 }

@@ -291,9 +291,7 @@ impl LookupRun {
         if !self.asked.is_power_of_two() || self.asked == 1 {
             return Ok(());
         }
-        let (documents, is_indexed) = self
-            .foreign
-            .size(collection, there, variables.collation());
+        let (documents, is_indexed) = self.foreign.size(collection, there, variables.collation());
         if is_indexed && self.asked.saturating_mul(QUERY_DOCUMENTS) < documents {
             return Ok(());
         }

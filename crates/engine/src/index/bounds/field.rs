@@ -113,12 +113,8 @@ impl FieldBounds {
 
     /// The values, when the bounds are single values only.
     pub fn points(&self) -> Option<Vec<&End>> {
-        self.is_points().then(|| {
-            self.intervals
-                .iter()
-                .map(Interval::low)
-                .collect()
-        })
+        self.is_points()
+            .then(|| self.intervals.iter().map(Interval::low).collect())
     }
 
     /// True when this value is within.

@@ -131,7 +131,13 @@ impl FieldContext<'_> {
         FieldBounds::new(vec![Interval::point(value, self.collation)], Exact)
     }
 
-    fn interval(&self, low: Bson, low_inclusive: bool, high: Bson, high_inclusive: bool) -> FieldBounds {
+    fn interval(
+        &self,
+        low: Bson,
+        low_inclusive: bool,
+        high: Bson,
+        high_inclusive: bool,
+    ) -> FieldBounds {
         let interval = Interval::new(
             End::new(low, low_inclusive, self.collation),
             End::new(high, high_inclusive, self.collation),

@@ -4,6 +4,7 @@ use super::*;
 use crate::index::{IndexField, IndexSpec, KeyGenerator, KeySink};
 use crate::query::{Filter, Predicate};
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use meridian_value::Collation;
 use meridian_value::key::{Direction, TypeBits, encode};
 use proptest::prelude::*;
 
@@ -98,7 +99,7 @@ proptest! {
         let Some(predicate) = predicate(&filter) else { return Ok(()) };
         let (keys, is_multikey) = keys(&document, if descending { -1 } else { 1 }, sparse);
         let field = if descending { IndexField::Descending } else { IndexField::Ascending };
-        let context = FieldContext { field, multikey: is_multikey || also_multikey, sparse };
+        let context = FieldContext { field, multikey: is_multikey || also_multikey, sparse, collation: &Collation::SIMPLE };
         let Some(bounds) = FieldBounds::from_predicate(predicate, context) else { return Ok(()) };
         let ranges = bounds.ranges(field.direction());
         prop_assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}", ranges);
@@ -121,9 +122,9 @@ proptest! {
         let bounds: Vec<FieldBounds> = conditions.iter().map(|condition| match condition {
             None => FieldBounds::all(),
             Some((a, b, true)) => FieldBounds::new(
-                vec![Interval::point(Bson::Int32(*a)), Interval::point(Bson::Int32(*b))], Tightness::Exact),
+                vec![Interval::point(Bson::Int32(*a), &Collation::SIMPLE), Interval::point(Bson::Int32(*b), &Collation::SIMPLE)], Tightness::Exact),
             Some((a, b, false)) => FieldBounds::new(
-                vec![Interval::new(End::new(Bson::Int32(*a), *a % 2 == 0), End::new(Bson::Int32(*b), *b % 2 == 1))],
+                vec![Interval::new(End::new(Bson::Int32(*a), *a % 2 == 0, &Collation::SIMPLE), End::new(Bson::Int32(*b), *b % 2 == 1, &Collation::SIMPLE))],
                 Tightness::Exact),
         }).collect();
         let key = |values: [i32; 3]| {
@@ -190,7 +191,7 @@ proptest! {
         probe in any_value(),
     ) {
         let bounds = |ends: &[(Bson, Bson, [bool; 2])]| FieldBounds::new(
-            ends.iter().map(|(low, high, [i, j])| Interval::new(End::new(low.clone(), *i), End::new(high.clone(), *j))).collect(),
+            ends.iter().map(|(low, high, [i, j])| Interval::new(End::new(low.clone(), *i, &Collation::SIMPLE), End::new(high.clone(), *j, &Collation::SIMPLE))).collect(),
             Tightness::Exact,
         );
         let (a, b) = (bounds(&a), bounds(&b));

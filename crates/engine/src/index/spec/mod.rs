@@ -175,7 +175,12 @@ impl IndexSpec {
         };
         // In mongod's order, which its messages show.
         let mut document = RawDocumentBuf::new();
-        for (name, value) in self.original.iter().flatten().filter(|(name, _)| *name != "v") {
+        for (name, value) in self
+            .original
+            .iter()
+            .flatten()
+            .filter(|(name, _)| *name != "v")
+        {
             document.append(name, value);
         }
         if let Ok(Some(version)) = self.original.get("v") {

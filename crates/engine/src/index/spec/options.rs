@@ -406,9 +406,6 @@ impl Options {
         if let Some(seconds) = expire_after_seconds {
             original.append(cstr!("expireAfterSeconds"), seconds as i32);
         }
-        if let Some(listed) = self.collation.as_ref().and_then(crate::collation::listing) {
-            original.append(cstr!("collation"), listed);
-        }
         if let Some(engine) = &self.storage_engine {
             meridian_value::with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
         }
@@ -422,6 +419,9 @@ impl Options {
             for (name, value) in self.numbers.iter().filter(|(name, _)| *name == listed) {
                 append_number(&mut original, name, value);
             }
+        }
+        if let Some(listed) = self.collation.as_ref().and_then(crate::collation::listing) {
+            original.append(cstr!("collation"), listed);
         }
         if !self.include.is_empty() {
             let mut list = RawArrayBuf::new();

@@ -132,10 +132,7 @@ fn predicate_drawing(path: &str, predicate: &Predicate, depth: usize) -> String 
                 Comparison::Gt => "$gt",
                 Comparison::Gte => "$gte",
             };
-            format!(
-                "{indent}{path} {operator} {}\n",
-                text(value.value())
-            )
+            format!("{indent}{path} {operator} {}\n", text(value.value()))
         }
         Predicate::In(list) => {
             let values: String = list

@@ -329,7 +329,7 @@ impl<'s> ProjectionParser<'s> {
         }
         let mut filter = RawDocumentBuf::new();
         crate::query::append(&mut filter, path, document);
-        let predicate = match Filter::parse(&filter)? {
+        let predicate = match Filter::parse_by(&filter, self.scope.collation())? {
             Filter::Field { predicate, .. } => predicate,
             // An `$elemMatch` that simplifies away matches nothing.
             _ => Predicate::Exists(false),

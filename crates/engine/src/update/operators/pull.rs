@@ -35,7 +35,9 @@ impl Pull {
                     return Self::elements(operand, collation);
                 }
                 refuse_contextual(condition)?;
-                Ok(Self::Documents(Box::new(Filter::parse_by(condition, collation)?)))
+                Ok(Self::Documents(Box::new(Filter::parse_by(
+                    condition, collation,
+                )?)))
             }
             RawBsonRef::RegularExpression(_) => Self::elements(operand, collation),
             value => Ok(Self::Values(
@@ -99,8 +101,8 @@ impl Pull {
         match self {
             Self::Values(values, collation) => {
                 let value = field.value()?;
-                let found = values
-                    .binary_search_by(|candidate| collation.compare(candidate.get(), value));
+                let found =
+                    values.binary_search_by(|candidate| collation.compare(candidate.get(), value));
                 Ok(found.is_ok())
             }
             Self::Documents(filter) => match field.value()? {
