@@ -86,7 +86,7 @@ impl<'a> Said<'a> {
         let mut locale = None;
         for entry in document {
             let (name, value) = entry.map_err(crate::error::malformed)?;
-            let field = Field {
+            let field = WrittenField {
                 place,
                 name: name.as_str(),
                 value,
@@ -243,13 +243,13 @@ impl<'a> Said<'a> {
 }
 
 /// One field of a collation as the client wrote it.
-struct Field<'p, 'a> {
+struct WrittenField<'p, 'a> {
     place: &'p str,
     name: &'p str,
     value: RawBsonRef<'a>,
 }
 
-impl<'a> Field<'_, 'a> {
+impl<'a> WrittenField<'_, 'a> {
     fn text(&self) -> Result<&'a str> {
         match self.value {
             RawBsonRef::String(text) => Ok(text),

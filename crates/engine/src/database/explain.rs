@@ -16,8 +16,8 @@ use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
 use crate::plan::{
     Access, Amount, Answer, CountBy, Countable, FacetPlan, FieldRanges, Goal, Method, PipelinePlan,
-    PipelineSource, SampleSize, Split, above, access_document, count_document, counted_document,
-    plan_document,
+    PipelineSource, QuerySpec, SampleSize, Split, above, access_document, count_document,
+    counted_document, plan_document,
 };
 use crate::rank::ReadView;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
@@ -42,61 +42,14 @@ impl Engine {
         }
         let mut answer = rawdoc! { "explainVersion": "1" };
         let collation = self.collation_of(namespace, request.collation()?.as_ref());
-        let by = Some(collation);
-        let (query, goal, write) = match request.clone() {
-            ExplainRequest::Find(mut find) => {
-                find.collation = by;
-                (query_spec(&find)?, Goal::Rows, None)
-            }
-            ExplainRequest::Count(mut count) => {
-                count.collation = by;
-                (count_spec(&count)?, Goal::Count, None)
-            }
-            ExplainRequest::Distinct(mut distinct) => {
-                distinct.collation = by;
-                let goal = Goal::Distinct(distinct.key.to_owned());
-                (distinct_spec(&distinct)?, goal, None)
-            }
-            ExplainRequest::Aggregate(mut aggregate) => {
-                aggregate.collation = by;
-                let split = self.split(namespace, parse(&aggregate)?, &aggregate)?;
-                self.explain_pipeline(namespace, split, &aggregate, verbosity, &mut answer)?;
-                return Ok(answer);
-            }
-            ExplainRequest::Update(update) => {
-                let find = FindRequest {
-                    collation: by,
-                    hint: update.hint,
-                    variables: update.variables,
-                    ..FindRequest::new(update.filter)
-                };
-                (query_spec(&find)?, Goal::Rows, Some("UPDATE"))
-            }
-            ExplainRequest::Delete(delete) => {
-                let find = FindRequest {
-                    collation: by,
-                    hint: delete.hint,
-                    variables: delete.variables,
-                    ..FindRequest::new(delete.filter)
-                };
-                (query_spec(&find)?, Goal::Rows, Some("DELETE"))
-            }
-            ExplainRequest::FindAndModify(modify) => {
-                let find = FindRequest {
-                    collation: by,
-                    hint: modify.hint,
-                    variables: modify.variables,
-                    sort: modify.sort,
-                    limit: Some(1),
-                    ..FindRequest::new(modify.filter)
-                };
-                let stage = match modify.action {
-                    FindAndModifyAction::Remove => "DELETE",
-                    _ => "UPDATE",
-                };
-                (query_spec(&find)?, Goal::Rows, Some(stage))
-            }
-        };
+        if let ExplainRequest::Aggregate(aggregate) = request {
+            let mut aggregate = aggregate.clone();
+            aggregate.collation = Some(collation);
+            let split = self.split(namespace, parse(&aggregate)?, &aggregate)?;
+            self.explain_pipeline(namespace, split, &aggregate, verbosity, &mut answer)?;
+            return Ok(answer);
+        }
+        let (query, goal, write) = query_of(request.clone(), collation)?;
         let explained = Explained {
             source: query.filter.to_document(),
             collation: query.collation.clone(),
@@ -232,6 +185,64 @@ impl Engine {
 }
 
 /// What all answers to `explain` say.
+/// The query of a statement that compares texts by a collation, what it is for, and the stage that writes what it
+/// finds.
+fn query_of(
+    request: ExplainRequest<'_>,
+    collation: Collation,
+) -> Result<(QuerySpec, Goal, Option<&'static str>)> {
+    let by = Some(collation);
+    Ok(match request {
+        ExplainRequest::Find(mut find) => {
+            find.collation = by;
+            (query_spec(&find)?, Goal::Rows, None)
+        }
+        ExplainRequest::Count(mut count) => {
+            count.collation = by;
+            (count_spec(&count)?, Goal::Count, None)
+        }
+        ExplainRequest::Distinct(mut distinct) => {
+            distinct.collation = by;
+            let goal = Goal::Distinct(distinct.key.to_owned());
+            (distinct_spec(&distinct)?, goal, None)
+        }
+        ExplainRequest::Aggregate(_) => unreachable!("a pipeline has no query of its own"),
+        ExplainRequest::Update(update) => {
+            let find = FindRequest {
+                collation: by,
+                hint: update.hint,
+                variables: update.variables,
+                ..FindRequest::new(update.filter)
+            };
+            (query_spec(&find)?, Goal::Rows, Some("UPDATE"))
+        }
+        ExplainRequest::Delete(delete) => {
+            let find = FindRequest {
+                collation: by,
+                hint: delete.hint,
+                variables: delete.variables,
+                ..FindRequest::new(delete.filter)
+            };
+            (query_spec(&find)?, Goal::Rows, Some("DELETE"))
+        }
+        ExplainRequest::FindAndModify(modify) => {
+            let find = FindRequest {
+                collation: by,
+                hint: modify.hint,
+                variables: modify.variables,
+                sort: modify.sort,
+                limit: Some(1),
+                ..FindRequest::new(modify.filter)
+            };
+            let stage = match modify.action {
+                FindAndModifyAction::Remove => "DELETE",
+                _ => "UPDATE",
+            };
+            (query_spec(&find)?, Goal::Rows, Some(stage))
+        }
+    })
+}
+
 struct Explained<'a> {
     /// The filter.
     source: RawDocumentBuf,
