@@ -700,11 +700,23 @@ fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
             "must specify either index name or key pattern",
         )
     })?;
-    let found = collection
-        .indexes
-        .iter()
-        .position(|index| has_key(index.spec.listing(), key));
-    found.ok_or_else(|| not_found(document_text(key)))
+    let mut matching = (0..collection.indexes.len())
+        .filter(|position| has_key(collection.indexes[*position].spec.listing(), key));
+    let first = matching
+        .next()
+        .ok_or_else(|| not_found(document_text(key)))?;
+    match matching.count() {
+        0 => Ok(first),
+        others => Err(Error::new(
+            Code::AmbiguousIndexKeyPattern,
+            format!(
+                "index keyPattern {} matches {} indexes, must use index name. Conflicting indexes:{}",
+                document_text(key),
+                others + 1,
+                conflicting(collection, key)
+            ),
+        )),
+    }
 }
 
 /// The document with one field set, in its place when it was there and last when not.

@@ -3,7 +3,7 @@
 use super::arguments::{array_values, elements, integer, wrong_type};
 use super::context::Context;
 use super::generic::is_generic;
-use bson::{RawBsonRef, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Code, CollectionOptions, Error, Namespace, Result};
 use meridian_value::Collation;
 use meridian_wire::DocumentWriter;
@@ -13,14 +13,14 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     let namespace = context.namespace()?;
     namespace.check_creatable()?;
     let view = ViewOptions::parse(context)?;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut id_index) = (Vec::new(), None);
     let mut own = DocumentWriter::new(&mut bytes);
     for (name, value) in elements(context.body)
         .skip(1)
         .filter(|(name, _)| !is_generic(name))
     {
         match name {
-            "idIndex" => check_id_index(value)?,
+            "idIndex" => id_index = Some(check_id_index(value)?),
             "viewOn" | "pipeline" => {}
             _ => {
                 own.value(name, value);
@@ -30,6 +30,7 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     drop(own);
     let options = RawDocumentBuf::from_bytes(bytes).expect("just written");
     let options = CollectionOptions::parse(&options)?;
+    check_id_collation(id_index, &options.collation)?;
     if let Some(view) = view {
         return view.create(context, &namespace);
     }
@@ -37,7 +38,7 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
 }
 
 /// Restore tools name the index that every collection has; any other is refused.
-fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
+fn check_id_index(value: RawBsonRef<'_>) -> Result<&RawDocument> {
     let Some(index) = value.as_document() else {
         return Err(wrong_type("create.idIndex", value, &["object"]));
     };
@@ -55,10 +56,22 @@ fn check_id_index(value: RawBsonRef<'_>) -> Result<()> {
         elements(key).all(|(name, order)| name == "_id" && integer(order) == Some(1))
     });
     match on_id {
-        true => Ok(()),
+        true => Ok(index),
         false => Err(Error::bad_value(
             "The field 'key' for an _id index must be {_id: 1}",
         )),
+    }
+}
+
+/// The index compares as the collection does, if it says how.
+fn check_id_collation(index: Option<&RawDocument>, collation: &Collation) -> Result<()> {
+    let said = index.and_then(|index| index.get_document("collation").ok());
+    let own = said.map(|written| meridian_engine::collation::parse("collation", written));
+    match own.transpose()? {
+        Some(own) if own != *collation => Err(Error::bad_value(
+            "'idIndex' must have the same collation as the collection.",
+        )),
+        _ => Ok(()),
     }
 }
 
