@@ -76,7 +76,7 @@ pub(crate) fn compare_with(
         (R::JavaScriptCode(a), R::JavaScriptCode(b)) => a.as_bytes().cmp(b.as_bytes()),
         (R::JavaScriptCodeWithScope(a), R::JavaScriptCodeWithScope(b)) => {
             let by_code = a.code.as_bytes().cmp(b.code.as_bytes());
-            by_code.then_with(|| compare_documents_with(a.scope, b.scope, texts))
+            by_code.then_with(|| compare_documents(a.scope, b.scope))
         }
         (R::DbPointer(_), R::DbPointer(_)) => {
             let (a, b) = (value_bytes(a), value_bytes(b));

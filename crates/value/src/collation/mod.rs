@@ -2,7 +2,7 @@
 //!
 //! In: a locale and the options of MongoDB's manual. Out: a [`Collation`] that compares values, and writes
 //! their order-preserving keys, as [`crate::compare`] and [`crate::key::encode`] do for the simple one, which
-//! compares bytes. Every text within a value counts, field names do not.
+//! compares bytes. Every text within a value counts; field names, code and what code is given do not, as in MongoDB.
 //!
 //! The rules are those of the CLDR, by ICU4X. Keys on disk come of them: a new version of its data needs
 //! the indexes with a collation to be built anew, which a test of this module tells.
@@ -242,10 +242,6 @@ pub fn holds_text(value: RawBsonRef<'_>) -> bool {
             values.any(|(_, value)| holds_text(value))
         }
         RawBsonRef::Array(array) => array.into_iter().flatten().any(holds_text),
-        RawBsonRef::JavaScriptCodeWithScope(code) => {
-            let mut values = code.scope.iter().flatten();
-            values.any(|(_, value)| holds_text(value))
-        }
         _ => false,
     }
 }

@@ -366,7 +366,7 @@ fn encode_body(value: RawBsonRef<'_>, texts: Texts<'_>, out: &mut Vec<u8>, types
         RawBsonRef::JavaScriptCode(code) => encode_text(code.as_bytes(), out),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             encode_text(code.code.as_bytes(), out);
-            encode_document(code.scope, texts, out, types);
+            encode_document(code.scope, None, out, types);
         }
         RawBsonRef::MinKey | RawBsonRef::Undefined | RawBsonRef::Null | RawBsonRef::MaxKey => {}
         RawBsonRef::Int32(_)
