@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
+from bson import Decimal128, Int64
 from harness import cases
 from harness.servers import Meridian
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
@@ -194,6 +195,58 @@ def lower(value):
     if isinstance(value, list):
         return sorted((lower(inner) for inner in value), key=str)
     return value
+
+
+def test_writes_of_pipelines(_subject, _oracle):
+    """The target says which documents are the same, not the pipeline."""
+    matched = ["replace", "keepExisting", "merge", "fail", [{"$set": {"y": {"$eq": ["$_id", "A"]}}}]]
+    for source, target in (("nocase", "plain"), ("plain", "nocase")):
+        for when_matched in matched:
+            for when_not_matched in ("insert", "discard", "fail"):
+                for collation in (None, NOCASE, {"locale": "simple"}):
+                    for server in (_subject, _oracle):
+                        server.client.drop_database("collation5")
+                        database = server.client["collation5"]
+                        database.create_collection("plain")
+                        database.create_collection("nocase", collation=NOCASE)
+                        database[source].insert_one({"_id": "a", "x": 1})
+                        database[target].insert_one({"_id": "A", "x": 2})
+                    stage = {"$merge": {"into": target, "whenMatched": when_matched, "whenNotMatched": when_not_matched}}
+                    replies = []
+                    for server in (_subject, _oracle):
+                        database = server.client["collation5"]
+                        try:
+                            reply = database.command(with_collation(aggregate(source, stage), collation))["ok"]
+                        except OperationFailure as error:
+                            reply = error.code
+                        replies.append((reply, list(database[target].find(sort=[("_id", 1)]))))
+                    assert replies[0] == replies[1], (source, target, when_matched, when_not_matched, collation)
+
+
+@pytest.mark.parametrize("collation", [NOCASE, None], ids=name_of)
+def test_what_lies_behind_a_text_in_an_entry_is_read_from_the_document(_subject, _oracle, collation):
+    documents = [{"_id": identifier, "a": text, "b": other, "d": {"x": 1}} for identifier, text, other in
+                 ((1, "B", None), (5.0, "c", 1), (Int64(7), "C", 2.5), ("k", "b", Int64(1)), (2.5, "x", "Y"), (Decimal128("3"), None, 1.0))]  # fmt: skip
+    for keys in (["a"], ["a", "b"], ["b", "a"], ["a", "_id"], ["b", "a", "_id"]):
+        for server in (_subject, _oracle):
+            server.client.drop_database("collation6")
+            collection = server.client["collation6"]["c"]
+            collection.insert_many(documents)
+            collection.create_index([(key, 1) for key in keys], name="i", collation=NOCASE)
+        commands = [
+            {"find": "c", "filter": condition, "projection": shape, "sort": {"_id": 1}, "hint": "i"}
+            for condition in ({}, {"a": "C"}, {"a": {"$gt": "A"}}, {"b": {"$gt": 0}}, {"a": "C", "_id": {"$gt": 0}}, {"b": 1, "a": "c"})
+            for shape in ({"_id": 1}, {"b": 1}, {"b": 1, "_id": 0}, {"a": 1, "_id": 0}, {})
+        ]
+        commands += [{"count": "c", "query": {"a": "C", "_id": {"$gt": 0}}, "hint": "i"}, {"distinct": "c", "key": "b", "query": {"a": {"$gt": "A"}}}]
+        compare_all((_subject, _oracle), [with_collation(command, collation) for command in commands], "collation6")
+        collection = _subject.client["collation6"]["c"]
+        collection.drop_index("i")
+        # Beyond MongoDB, entries that carry fields.
+        collection.create_index([(key, 1) for key in keys], name="i", collation=NOCASE, include=["d.x"])
+        options = {"collation": collation} if collation else {}
+        found = list(collection.find({"a": {"$gt": "A"}}, {"d.x": 1, "_id": 0}, hint="i", **options))
+        assert found == [{"d": {"x": 1}}] * len(found) and len(found) == 5
 
 
 @pytest.mark.parametrize("collection", ["plain", "nocase", "indexed"])

@@ -137,7 +137,8 @@ impl Engine {
         self.catalog.refuse_view(&target)?;
         self.check_merge_fields(&target, merge, request.collation.as_ref())?;
         self.writer.get_or_create(&target)?;
-        let collation = request.collation.clone().unwrap_or_default();
+        // Documents are told as the collection compares that they go to, whatever the pipeline does.
+        let collation = self.collation_of(&target, None);
         let variables = Variables::new(DateTime::now()).with_collation(collation);
         let mut found = None;
         while let Some(document) = query.next_document()? {

@@ -238,10 +238,10 @@ impl Coverage {
 }
 
 /// The fields that entries hold, in the order of rebuilt documents.
-/// A text cannot be read back from what a collation makes of it.
+/// A text cannot be read back from what a collation makes of it, and neither can what lies behind it.
 fn held<'s>(spec: &'s IndexSpec, multikey: Multikey, ids: &Collation) -> Vec<HeldField<'s>> {
     let mut found = Vec::new();
-    if ids.is_simple() {
+    if ids.is_simple() && spec.collation.is_simple() {
         found.push(HeldField {
             path: "_id",
             from: From::Id,
@@ -333,8 +333,9 @@ impl Recipe {
         let mut at = 0;
         for position in 0..layout.fields() {
             let wanted = self.from_key >> position & 1 == 1;
-            // Bits of fields in between must be read to get past them, unless all are zero.
-            if !wanted && value.types.is_spent() {
+            // Bits of fields in between must be read to get past them, unless all are zero, or none is wanted behind.
+            let is_last = self.from_key >> position == 0 && !self.needs_id;
+            if !wanted && (is_last || value.types.is_spent()) {
                 at += layout.field_length(position, &key[at..])?;
                 fields.push(None);
                 continue;
