@@ -42,8 +42,13 @@ pub fn parse(place: &str, document: &RawDocument) -> Result<Collation> {
     if said.locale == "simple" {
         return Ok(Collation::SIMPLE);
     }
-    said.check()?;
-    Collation::new(said.options()).map_err(|refusal| said.refused(refusal))
+    said.check_name()?;
+    let made = Collation::new(said.options());
+    if let Err(unknown @ NoCollation::UnknownLocale(_)) = made {
+        return Err(said.refused(unknown));
+    }
+    said.check_options()?;
+    made.map_err(|refusal| said.refused(refusal))
 }
 
 /// A collation with all that it is made of, as MongoDB lists it; nothing for the simple one.
@@ -137,8 +142,8 @@ impl<'a> Said<'a> {
         Ok(said)
     }
 
-    /// Refuses what MongoDB refuses before it looks for the rules.
-    fn check(&self) -> Result<()> {
+    /// Refuses what cannot be the name of a locale.
+    fn check_name(&self) -> Result<()> {
         if self.locale.contains('\0') {
             return Err(Error::bad_value(format!(
                 "Field 'locale' cannot contain null byte. Collation spec: {}",
@@ -152,12 +157,12 @@ impl<'a> Said<'a> {
         if self.locale.len() > LOCALE_BYTES_MAX {
             return refused("Field 'locale' is not valid");
         }
-        // Is there such a locale at all?
-        Collation::new(CollationOptions {
-            backwards: false,
-            ..CollationOptions::of_locale(self.locale)
-        })
-        .map_err(|refusal| self.refused(refusal))?;
+        Ok(())
+    }
+
+    /// Refuses what a locale that is known cannot be asked for.
+    fn check_options(&self) -> Result<()> {
+        let refused = |what: &str| Err(Error::bad_value(format!("{what} in: {}", self.text())));
         if let Some(version) = self.version.filter(|version| *version != VERSION) {
             return Err(Error::new(
                 Code::IncompatibleCollationVersion,
