@@ -6,7 +6,9 @@ use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::sum::{Deviation, Sum, averaged};
 use crate::expression::value::{Value, build_document, compare, corrupt, raw_size_bytes};
-use crate::expression::{Expression, Node, VariableScope, descend};
+use crate::expression::{
+    EvaluationContext, Expression, FieldSet, Node, VariableScope, descend, several_count,
+};
 use crate::operation::memory::BUDGET_BYTES;
 use crate::query::Sort;
 use ahash::AHashSet;
@@ -71,6 +73,46 @@ impl AccumulatorKind {
     }
 }
 
+impl AccumulatorKind {
+    /// `$firstN` and its like.
+    fn is_counted(self) -> bool {
+        matches!(self, Self::FirstN | Self::LastN | Self::MinN | Self::MaxN)
+    }
+
+    /// `$top` and its like.
+    fn is_ranked(self) -> bool {
+        matches!(self, Self::Top | Self::Bottom | Self::TopN | Self::BottomN)
+    }
+
+    /// Parses the argument: what is accumulated, how many of it, in which order.
+    fn arguments(
+        self,
+        name: &str,
+        argument: RawBsonRef<'_>,
+        scope: &VariableScope,
+    ) -> Result<(Node, Option<Node>, Option<Sort>)> {
+        if self.is_counted() {
+            let (argument, count) = several(name, argument, scope)?;
+            return Ok((argument, Some(count), None));
+        }
+        if self.is_ranked() {
+            let (argument, count, sort) = ranked(name, argument, scope)?;
+            return Ok((argument, count, Some(sort)));
+        }
+        if self != Self::Count {
+            return Ok((Expression::parse(argument, scope)?.node, None, None));
+        }
+        match argument {
+            RawBsonRef::Document(empty) if empty.is_empty() => {
+                Ok((Node::known(&Value::Missing)?, None, None))
+            }
+            _ => Err(Error::type_mismatch(
+                "$count takes no arguments, i.e. $count:{}",
+            )),
+        }
+    }
+}
+
 /// One computed field of a `$group`.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
@@ -104,46 +146,75 @@ impl Accumulator {
                 format!("unknown group operator '{name}'"),
             ));
         };
-        let made = |argument, count, sort| Self {
+        let unary = !kind.is_counted() && !kind.is_ranked() && kind != AccumulatorKind::Count;
+        if unary && matches!(argument, RawBsonRef::Array(_)) {
+            return Err(Error::location(
+                40237,
+                format!("The {name} accumulator is a unary operator"),
+            ));
+        }
+        let (argument, count, sort) = kind.arguments(name, argument, scope)?;
+        Ok(Self {
             field: field.into(),
             kind,
             argument,
             count,
             sort,
             collation: scope.collation().clone(),
-        };
-        match kind {
-            AccumulatorKind::Count => match argument {
-                RawBsonRef::Document(empty) if empty.is_empty() => {
-                    Ok(made(Node::known(&Value::Missing)?, None, None))
-                }
-                _ => Err(Error::type_mismatch(
-                    "$count takes no arguments, i.e. $count:{}",
-                )),
-            },
-            AccumulatorKind::FirstN
-            | AccumulatorKind::LastN
-            | AccumulatorKind::MinN
-            | AccumulatorKind::MaxN => {
-                let (argument, count) = several(name, argument, scope)?;
-                Ok(made(argument, Some(count), None))
-            }
-            AccumulatorKind::Top
-            | AccumulatorKind::Bottom
-            | AccumulatorKind::TopN
-            | AccumulatorKind::BottomN => {
-                let (argument, count, sort) = ranked(name, argument, scope)?;
-                Ok(made(argument, count, Some(sort)))
-            }
-            _ => {
-                if matches!(argument, RawBsonRef::Array(_)) {
-                    return Err(Error::location(
-                        40237,
-                        format!("The {name} accumulator is a unary operator"),
-                    ));
-                }
-                Ok(made(Expression::parse(argument, scope)?.node, None, None))
-            }
+        })
+    }
+
+    /// An accumulator as a window function, whose argument may be an array.
+    ///
+    /// # Errors
+    /// Those of its argument.
+    pub(super) fn of_window(
+        name: &str,
+        argument: RawBsonRef<'_>,
+        scope: &VariableScope,
+    ) -> Result<Self> {
+        let kind = AccumulatorKind::parse(name)
+            .ok_or_else(|| Error::internal("a window function that is no accumulator"))?;
+        let (argument, count, sort) = kind.arguments(name, argument, scope)?;
+        Ok(Self {
+            field: name.into(),
+            kind,
+            argument,
+            count,
+            sort,
+            collation: scope.collation().clone(),
+        })
+    }
+
+    /// How many values it keeps, where it says.
+    ///
+    /// # Errors
+    /// Those of [`several_count`].
+    pub(super) fn count_in<'a>(
+        &'a self,
+        context: &mut EvaluationContext<'a>,
+    ) -> Result<Option<usize>> {
+        let count = self.count.as_ref().map(|count| count.evaluate(context));
+        count
+            .transpose()?
+            .map(|count| several_count(&count))
+            .transpose()
+    }
+
+    /// The bytes by which `$top` and its like order a document; none for others.
+    ///
+    /// # Errors
+    /// As [`ranked_key`].
+    pub(super) fn key_of(&self, document: &RawDocument) -> Result<Option<Vec<u8>>> {
+        let sort = self.sort.as_ref();
+        sort.map(|sort| ranked_key(sort, document)).transpose()
+    }
+
+    /// Adds the fields that are read.
+    pub(super) fn add_dependencies(&self, set: &mut FieldSet) {
+        self.argument.add_dependencies(set);
+        for field in self.sort.iter().flat_map(Sort::fields) {
+            set.add(field.path.as_str());
         }
     }
 
@@ -257,8 +328,12 @@ fn only_operator<'a>(field: &str, raw: RawBsonRef<'a>) -> Result<(&'a str, RawBs
 /// `{n, input}` of the accumulators that keep several.
 fn several(name: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<(Node, Node)> {
     let RawBsonRef::Document(document) = raw else {
+        let code = match name {
+            "$minN" | "$maxN" => 5_787_900,
+            _ => 5_787_801,
+        };
         return Err(Error::location(
-            5_787_801,
+            code,
             format!(
                 "specification must be an object; found {}",
                 crate::text::element(name, raw)
@@ -333,7 +408,7 @@ fn ranked(
 }
 
 /// What a group has gathered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum AccumulatorState {
     /// `$sum`, `$avg`.
     Sum(Sum),
@@ -385,6 +460,20 @@ impl AccumulatorState {
         value: &Value<'_>,
         document: &RawDocument,
     ) -> Result<usize> {
+        if let Some(key) = accumulator.key_of(document)? {
+            let output = value.to_raw()?.unwrap_or(RawBson::Null);
+            return self.add_with_key(accumulator, key, output);
+        }
+        self.add_value(accumulator, value)
+    }
+
+    /// The same for an accumulator that has no order of its own.
+    #[inline]
+    pub(super) fn add_value(
+        &mut self,
+        accumulator: &Accumulator,
+        value: &Value<'_>,
+    ) -> Result<usize> {
         match self {
             AccumulatorState::Sum(sum) => {
                 if let Value::Raw(raw) = value
@@ -423,15 +512,26 @@ impl AccumulatorState {
             AccumulatorState::Several { count, items } => {
                 add_several(items, *count, accumulator, value)
             }
+            AccumulatorState::Ranked { .. } => Err(Error::internal("a ranked value has a key")),
+        }
+    }
+
+    /// Takes the value of `$top` and its like for one more document, by the bytes that order it.
+    pub(super) fn add_with_key(
+        &mut self,
+        accumulator: &Accumulator,
+        key: Vec<u8>,
+        output: RawBson,
+    ) -> Result<usize> {
+        let top = matches!(
+            accumulator.kind,
+            AccumulatorKind::Top | AccumulatorKind::TopN
+        );
+        match self {
             AccumulatorState::Ranked { count, entries } => {
-                let sort = accumulator.sort.as_ref().expect("parsed with a sort order");
-                let output = value.to_raw()?.unwrap_or(RawBson::Null);
-                let top = matches!(
-                    accumulator.kind,
-                    AccumulatorKind::Top | AccumulatorKind::TopN
-                );
-                add_ranked(entries, *count, top, ranked_key(sort, document)?, output)
+                add_ranked(entries, *count, top, key, output)
             }
+            _ => Err(Error::internal("only ranked values have a key")),
         }
     }
 
@@ -685,13 +785,13 @@ impl AccumulatorState {
     }
 }
 
-fn array(items: impl IntoIterator<Item = RawBson>) -> RawBson {
+pub(super) fn array(items: impl IntoIterator<Item = RawBson>) -> RawBson {
     let mut array = bson::RawArrayBuf::new();
     items.into_iter().for_each(|item| array.push(item));
     RawBson::Array(array)
 }
 
-fn raw_number(number: Number) -> RawBson {
+pub(super) fn raw_number(number: Number) -> RawBson {
     match number {
         Number::Int32(value) => RawBson::Int32(value),
         Number::Int64(value) => RawBson::Int64(value),
@@ -720,7 +820,7 @@ fn merged_document(fields: &ByName<Box<str>, RawBson>) -> Result<RawDocumentBuf>
 }
 
 /// The memory of one value that a group keeps.
-fn item_bytes(item: &RawBson) -> usize {
+pub(super) fn item_bytes(item: &RawBson) -> usize {
     size_of::<RawBson>() + raw_size_bytes(item.as_raw_bson_ref())
 }
 

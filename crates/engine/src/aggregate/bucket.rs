@@ -346,10 +346,7 @@ impl BucketAuto {
     pub fn dependencies(&self) -> FieldSet {
         let mut set = self.group_by.dependencies();
         for accumulator in &self.accumulators {
-            accumulator.argument.add_dependencies(&mut set);
-            for field in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
-                set.add(field.path.as_str());
-            }
+            accumulator.add_dependencies(&mut set);
         }
         set
     }

@@ -18,6 +18,7 @@ use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
 use super::transform::Transform;
 use super::unwind::Unwind;
+use super::window::Windows;
 use crate::error::{Code, Error, Result};
 use crate::expression::NearMetadata;
 use crate::expression::Variables;
@@ -133,6 +134,7 @@ enum Step {
     Unwind(Unwind),
     Redact(Box<Redact>),
     Lookup(Box<LookupRun>),
+    SetWindowFields(Box<Windows>),
     GraphLookup(Box<GraphLookup>, Arc<dyn Foreign>),
     UnionWith(Box<UnionWith>, Arc<dyn Foreign>),
     Limit {
@@ -353,7 +355,10 @@ fn pass(
             Step::ReplaceRoot(replace) => {
                 document = Cow::Owned(replace.apply(&document, variables)?);
             }
-            several @ (Step::AddDistance(_) | Step::Unwind(_) | Step::Lookup(..)) => {
+            several @ (Step::AddDistance(_)
+            | Step::Unwind(_)
+            | Step::Lookup(..)
+            | Step::SetWindowFields(_)) => {
                 let further = pass_several(several, &document, variables, behind, ready)?;
                 return Ok(sooner(flow, further));
             }
@@ -416,6 +421,12 @@ fn pass_several(
         }
         Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {
             pass(behind, Cow::Owned(found), variables, ready)
+        }),
+        Step::SetWindowFields(windows) => windows.push(document, variables, &mut |finished| {
+            let Kept { document, near } = finished;
+            let known = near.map(|near| variables.with_near(Some(near)));
+            let variables = known.as_ref().unwrap_or(variables);
+            pass(behind, Cow::Owned(document), variables, ready)
         }),
         _ => unreachable!("the other steps make one document of one"),
     }
@@ -480,6 +491,7 @@ fn keep(
         | Step::Unwind(_)
         | Step::Redact(_)
         | Step::Lookup(..)
+        | Step::SetWindowFields(_)
         | Step::GraphLookup(..)
         | Step::UnionWith(..)
         | Step::Limit { .. }
@@ -520,6 +532,9 @@ impl Step {
             }
             Stage::Sample { size, seed } => {
                 Step::Sample(Box::new(Reservoir::new(*size, *seed, limits)))
+            }
+            Stage::SetWindowFields(stage) => {
+                Step::SetWindowFields(Box::new(Windows::new(stage.clone(), limits)))
             }
             Stage::BucketAuto(bucket) => {
                 Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
@@ -595,6 +610,9 @@ impl Step {
             )),
             Step::Sort(sorting) => Step::Draining(sorting.into_documents()?),
             Step::Sample(reservoir) => Step::Draining(reservoir.into_documents()?),
+            Step::SetWindowFields(windows) => {
+                Step::Draining(Box::new(windows.into_documents(variables.clone())))
+            }
             Step::BucketAuto(bucketed) => Step::Draining(Box::new(
                 bucketed
                     .finish(variables)?

@@ -165,10 +165,7 @@ impl Group {
             TableKey::Whole(node) => node.add_dependencies(&mut set),
         }
         for accumulator in &self.accumulators {
-            accumulator.argument.add_dependencies(&mut set);
-            for field in accumulator.sort.iter().flat_map(|sort| sort.fields()) {
-                set.add(field.path.as_str());
-            }
+            accumulator.add_dependencies(&mut set);
         }
         set
     }

@@ -30,6 +30,7 @@ mod stage;
 mod tests;
 mod transform;
 mod unwind;
+mod window;
 
 pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, AccumulatorKind};
@@ -46,3 +47,4 @@ pub use replace_root::ReplaceRoot;
 pub use stage::Stage;
 pub use transform::Transform;
 pub use unwind::Unwind;
+pub use window::SetWindowFields;

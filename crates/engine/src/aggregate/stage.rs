@@ -11,6 +11,7 @@ use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
 use super::transform::Transform;
 use super::unwind::Unwind;
+use super::window::{SetWindowFields, parse_fill, parse_set_window_fields};
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::MetadataScope;
@@ -64,6 +65,8 @@ pub enum Stage {
         /// Determines the draw (Meridian's own option).
         seed: Option<i64>,
     },
+    /// `$setWindowFields`; it and `$fill` become this one behind a `$sort`.
+    SetWindowFields(Arc<SetWindowFields>),
     /// `$bucketAuto`.
     BucketAuto(BucketAuto),
     /// `$facet`: named pipelines.
@@ -89,17 +92,15 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 19] = [
+const ABSENT: [&str; 17] = [
     "$changeStream",
     "$currentOp",
     "$densify",
-    "$fill",
     "$listLocalSessions",
     "$listSessions",
     "$planCacheStats",
     "$search",
     "$searchMeta",
-    "$setWindowFields",
     "$shardedDataDistribution",
     "$operationMetrics",
     "$listCatalog",
@@ -139,6 +140,8 @@ pub(super) fn parse(
         "$group" => Stage::Group(Arc::new(Group::parse(raw, scope)?)),
         "$sortByCount" => return parse_sort_by_count(raw, scope, out),
         "$bucket" => return parse_bucket(raw, scope, out),
+        "$setWindowFields" => return parse_set_window_fields(raw, scope, out),
+        "$fill" => return parse_fill(raw, scope, out),
         "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
         "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
         "$geoNear" => Stage::GeoNear(Box::new(GeoNear::parse(raw, scope)?)),
@@ -186,6 +189,7 @@ impl Stage {
             Stage::Unwind(_) => "$unwind",
             Stage::GeoNear(_) | Stage::AddDistance(_) => "$geoNear",
             Stage::Sample { .. } => "$sample",
+            Stage::SetWindowFields(_) => "$setWindowFields",
             Stage::BucketAuto(_) => "$bucketAuto",
             Stage::Facet(_) => "$facet",
             Stage::Out(_) => "$out",
@@ -257,6 +261,7 @@ impl Stage {
             }
             Stage::Match(filter) => (filter.needs(), true),
             Stage::AddDistance(add) => (add.needs(), true),
+            Stage::SetWindowFields(windows) => (windows.dependencies(), true),
             Stage::Lookup(lookup) => (lookup.needs(), true),
             Stage::GraphLookup(lookup) => (lookup.needs(), true),
             Stage::Facet(pipelines) => {

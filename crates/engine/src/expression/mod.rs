@@ -11,7 +11,7 @@
 //! Deliberately absent: `$function` and `$accumulator` (JavaScript); they answer with an
 //! error that names them.
 
-mod arithmetic;
+pub(crate) mod arithmetic;
 mod array;
 mod control;
 mod convert;
@@ -144,6 +144,15 @@ impl Expression {
             node,
             source: wrap(raw),
         })
+    }
+
+    /// The variable of a slot, which whoever evaluates the expression sets.
+    pub(crate) fn variable(slot: usize) -> Self {
+        let path = Box::default();
+        Self {
+            node: Node::Slot { slot, path },
+            source: RawDocumentBuf::new(),
+        }
     }
 
     /// The expression as it was given.

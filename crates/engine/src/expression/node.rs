@@ -260,6 +260,14 @@ impl Node {
         }
     }
 
+    /// A field of the document.
+    pub fn field(path: Box<[Box<str>]>) -> Self {
+        Node::Field {
+            path,
+            prefetched: None,
+        }
+    }
+
     /// A known value.
     pub fn known(value: &Value<'_>) -> Result<Self> {
         Constant::new(value).map(Node::Constant)

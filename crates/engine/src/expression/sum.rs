@@ -237,6 +237,17 @@ impl OrderedSum {
         }
     }
 
+    /// The sum of all numbers but decimals, rounded.
+    pub fn double(&self) -> f64 {
+        self.double
+    }
+
+    /// The sum of all numbers but decimals, with what rounding took from it.
+    pub fn as_decimal(&self) -> Decimal {
+        let rest = Decimal::from_f64_exact(self.rest);
+        Decimal::from_f64_exact(self.double).add(rest)
+    }
+
     fn add_double(&mut self, value: f64) {
         let (value, rest) = two_sum(value, self.rest);
         let (double, more) = two_sum(self.double, value);

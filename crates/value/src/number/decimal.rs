@@ -43,6 +43,12 @@ enum Kind {
     NaN,
 }
 
+impl Default for Decimal {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl Decimal {
     /// Zero with exponent 0.
     pub const ZERO: Decimal = Decimal {

@@ -58,9 +58,20 @@ impl FieldTree {
         variables: &'a Variables,
     ) -> Result<RawDocumentBuf> {
         // Expressions see the whole document.
-        let mut context = EvaluationContext::new(document, variables);
+        self.apply_in(rest, &mut EvaluationContext::new(document, variables))
+    }
+
+    /// The same for the document of a context, which may have variables of its own.
+    ///
+    /// # Errors
+    /// As [`FieldTree::apply`].
+    pub fn apply_in<'a>(
+        &'a self,
+        rest: Rest,
+        context: &mut EvaluationContext<'a>,
+    ) -> Result<RawDocumentBuf> {
         let slices = true;
-        let made = self.build(document, Mode { rest, slices }, &mut context)?;
+        let made = self.build(context.document, Mode { rest, slices }, context)?;
         // Only what is computed can be deeper than what was there.
         match self.has_computed() {
             true => within_levels(made.finish()),

@@ -1,0 +1,346 @@
+//! `$setWindowFields`: fields computed of the documents around each one; and `$fill`, which is made of it.
+//!
+//! In: a specification. Out: the stages that it stands for: a `$sort` by partition and order, which an index may supply,
+//! and a [`SetWindowFields`], which takes documents in that order.
+//!
+//! - [`function`] and [`bounds`]: what is asked for, parsed;
+//! - [`run`]: partitions and the documents that wait in them;
+//! - [`frame`]: the window of one function as it moves, [`state`]: what it keeps of the documents in it; both slide, and
+//!   compute nothing anew; [`linear_fill`], which has no window.
+
+mod bounds;
+mod fill;
+mod frame;
+mod function;
+mod linear_fill;
+mod run;
+mod state;
+
+use super::stage::Stage;
+use super::transform::Transform;
+use crate::error::{Error, Result};
+use crate::expression::value::corrupt;
+use crate::expression::{Expression, FieldSet, Node, VariableScope, parse_field_path};
+use crate::query::Sort;
+use crate::query::projection::{FieldAction, FieldTree};
+use crate::types::type_name;
+use ahash::AHashSet;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use function::{FunctionContext, WindowFunction};
+use std::sync::Arc;
+
+pub(super) use fill::parse_fill;
+pub use run::Windows;
+
+/// A parsed `$setWindowFields`, for documents that come partition by partition, each in its order.
+#[derive(Debug)]
+pub struct SetWindowFields {
+    /// By what documents are parted; none where they are one partition.
+    partition_by: Option<Node>,
+    /// Their order within a partition.
+    sort: Option<Sort>,
+    functions: Vec<WindowFunction>,
+    /// Where the values go: the one of the n-th function is the variable of slot n.
+    tree: FieldTree,
+}
+
+/// The stages of a `$setWindowFields`.
+///
+/// # Errors
+/// MongoDB's: 40414, 40415 and `TypeMismatch` for its shape, 6307900 for two outputs of which one lies below the other,
+/// and those of expressions, orders, windows and functions.
+pub(super) fn parse_set_window_fields(
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
+    let options = StageOptions {
+        stage: "$setWindowFields",
+        names: &[
+            ("partitionBy", &[]),
+            ("sortBy", &["object"]),
+            ("output", &["object"]),
+        ],
+        required: &["output"],
+    };
+    let fields = options.parse(raw)?;
+    let sort = fields[1].and_then(RawBsonRef::as_document);
+    let output = fields[2].and_then(RawBsonRef::as_document);
+    let empty = RawDocumentBuf::new();
+    push_stages(fields[0], sort, output.unwrap_or(&empty), scope, out)
+}
+
+/// The fields of a stage's operand, in the words of MongoDB's parser of commands.
+pub(super) struct StageOptions<'n> {
+    pub stage: &'n str,
+    /// Each with the types that it may have; any where there is none.
+    pub names: &'n [(&'n str, &'n [&'n str])],
+    pub required: &'n [&'n str],
+}
+
+impl StageOptions<'_> {
+    /// The values of the names; none for one that is absent or null.
+    ///
+    /// # Errors
+    /// `FailedToParse` for what is no object, 40415 for other fields, 40413 for one twice, `TypeMismatch`, and 40414
+    /// where one is required.
+    pub fn parse<'a>(&self, raw: RawBsonRef<'a>) -> Result<Vec<Option<RawBsonRef<'a>>>> {
+        let RawBsonRef::Document(document) = raw else {
+            return Err(Error::failed_to_parse(format!(
+                "the {} stage specification must be an object, found {}",
+                self.stage,
+                type_name(raw.element_type())
+            )));
+        };
+        self.parse_document(document)
+    }
+
+    /// As [`Self::parse`], of a document.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_document<'a>(
+        &self,
+        document: &'a RawDocument,
+    ) -> Result<Vec<Option<RawBsonRef<'a>>>> {
+        let stage = self.stage;
+        let mut values = vec![None; self.names.len()];
+        for entry in document.iter() {
+            let (key, raw) = entry.map_err(corrupt)?;
+            let key = key.as_str();
+            let Some(place) = self.names.iter().position(|(name, _)| *name == key) else {
+                return Err(Error::location(
+                    40415,
+                    format!("BSON field '{stage}.{key}' is an unknown field."),
+                ));
+            };
+            if values[place].is_some() {
+                return Err(Error::location(
+                    40413,
+                    format!("BSON field '{stage}.{key}' is a duplicate field"),
+                ));
+            }
+            if matches!(raw, RawBsonRef::Null | RawBsonRef::Undefined) {
+                continue;
+            }
+            let types = self.names[place].1;
+            let found = type_name(raw.element_type());
+            if !types.is_empty() && !types.contains(&found) {
+                let expected = match types {
+                    [only] => format!("type '{only}'"),
+                    several => format!("types '[{}']", several.join(", ")),
+                };
+                return Err(Error::type_mismatch(format!(
+                    "BSON field '{stage}.{key}' is the wrong type '{found}', expected {expected}"
+                )));
+            }
+            values[place] = Some(raw);
+        }
+        for (value, (name, _)) in values.iter().zip(self.names) {
+            if value.is_none() && self.required.contains(name) {
+                return Err(Error::location(
+                    40414,
+                    format!("BSON field '{stage}.{name}' is missing but a required field"),
+                ));
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The stages that compute window functions.
+fn push_stages(
+    partition_by: Option<RawBsonRef<'_>>,
+    sort_by: Option<&RawDocument>,
+    output: &RawDocument,
+    scope: &VariableScope,
+    out: &mut Vec<Stage>,
+) -> Result<()> {
+    let partition = match partition_by {
+        None => None,
+        Some(raw) => PartitionBy::parse(raw, scope)?,
+    };
+    let sort = match sort_by {
+        None => None,
+        Some(order) => Some(sort_of(order, scope)?),
+    };
+    let context = FunctionContext {
+        sort: sort_by,
+        scope,
+    };
+    let (functions, tree) = parse_outputs(output, &context)?;
+    let mut order = RawDocumentBuf::new();
+    let path = partition.as_ref().map(|partition| &*partition.path);
+    if let Some(path) = path {
+        order.append(crate::expression::value::field_name(path)?, 1);
+    }
+    for entry in sort_by.into_iter().flatten() {
+        let (name, direction) = entry.map_err(corrupt)?;
+        if Some(name.as_str()) != path {
+            order.append(name, direction);
+        }
+    }
+    let computed = partition
+        .as_ref()
+        .and_then(|partition| partition.computed.as_ref());
+    if let (Some(path), Some(expression)) = (path, computed) {
+        let mut field = RawDocumentBuf::new();
+        field.append(
+            crate::expression::value::field_name(path)?,
+            expression.source(),
+        );
+        let set = Transform::set("$addFields", RawBsonRef::Document(&field), scope)?;
+        out.push(Stage::Set(set));
+    }
+    if !order.is_empty() {
+        out.push(Stage::Sort {
+            order: Sort::parse_with(&order, scope)?,
+            limit: None,
+        });
+    }
+    let unset = match (path, computed) {
+        (Some(path), Some(_)) => Some(Transform::unset(RawBsonRef::String(path))?),
+        _ => None,
+    };
+    let partition_by = match path {
+        None => None,
+        Some(path) => Some(Node::field(parse_field_path(path)?)),
+    };
+    out.push(Stage::SetWindowFields(Arc::new(SetWindowFields {
+        partition_by,
+        sort,
+        functions,
+        tree,
+    })));
+    out.extend(unset.map(Stage::Unset));
+    Ok(())
+}
+
+fn sort_of(order: &RawDocument, scope: &VariableScope) -> Result<Sort> {
+    let sort = Sort::parse_with(order, scope)?;
+    if sort.natural().is_some() {
+        // In the words for any other field.
+        parse_field_path("$natural")?;
+    }
+    Ok(sort)
+}
+
+/// By what documents are parted.
+struct PartitionBy {
+    /// The field that holds it.
+    path: Box<str>,
+    /// What is put there first, where it is not a field that documents have.
+    computed: Option<Expression>,
+}
+
+impl PartitionBy {
+    /// `None` where all documents have the same.
+    fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Option<Self>> {
+        let expression = Expression::parse(raw, scope).map_err(|mut error| {
+            let folded = error
+                .message
+                .strip_prefix(crate::expression::FOLDING_PREFIX);
+            if let Some(rest) = folded {
+                error.message =
+                    format!("Failed to optimize partitionBy expression :: caused by :: {rest}");
+            }
+            error
+        })?;
+        if let Some(value) = expression.constant() {
+            return match value.is_array() {
+                true => Err(partition_is_array()),
+                false => Ok(None),
+            };
+        }
+        let field = match &expression.node {
+            Node::Field { path, .. } => Some(path.join(".")),
+            Node::Root => {
+                return Err(Error::location(
+                    16409,
+                    "FieldPath::tail() called on single element path",
+                ));
+            }
+            _ => None,
+        };
+        Ok(Some(match field {
+            Some(path) => Self {
+                path: path.into(),
+                computed: None,
+            },
+            None => Self {
+                path: format!("__partition_{:032x}", rand::random::<u128>()).into(),
+                computed: Some(expression),
+            },
+        }))
+    }
+}
+
+fn partition_is_array() -> Error {
+    Error::type_mismatch("An expression used to partition cannot evaluate to value of type array")
+}
+
+/// The functions, and where their values go.
+fn parse_outputs(
+    output: &RawDocument,
+    context: &FunctionContext<'_>,
+) -> Result<(Vec<WindowFunction>, FieldTree)> {
+    let (mut functions, mut tree) = (Vec::new(), FieldTree::default());
+    let (mut paths, mut above) = (AHashSet::new(), AHashSet::new());
+    for entry in output.iter() {
+        let (name, raw) = entry.map_err(corrupt)?;
+        let name = name.as_str();
+        let mut parents = name.match_indices('.').map(|(end, _)| &name[..end]);
+        let conflicts =
+            above.contains(name) || parents.clone().any(|parent| paths.contains(parent));
+        if !paths.insert(name) || conflicts {
+            return Err(Error::location(
+                6_307_900,
+                "$setWindowFields 'output' specification contains two conflicting paths",
+            ));
+        }
+        above.extend(&mut parents);
+        let RawBsonRef::Document(document) = raw else {
+            return Err(Error::failed_to_parse(format!(
+                "The field '{name}' must be an object"
+            )));
+        };
+        let slot = functions.len();
+        functions.push(WindowFunction::parse(document, context)?);
+        let action = FieldAction::Compute(Box::new(Expression::variable(slot)));
+        tree.insert(&parse_field_path(name)?, action)?;
+    }
+    Ok((functions, tree))
+}
+
+impl SetWindowFields {
+    /// The fields that are read to compute the new ones.
+    pub fn dependencies(&self) -> FieldSet {
+        let mut set = FieldSet::none();
+        for function in &self.functions {
+            function.add_dependencies(&mut set);
+        }
+        if let Some(partition_by) = &self.partition_by {
+            partition_by.add_dependencies(&mut set);
+        }
+        for field in self.sort.iter().flat_map(Sort::fields) {
+            set.add(field.path.as_str());
+        }
+        set
+    }
+}
+
+/// Nothing but a `$set` of the given paths, each to an expression.
+fn set_stage(fields: &[(&str, RawDocumentBuf)], scope: &VariableScope) -> Result<Option<Stage>> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let mut specification = rawdoc! {};
+    for (path, expression) in fields {
+        specification.append(
+            crate::expression::value::field_name(path)?,
+            expression.clone(),
+        );
+    }
+    let set = Transform::set("$addFields", RawBsonRef::Document(&specification), scope)?;
+    Ok(Some(Stage::Set(set)))
+}

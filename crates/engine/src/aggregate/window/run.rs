@@ -1,0 +1,360 @@
+//! A `$setWindowFields` at work on documents that come partition by partition, each in its order.
+//!
+//! In: documents, one at a time. Out: the same documents with the functions' values, as soon as the windows of a document
+//! are there. Documents that wait for that are spilled where they outgrow the memory; what functions keep is not.
+
+use super::super::group_key;
+use super::super::keeping::Kept;
+use super::SetWindowFields;
+use super::bounds::Window;
+use super::frame::Frame;
+use super::function::{FunctionKind, WindowFunction};
+use super::linear_fill::LinearFill;
+use crate::error::{Error, Result};
+use crate::expression::{EvaluationContext, Value, Variables, descend};
+use crate::operation;
+use crate::operation::memory::Reservation;
+use crate::query::projection::Rest;
+use crate::sorter::{Limits, SpillSort, SpillSpace, Spillable, SpilledRows};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::key::Direction;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// So many documents come out for one that comes in, so that a large partition does not come out at once.
+const OUT_FOR_ONE: usize = 16;
+
+/// A `$setWindowFields` at work.
+pub struct Windows {
+    stage: Arc<SetWindowFields>,
+    /// The last is the one whose documents arrive; those before it are complete, and on their way out.
+    partitions: VecDeque<Partition>,
+    memory: Reservation,
+    limits: Limits,
+}
+
+struct Partition {
+    key: Vec<u8>,
+    documents: DocumentQueue,
+    runs: Vec<Run>,
+    is_complete: bool,
+}
+
+/// A function at work.
+enum Run {
+    Frame(Box<Frame>),
+    LinearFill(Box<LinearFill>),
+}
+
+impl Windows {
+    /// No document yet.
+    pub fn new(stage: Arc<SetWindowFields>, limits: &Limits) -> Self {
+        Self {
+            stage,
+            partitions: VecDeque::new(),
+            memory: Reservation::none(),
+            limits: limits.clone(),
+        }
+    }
+
+    /// Takes one more document, and hands those that are finished to `emit`.
+    ///
+    /// # Errors
+    /// Those of expressions and functions; 5414201 and 5643011 where the windows outgrow their memory.
+    pub fn push(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+        emit: &mut dyn FnMut(Kept) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let stage = self.stage.clone();
+        let mut context = EvaluationContext::new(document, variables);
+        let key = stage.partition_key(&mut context)?;
+        if self.partitions.back().is_none_or(|last| last.key != key) {
+            if let Some(last) = self.partitions.back_mut() {
+                last.is_complete = true;
+            }
+            let partition = Partition::new(key, &stage, variables)?;
+            self.partitions.push_back(partition);
+        }
+        if let Some(partition) = self.partitions.back_mut() {
+            partition.push(&stage, &mut context)?;
+            let kept = Kept::new(Cow::Borrowed(document), variables);
+            partition.documents.push(kept);
+        }
+        self.hold()?;
+        for _ in 0..OUT_FOR_ONE {
+            let Some(finished) = self.next(variables)? else {
+                break;
+            };
+            if emit(finished)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Says that there are no more documents; those that are left.
+    pub fn into_documents(
+        mut self,
+        variables: Variables,
+    ) -> impl Iterator<Item = Result<Kept>> + Send {
+        if let Some(last) = self.partitions.back_mut() {
+            last.is_complete = true;
+        }
+        std::iter::from_fn(move || {
+            let next = operation::check().and_then(|()| self.next(&variables));
+            next.transpose()
+        })
+    }
+
+    /// The next document whose windows are there.
+    fn next(&mut self, variables: &Variables) -> Result<Option<Kept>> {
+        loop {
+            let Some(first) = self.partitions.front_mut() else {
+                return Ok(None);
+            };
+            if !first.documents.is_empty() {
+                return first.next(&self.stage, variables);
+            }
+            if !first.is_complete {
+                return Ok(None);
+            }
+            self.partitions.pop_front();
+        }
+    }
+
+    /// Takes memory for what waits, or spills documents.
+    fn hold(&mut self) -> Result<()> {
+        let documents: usize = self.partitions.iter().map(|one| one.documents.bytes).sum();
+        let kept: usize = self.partitions.iter().map(Partition::kept_bytes).sum();
+        let bytes = documents + kept;
+        if bytes <= self.limits.memory_bytes && self.memory.try_grow(bytes) {
+            return Ok(());
+        }
+        let Some(space) = self.limits.disk() else {
+            if bytes <= self.limits.memory_bytes {
+                return self.memory.grow(bytes);
+            }
+            return Err(Error::location(
+                5_643_011,
+                "Exceeded max memory. Set 'allowDiskUse: true' to spill to disk",
+            ));
+        };
+        for partition in &mut self.partitions {
+            partition.documents.spill(&space)?;
+        }
+        if kept > self.limits.memory_bytes {
+            return Err(Error::location(
+                5_414_201,
+                format!(
+                    "Exceeded memory limit in DocumentSourceSetWindowFields, used {kept} bytes but max allowed is {}",
+                    self.limits.memory_bytes
+                ),
+            ));
+        }
+        self.memory.shrink(kept);
+        self.memory.grow(kept)
+    }
+}
+
+impl Partition {
+    fn new(key: Vec<u8>, stage: &SetWindowFields, variables: &Variables) -> Result<Self> {
+        let empty = RawDocumentBuf::new();
+        let mut context = EvaluationContext::new(&empty, variables);
+        let mut runs = Vec::with_capacity(stage.functions.len());
+        for function in &stage.functions {
+            runs.push(match function.kind {
+                FunctionKind::LinearFill => Run::LinearFill(Box::default()),
+                _ => Run::Frame(Box::new(Frame::new(
+                    function,
+                    function.count(&mut context)?,
+                ))),
+            });
+        }
+        Ok(Self {
+            key,
+            documents: DocumentQueue::default(),
+            runs,
+            is_complete: false,
+        })
+    }
+
+    /// Gives the functions what they need of a document.
+    fn push<'a>(
+        &mut self,
+        stage: &'a SetWindowFields,
+        context: &mut EvaluationContext<'a>,
+    ) -> Result<()> {
+        let position = stage.position(context.document)?;
+        for (function, run) in stage.functions.iter().zip(&mut self.runs) {
+            let key = match &function.window {
+                Window::Documents { .. } => None,
+                Window::Range(_) if !stage.is_ascending() => {
+                    return Err(Error::location(
+                        5_429_404,
+                        "Missing _sortExpr with range-based bounds",
+                    ));
+                }
+                Window::Range(range) => Some(range.key(&position)?),
+            };
+            let input = function.input(context, &position)?;
+            match run {
+                Run::Frame(frame) => frame.push(function, input, key)?,
+                Run::LinearFill(fill) => fill.push(input),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first document with the functions' values, if all its windows are there.
+    fn next(&mut self, stage: &SetWindowFields, variables: &Variables) -> Result<Option<Kept>> {
+        for (function, run) in stage.functions.iter().zip(&mut self.runs) {
+            if !run.is_ready(function, self.is_complete)? {
+                return Ok(None);
+            }
+        }
+        let Some(kept) = self.documents.pop()? else {
+            return Ok(None);
+        };
+        let mut values = Vec::with_capacity(self.runs.len());
+        for (function, run) in stage.functions.iter().zip(&mut self.runs) {
+            values.push(run.next(function)?);
+        }
+        let mut context = EvaluationContext::new(&kept.document, variables);
+        for (slot, value) in values.iter().enumerate() {
+            let value = value.as_ref().map(RawBson::as_raw_bson_ref);
+            context.set(slot, value.map_or(Value::Missing, Value::Raw))?;
+        }
+        let document = stage.tree.apply_in(Rest::Keep, &mut context)?;
+        let near = kept.near;
+        Ok(Some(Kept { document, near }))
+    }
+
+    /// What the functions keep.
+    fn kept_bytes(&self) -> usize {
+        let of_runs: usize = self.runs.iter().map(Run::size_bytes).sum();
+        of_runs + self.key.len() + size_of::<Self>()
+    }
+}
+
+impl Run {
+    fn is_ready(&mut self, function: &WindowFunction, all: bool) -> Result<bool> {
+        match self {
+            Self::Frame(frame) => frame.is_ready(function, all),
+            Self::LinearFill(fill) => Ok(fill.is_ready(all)),
+        }
+    }
+
+    fn next(&mut self, function: &WindowFunction) -> Result<Option<RawBson>> {
+        match self {
+            Self::Frame(frame) => frame.next(function),
+            Self::LinearFill(fill) => fill.next(),
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Frame(frame) => size_of::<Frame>() + frame.size_bytes(),
+            Self::LinearFill(fill) => size_of::<LinearFill>() + fill.size_bytes(),
+        }
+    }
+}
+
+/// Documents, first in, first out; the older ones may be on disk.
+#[derive(Default)]
+struct DocumentQueue {
+    spilled: VecDeque<SpilledRows>,
+    held: VecDeque<Kept>,
+    /// Of those in memory.
+    bytes: usize,
+    length: u64,
+}
+
+impl DocumentQueue {
+    fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn push(&mut self, kept: Kept) {
+        self.bytes += queued_bytes(&kept);
+        self.length += 1;
+        self.held.push_back(kept);
+    }
+
+    fn pop(&mut self) -> Result<Option<Kept>> {
+        while let Some(rows) = self.spilled.front_mut() {
+            if let Some(kept) = rows.next_with(|_, value| Kept::decode(value))? {
+                self.length -= 1;
+                return Ok(Some(kept));
+            }
+            self.spilled.pop_front();
+        }
+        let kept = self.held.pop_front();
+        if let Some(kept) = &kept {
+            self.bytes -= queued_bytes(kept);
+            self.length -= 1;
+        }
+        Ok(kept)
+    }
+
+    #[cold]
+    fn spill(&mut self, space: &SpillSpace) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut spilled = SpillSort::new(space);
+        let mut bytes = Vec::new();
+        for (arrival, kept) in self.held.drain(..).enumerate() {
+            bytes.clear();
+            kept.encode(&mut bytes);
+            spilled.push(&[], arrival as u64, &bytes)?;
+        }
+        self.bytes = 0;
+        self.spilled.push_back(spilled.finish()?);
+        Ok(())
+    }
+}
+
+fn queued_bytes(kept: &Kept) -> usize {
+    kept.size_bytes() + size_of::<Kept>()
+}
+
+impl SetWindowFields {
+    /// The bytes by which a document's partition is told from others.
+    fn partition_key<'a>(&'a self, context: &mut EvaluationContext<'a>) -> Result<Vec<u8>> {
+        let mut key = Vec::new();
+        let Some(partition_by) = &self.partition_by else {
+            return Ok(key);
+        };
+        let value = partition_by.evaluate(context)?;
+        if value.is_array() {
+            return Err(super::partition_is_array());
+        }
+        let value = if value.is_nullish() {
+            Value::NULL
+        } else {
+            value
+        };
+        group_key::encode(&value, context.variables.collation(), &mut key)?;
+        Ok(key)
+    }
+
+    /// What a document is sorted by, where that is one field.
+    fn position<'a>(&self, document: &'a RawDocument) -> Result<Value<'a>> {
+        match self.sort.as_ref().map(|sort| sort.fields()) {
+            Some([field]) if !field.by_distance => {
+                let root = Value::Raw(RawBsonRef::Document(document));
+                descend(root, field.path.parts())
+            }
+            _ => Ok(Value::Missing),
+        }
+    }
+
+    fn is_ascending(&self) -> bool {
+        let fields = self.sort.as_ref().map(|sort| sort.fields());
+        matches!(fields, Some([field]) if field.direction == Direction::Ascending)
+    }
+}
