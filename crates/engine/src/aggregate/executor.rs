@@ -9,6 +9,7 @@
 //! engine does those around an [`Executor`].
 
 use super::bucket::Bucketed;
+use super::densify::Densified;
 use super::geo_near::AddDistance;
 use super::group::Groups;
 use super::join::{Foreign, GraphLookup, LookupRun, UnionWith};
@@ -135,6 +136,7 @@ enum Step {
     Redact(Box<Redact>),
     Lookup(Box<LookupRun>),
     SetWindowFields(Box<Windows>),
+    Densify(Box<Densified>),
     GraphLookup(Box<GraphLookup>, Arc<dyn Foreign>),
     UnionWith(Box<UnionWith>, Arc<dyn Foreign>),
     Limit {
@@ -358,7 +360,8 @@ fn pass(
             several @ (Step::AddDistance(_)
             | Step::Unwind(_)
             | Step::Lookup(..)
-            | Step::SetWindowFields(_)) => {
+            | Step::SetWindowFields(_)
+            | Step::Densify(_)) => {
                 let further = pass_several(several, &document, variables, behind, ready)?;
                 return Ok(sooner(flow, further));
             }
@@ -422,6 +425,17 @@ fn pass_several(
         Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {
             pass(behind, Cow::Owned(found), variables, ready)
         }),
+        Step::Densify(densified) => {
+            let further = densified.push(document, variables, &mut |made| {
+                pass(behind, Cow::Owned(made), variables, ready)
+            })?;
+            match further {
+                ControlFlow::Continue(()) => {
+                    pass(behind, Cow::Borrowed(document), variables, ready)
+                }
+                ended => Ok(ended),
+            }
+        }
         Step::SetWindowFields(windows) => windows.push(document, variables, &mut |finished| {
             let Kept { document, near } = finished;
             let known = near.map(|near| variables.with_near(Some(near)));
@@ -492,6 +506,7 @@ fn keep(
         | Step::Redact(_)
         | Step::Lookup(..)
         | Step::SetWindowFields(_)
+        | Step::Densify(_)
         | Step::GraphLookup(..)
         | Step::UnionWith(..)
         | Step::Limit { .. }
@@ -536,6 +551,7 @@ impl Step {
             Stage::SetWindowFields(stage) => {
                 Step::SetWindowFields(Box::new(Windows::new(stage.clone(), limits)))
             }
+            Stage::Densify(stage) => Step::Densify(Box::new(Densified::new(stage.clone(), limits))),
             Stage::BucketAuto(bucket) => {
                 Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
             }
@@ -612,6 +628,10 @@ impl Step {
             Step::Sample(reservoir) => Step::Draining(reservoir.into_documents()?),
             Step::SetWindowFields(windows) => {
                 Step::Draining(Box::new(windows.into_documents(variables.clone())))
+            }
+            Step::Densify(densified) => {
+                let made = densified.into_documents(variables.clone());
+                Step::Draining(Box::new(made.map(|one| one.map(Kept::from))))
             }
             Step::BucketAuto(bucketed) => Step::Draining(Box::new(
                 bucketed

@@ -12,6 +12,7 @@
 mod accumulator;
 mod bucket;
 mod counting;
+mod densify;
 mod executor;
 #[cfg(test)]
 mod expression_tests;
@@ -36,6 +37,7 @@ pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, AccumulatorKind};
 pub use bucket::BucketAuto;
 pub use counting::{CountingGroup, KeyRunEnds};
+pub use densify::Densify;
 pub use executor::{Executor, RUNNING, StageContext, at_run_time, facet_document, run};
 pub use geo_near::{AddDistance, GeoNear};
 pub use group::{Group, Groups};

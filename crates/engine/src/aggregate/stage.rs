@@ -1,6 +1,7 @@
 //! The stages of a pipeline, parsed.
 
 use super::bucket::{BucketAuto, parse_bucket};
+use super::densify::{Densify, parse_densify};
 use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
 use super::join::{GraphLookup, Lookup, UnionWith};
@@ -67,6 +68,8 @@ pub enum Stage {
     },
     /// `$setWindowFields`; it and `$fill` become this one behind a `$sort`.
     SetWindowFields(Arc<SetWindowFields>),
+    /// `$densify`, which becomes this one behind a `$sort`.
+    Densify(Arc<Densify>),
     /// `$bucketAuto`.
     BucketAuto(BucketAuto),
     /// `$facet`: named pipelines.
@@ -92,10 +95,9 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 17] = [
+const ABSENT: [&str; 16] = [
     "$changeStream",
     "$currentOp",
-    "$densify",
     "$listLocalSessions",
     "$listSessions",
     "$planCacheStats",
@@ -141,6 +143,7 @@ pub(super) fn parse(
         "$sortByCount" => return parse_sort_by_count(raw, scope, out),
         "$bucket" => return parse_bucket(raw, scope, out),
         "$setWindowFields" => return parse_set_window_fields(raw, scope, out),
+        "$densify" => return parse_densify(raw, scope, out),
         "$fill" => return parse_fill(raw, scope, out),
         "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
         "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
@@ -190,6 +193,7 @@ impl Stage {
             Stage::GeoNear(_) | Stage::AddDistance(_) => "$geoNear",
             Stage::Sample { .. } => "$sample",
             Stage::SetWindowFields(_) => "$setWindowFields",
+            Stage::Densify(_) => "$densify",
             Stage::BucketAuto(_) => "$bucketAuto",
             Stage::Facet(_) => "$facet",
             Stage::Out(_) => "$out",
@@ -262,6 +266,7 @@ impl Stage {
             Stage::Match(filter) => (filter.needs(), true),
             Stage::AddDistance(add) => (add.needs(), true),
             Stage::SetWindowFields(windows) => (windows.dependencies(), true),
+            Stage::Densify(densify) => (densify.dependencies(), true),
             Stage::Lookup(lookup) => (lookup.needs(), true),
             Stage::GraphLookup(lookup) => (lookup.needs(), true),
             Stage::Facet(pipelines) => {

@@ -220,7 +220,7 @@ fn number(value: &Value<'_>) -> Option<Number> {
 ///
 /// # Errors
 /// `FailedToParse` for any other text.
-pub(super) fn parse_unit(text: &str) -> Result<Unit> {
+pub fn parse_unit(text: &str) -> Result<Unit> {
     Unit::parse(text).ok_or_else(|| refused(format!("unknown time unit value: {text}")))
 }
 

@@ -13,12 +13,6 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 /// # Errors
 /// MongoDB's: 40414, 40415 and `TypeMismatch` for its shape, 6050200 to 6050204 for its outputs, and those of the stages.
 pub fn parse_fill(raw: RawBsonRef<'_>, scope: &VariableScope, out: &mut Vec<Stage>) -> Result<()> {
-    let RawBsonRef::Document(document) = raw else {
-        return Err(Error::failed_to_parse(format!(
-            "The $fill stage specification must be an object, found {}",
-            type_name(raw.element_type())
-        )));
-    };
     let options = StageOptions {
         stage: "$fill",
         names: &[
@@ -29,7 +23,7 @@ pub fn parse_fill(raw: RawBsonRef<'_>, scope: &VariableScope, out: &mut Vec<Stag
         ],
         required: &["output"],
     };
-    let fields = options.parse_document(document)?;
+    let fields = options.parse(raw)?;
     let by_fields = match fields[1] {
         Some(RawBsonRef::Array(array)) => Some(partition_of_fields(array)?),
         _ => None,

@@ -4,7 +4,9 @@ use super::state::{Input, Point, is_nullish};
 use crate::error::{Error, Result};
 use crate::expression::Value;
 use crate::expression::arithmetic;
+use crate::expression::value::compare;
 use bson::RawBson;
+use meridian_value::Collation;
 use std::collections::VecDeque;
 
 const NAME: &str = "$linearFill";
@@ -84,6 +86,15 @@ impl LinearFill {
                 "Value of the sortBy field must be numeric or a date, but found {}",
                 position.type_name()
             )));
+        }
+        if let Some(last) = &self.last {
+            let last = Value::Raw(last.as_raw_bson_ref());
+            if compare(&last, &position, &Collation::SIMPLE).is_eq() {
+                return Err(Error::location(
+                    6_050_106,
+                    "There can be no repeated values in the sort field",
+                ));
+            }
         }
         let value = as_value(point.y.as_ref());
         if !value.is_nullish() && !value.is_number() {

@@ -29,6 +29,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use function::{FunctionContext, WindowFunction};
 use std::sync::Arc;
 
+pub(super) use bounds::parse_unit;
 pub(super) use fill::parse_fill;
 pub use run::Windows;
 
@@ -86,8 +87,14 @@ impl StageOptions<'_> {
     /// where one is required.
     pub fn parse<'a>(&self, raw: RawBsonRef<'a>) -> Result<Vec<Option<RawBsonRef<'a>>>> {
         let RawBsonRef::Document(document) = raw else {
+            // So MongoDB writes it.
+            let article = if self.stage == "$setWindowFields" {
+                "the"
+            } else {
+                "The"
+            };
             return Err(Error::failed_to_parse(format!(
-                "the {} stage specification must be an object, found {}",
+                "{article} {} stage specification must be an object, found {}",
                 self.stage,
                 type_name(raw.element_type())
             )));
