@@ -78,6 +78,22 @@ impl Place {
         }
     }
 
+    /// The same in a type that holds sums with a step.
+    fn as_wide_as(self, step: Number) -> Self {
+        match self {
+            Self::Number(number) => {
+                let nothing = match step {
+                    Number::Decimal(_) => Number::Decimal(Number::Int32(0).to_decimal()),
+                    Number::Double(_) => Number::Double(0.0),
+                    Number::Int64(_) => Number::Int64(0),
+                    Number::Int32(_) => Number::Int32(0),
+                };
+                Self::Number(number.add(nothing))
+            }
+            date => date,
+        }
+    }
+
     fn is_before(self, other: Self) -> bool {
         self.compare(other).is_lt()
     }
@@ -434,9 +450,8 @@ impl Densified {
             }
         }
         // A document on a step is that step, and gives the ones behind it its type.
-        let (next, after) = (self.partitions[partition].next, stage.after(place));
-        if next.compare(place).is_eq() || next.compare(after).is_eq() {
-            self.partitions[partition].next = after;
+        if self.partitions[partition].next.compare(place).is_eq() {
+            self.partitions[partition].next = stage.after(place);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -507,7 +522,7 @@ impl Densified {
         }
         let next = match (stage.bounds, self.extent) {
             (DensifyBounds::Between(lower, _), _) => lower,
-            (DensifyBounds::Full, Some((least, _))) => least,
+            (DensifyBounds::Full, Some((least, _))) => least.as_wide_as(stage.step),
             _ => place,
         };
         let number = self.partitions.len();

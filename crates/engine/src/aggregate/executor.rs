@@ -627,7 +627,7 @@ impl Step {
             Step::Sort(sorting) => Step::Draining(sorting.into_documents()?),
             Step::Sample(reservoir) => Step::Draining(reservoir.into_documents()?),
             Step::SetWindowFields(windows) => {
-                Step::Draining(Box::new(windows.into_documents(variables.clone())))
+                Step::Draining(Box::new(windows.into_documents(variables.clone())?))
             }
             Step::Densify(densified) => {
                 let made = densified.into_documents(variables.clone());

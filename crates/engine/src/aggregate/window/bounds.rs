@@ -161,12 +161,12 @@ impl Window {
             Some(_) => return Err(refused("'unit' must be a string")),
         };
         let bound = |value: &Value<'_>| {
-            let number = number(value)
-                .ok_or_else(|| refused("Range-based bounds expression must be a number"))?;
+            let number = number(value);
             if unit.is_none() {
-                return Ok(number);
+                return number
+                    .ok_or_else(|| refused("Range-based bounds expression must be a number"));
             }
-            let whole = number.to_i64_exact();
+            let whole = number.and_then(Number::to_i64_exact);
             whole
                 .and_then(|bound| i32::try_from(bound).ok())
                 .map(Number::Int32)

@@ -95,9 +95,8 @@ fn parse_outputs(outputs: Option<&RawDocument>) -> Result<Filled> {
             required: &[],
         };
         let fields = options.parse_document(document)?;
-        let has_value = document.get("value").map_err(corrupt)?;
         let field = format!("${}", path.as_str());
-        match (has_value, fields[1]) {
+        match (fields[0], fields[1]) {
             (Some(_), Some(_)) => {
                 return Err(Error::location(
                     6_050_201,

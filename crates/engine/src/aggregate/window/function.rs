@@ -349,14 +349,6 @@ fn rank(
             "Rank style window functions take no other arguments",
         ));
     }
-    if context.sort_fields() != 1 {
-        return Err(Error::location(
-            5_371_602,
-            format!(
-                "{name} must be specified with a top level sortBy expression with exactly one element"
-            ),
-        ));
-    }
     match parts.operand {
         RawBsonRef::Document(empty) if empty.is_empty() => {}
         _ => {
@@ -365,6 +357,14 @@ fn rank(
                 "(None) must be specified with '{}' as the value",
             ));
         }
+    }
+    if context.sort_fields() != 1 {
+        return Err(Error::location(
+            5_371_602,
+            format!(
+                "{name} must be specified with a top level sortBy expression with exactly one element"
+            ),
+        ));
     }
     let nothing = Node::known(&Value::Missing)?;
     Ok(context.made(name, kind, Window::SO_FAR, nothing))
@@ -375,9 +375,6 @@ fn shift(parts: &Specification<'_>, context: &FunctionContext<'_>) -> Result<Win
         return Err(refused("$shift does not accept a 'window' field"));
     }
     parts.only("multiple")?;
-    if context.sort_fields() == 0 {
-        return Err(refused("'$shift' requires a sortBy"));
-    }
     let RawBsonRef::Document(document) = parts.operand else {
         return Err(refused("Argument to $shift must be an object"));
     };
@@ -408,6 +405,9 @@ fn shift(parts: &Specification<'_>, context: &FunctionContext<'_>) -> Result<Win
     }
     let output = output.ok_or_else(|| refused("$shift requires an 'output' expression."))?;
     let by = by.ok_or_else(|| refused("$shift requires 'by' as an integer value."))?;
+    if context.sort_fields() == 0 {
+        return Err(refused("'$shift' requires a sortBy"));
+    }
     let window = Window::Documents {
         lower: Some(by),
         upper: Some(by),
@@ -486,11 +486,11 @@ fn moving_average(
             ));
         }
     };
-    if context.sort_fields() == 0 {
-        return Err(refused("$expMovingAvg requires an explicit 'sortBy'"));
-    }
     if document.iter().count() != 2 {
         return Err(refused(FIELDS));
+    }
+    if context.sort_fields() == 0 {
+        return Err(refused("$expMovingAvg requires an explicit 'sortBy'"));
     }
     let (mut input, mut alpha) = (None, None);
     for entry in document.iter() {

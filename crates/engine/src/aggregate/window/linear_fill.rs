@@ -80,6 +80,13 @@ impl LinearFill {
     }
 
     fn check(&self, point: &Point) -> Result<()> {
+        let value = as_value(point.y.as_ref());
+        if !value.is_nullish() && !value.is_number() {
+            return Err(Error::type_mismatch(format!(
+                "Value to be filled must be numeric or nullish, but found {}",
+                value.type_name()
+            )));
+        }
         let position = as_value(point.x.as_ref());
         if !is_number_or_date(&position) {
             return Err(Error::type_mismatch(format!(
@@ -95,13 +102,6 @@ impl LinearFill {
                     "There can be no repeated values in the sort field",
                 ));
             }
-        }
-        let value = as_value(point.y.as_ref());
-        if !value.is_nullish() && !value.is_number() {
-            return Err(Error::type_mismatch(format!(
-                "Value to be filled must be numeric or nullish, but found {}",
-                value.type_name()
-            )));
         }
         Ok(())
     }

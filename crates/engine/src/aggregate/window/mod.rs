@@ -19,7 +19,7 @@ mod state;
 use super::stage::Stage;
 use super::transform::Transform;
 use crate::error::{Error, Result};
-use crate::expression::value::corrupt;
+use crate::expression::value::{corrupt, field_name};
 use crate::expression::{Expression, FieldSet, Node, VariableScope, parse_field_path};
 use crate::query::Sort;
 use crate::query::projection::{FieldAction, FieldTree};
@@ -80,7 +80,7 @@ pub(super) struct StageOptions<'n> {
 }
 
 impl StageOptions<'_> {
-    /// The values of the names; none for one that is absent or null.
+    /// The values of the names; none for one that is absent, or null unless it may be anything.
     ///
     /// # Errors
     /// `FailedToParse` for what is no object, 40415 for other fields, 40413 for one twice, `TypeMismatch`, and 40414
@@ -127,10 +127,10 @@ impl StageOptions<'_> {
                     format!("BSON field '{stage}.{key}' is a duplicate field"),
                 ));
             }
-            if matches!(raw, RawBsonRef::Null | RawBsonRef::Undefined) {
+            let types = self.names[place].1;
+            if !types.is_empty() && matches!(raw, RawBsonRef::Null | RawBsonRef::Undefined) {
                 continue;
             }
-            let types = self.names[place].1;
             let found = type_name(raw.element_type());
             if !types.is_empty() && !types.contains(&found) {
                 let expected = match types {
@@ -178,24 +178,26 @@ fn push_stages(
     let (functions, tree) = parse_outputs(output, &context)?;
     let mut order = RawDocumentBuf::new();
     let path = partition.as_ref().map(|partition| &*partition.path);
+    let mut sorted = sort_by
+        .into_iter()
+        .flatten()
+        .collect::<std::result::Result<Vec<_>, _>>();
+    let sorted = sorted.as_mut().map_err(|error| corrupt(error))?;
     if let Some(path) = path {
-        order.append(crate::expression::value::field_name(path)?, 1);
+        // The partition comes first, in the direction that the order gives it.
+        let place = sorted.iter().position(|(name, _)| name.as_str() == path);
+        let direction = place.map(|place| sorted.remove(place).1);
+        order.append(field_name(path)?, direction.unwrap_or(RawBsonRef::Int32(1)));
     }
-    for entry in sort_by.into_iter().flatten() {
-        let (name, direction) = entry.map_err(corrupt)?;
-        if Some(name.as_str()) != path {
-            order.append(name, direction);
-        }
+    for (name, direction) in sorted.iter() {
+        order.append(*name, *direction);
     }
     let computed = partition
         .as_ref()
         .and_then(|partition| partition.computed.as_ref());
     if let (Some(path), Some(expression)) = (path, computed) {
         let mut field = RawDocumentBuf::new();
-        field.append(
-            crate::expression::value::field_name(path)?,
-            expression.source(),
-        );
+        field.append(field_name(path)?, expression.source());
         let set = Transform::set("$addFields", RawBsonRef::Document(&field), scope)?;
         out.push(Stage::Set(set));
     }
@@ -343,10 +345,7 @@ fn set_stage(fields: &[(&str, RawDocumentBuf)], scope: &VariableScope) -> Result
     }
     let mut specification = rawdoc! {};
     for (path, expression) in fields {
-        specification.append(
-            crate::expression::value::field_name(path)?,
-            expression.clone(),
-        );
+        specification.append(field_name(path)?, expression.clone());
     }
     let set = Transform::set("$addFields", RawBsonRef::Document(&specification), scope)?;
     Ok(Some(Stage::Set(set)))

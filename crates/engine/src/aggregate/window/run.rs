@@ -31,6 +31,8 @@ pub struct Windows {
     stage: Arc<SetWindowFields>,
     /// The last is the one whose documents arrive; those before it are complete, and on their way out.
     partitions: VecDeque<Partition>,
+    /// The `n` of each function, once it is asked for.
+    counts: Option<Vec<Option<usize>>>,
     memory: Reservation,
     limits: Limits,
 }
@@ -54,6 +56,7 @@ impl Windows {
         Self {
             stage,
             partitions: VecDeque::new(),
+            counts: None,
             memory: Reservation::none(),
             limits: limits.clone(),
         }
@@ -76,7 +79,7 @@ impl Windows {
             if let Some(last) = self.partitions.back_mut() {
                 last.is_complete = true;
             }
-            let partition = Partition::new(key, &stage, variables)?;
+            let partition = Partition::new(key, &stage, self.counts(variables)?);
             self.partitions.push_back(partition);
         }
         if let Some(partition) = self.partitions.back_mut() {
@@ -97,17 +100,36 @@ impl Windows {
     }
 
     /// Says that there are no more documents; those that are left.
+    ///
+    /// # Errors
+    /// Those of the functions' `n`.
     pub fn into_documents(
         mut self,
         variables: Variables,
-    ) -> impl Iterator<Item = Result<Kept>> + Send {
+    ) -> Result<impl Iterator<Item = Result<Kept>> + Send> {
+        self.counts(&variables)?;
         if let Some(last) = self.partitions.back_mut() {
             last.is_complete = true;
         }
-        std::iter::from_fn(move || {
+        Ok(std::iter::from_fn(move || {
             let next = operation::check().and_then(|()| self.next(&variables));
             next.transpose()
-        })
+        }))
+    }
+
+    /// The `n` of each function that has one.
+    fn counts(&mut self, variables: &Variables) -> Result<&[Option<usize>]> {
+        let counts = match self.counts.take() {
+            Some(counts) => counts,
+            None => {
+                let empty = RawDocumentBuf::new();
+                let mut context = EvaluationContext::new(&empty, variables);
+                let functions = self.stage.functions.iter();
+                let counts: Result<_> = functions.map(|one| one.count(&mut context)).collect();
+                counts?
+            }
+        };
+        Ok(self.counts.insert(counts))
     }
 
     /// The next document whose windows are there.
@@ -161,25 +183,18 @@ impl Windows {
 }
 
 impl Partition {
-    fn new(key: Vec<u8>, stage: &SetWindowFields, variables: &Variables) -> Result<Self> {
-        let empty = RawDocumentBuf::new();
-        let mut context = EvaluationContext::new(&empty, variables);
-        let mut runs = Vec::with_capacity(stage.functions.len());
-        for function in &stage.functions {
-            runs.push(match function.kind {
-                FunctionKind::LinearFill => Run::LinearFill(Box::default()),
-                _ => Run::Frame(Box::new(Frame::new(
-                    function,
-                    function.count(&mut context)?,
-                ))),
-            });
-        }
-        Ok(Self {
+    fn new(key: Vec<u8>, stage: &SetWindowFields, counts: &[Option<usize>]) -> Self {
+        let functions = stage.functions.iter().zip(counts);
+        let runs = functions.map(|(function, count)| match function.kind {
+            FunctionKind::LinearFill => Run::LinearFill(Box::default()),
+            _ => Run::Frame(Box::new(Frame::new(function, *count))),
+        });
+        Self {
             key,
             documents: DocumentQueue::default(),
-            runs,
+            runs: runs.collect(),
             is_complete: false,
-        })
+        }
     }
 
     /// Gives the functions what they need of a document.

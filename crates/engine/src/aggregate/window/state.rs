@@ -311,12 +311,9 @@ pub(super) struct SlidingSum {
     integers: i128,
     decimal: Decimal,
     count: u64,
-    longs: u64,
     doubles: u64,
     decimals: u64,
     not_numbers: u64,
-    /// Whether doubles or decimals have ever been there: then longs are told as integers where they fit, as in MongoDB.
-    was_wider: bool,
     /// Positive and negative infinities.
     infinities: [u64; 2],
 }
@@ -341,8 +338,7 @@ impl SlidingSum {
             |counter: &mut u64| *counter = counter.wrapping_add(if comes { 1 } else { u64::MAX });
         step(&mut self.count);
         match number {
-            Number::Int32(_) => {}
-            Number::Int64(_) => step(&mut self.longs),
+            Number::Int32(_) | Number::Int64(_) => {}
             Number::Double(_) => step(&mut self.doubles),
             Number::Decimal(_) => step(&mut self.decimals),
         }
@@ -354,7 +350,6 @@ impl SlidingSum {
             step(&mut self.infinities[usize::from(number.is_negative())]);
             return;
         }
-        self.was_wider |= !number.is_integer_type();
         let sign: i32 = if comes { 1 } else { -1 };
         match number {
             Number::Int32(value) => {
@@ -404,7 +399,7 @@ impl SlidingSum {
         }
     }
 
-    /// In the widest type that is there.
+    /// In the widest type that is there; integers as 32 bits hold them, unlike in a `$group`, as in MongoDB.
     fn total(&self) -> Number {
         if let Some(special) = self.special() {
             return match self.decimals {
@@ -416,10 +411,9 @@ impl SlidingSum {
             return Number::Decimal(self.as_decimal());
         }
         match i64::try_from(self.integers) {
-            Ok(total) if self.doubles == 0 && (self.longs == 0 || self.was_wider) => {
+            Ok(total) if self.doubles == 0 => {
                 i32::try_from(total).map_or(Number::Int64(total), Number::Int32)
             }
-            Ok(total) if self.doubles == 0 => Number::Int64(total),
             _ => Number::Double(self.rounded.double()),
         }
     }
@@ -599,6 +593,8 @@ impl SlidingCovariance {
         self.y.change(pair.y, false);
         match pair.special {
             Some(special) => self.special.change(Number::Double(special), false),
+            // One pair differs from the means by nothing.
+            None if self.count == 1 => self.products = OrderedSum::default(),
             None => {
                 let differences = [
                     pair.x.to_f64() - self.x.mean(self.count),
@@ -621,7 +617,7 @@ impl SlidingCovariance {
         let products = self
             .special
             .special()
-            .unwrap_or_else(|| self.products.double());
+            .unwrap_or_else(|| self.products.double() + 0.0);
         let covariance = Number::Double(products / count as f64);
         Some(match self.decimals {
             0 => covariance,
