@@ -6,6 +6,7 @@ use crate::expression::FieldSet;
 use crate::expression::VariableScope;
 use crate::expression::value::corrupt;
 use bson::raw::{RawBsonRef, RawDocument};
+use std::collections::BTreeSet;
 
 /// MongoDB's `internalPipelineLengthLimit`.
 const STAGES_MAX: usize = 1000;
@@ -107,9 +108,12 @@ fn name_and_operand(stage: &RawDocument) -> Result<(&str, RawBsonRef<'_>)> {
 /// The fields of the input that stages read.
 pub fn dependencies<'s>(stages: impl IntoIterator<Item = &'s Stage>) -> FieldSet {
     let mut set = FieldSet::none();
+    // Those that a stage made are not fields of the input.
+    let mut made = BTreeSet::new();
     for stage in stages {
         let (read, goes_on) = stage.dependencies();
-        set.merge(read);
+        set.merge_without(read, &made);
+        made.extend(stage.made_fields());
         if !goes_on {
             return set;
         }

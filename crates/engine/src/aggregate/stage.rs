@@ -251,6 +251,15 @@ impl Stage {
         )
     }
 
+    /// The fields of the document that the stage makes anew, or takes away.
+    pub fn made_fields(&self) -> Vec<String> {
+        match self {
+            Stage::Set(transform) | Stage::Unset(transform) => transform.made_fields(),
+            Stage::SetWindowFields(windows) => windows.made_fields(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The fields the stage reads, and whether what follows can read others (it cannot
     /// behind a stage that makes documents anew).
     pub fn dependencies(&self) -> (FieldSet, bool) {
@@ -263,6 +272,7 @@ impl Stage {
             Stage::Project(transform) if transform.is_inclusion() => {
                 (transform.dependencies(), false)
             }
+            Stage::Set(transform) | Stage::Unset(transform) => (transform.reads(), true),
             Stage::Match(filter) => (filter.needs(), true),
             Stage::AddDistance(add) => (add.needs(), true),
             Stage::SetWindowFields(windows) => (windows.dependencies(), true),

@@ -127,6 +127,18 @@ impl Transform {
         self.tree.apply(self.rest, document, variables)
     }
 
+    /// The fields read to compute others.
+    pub fn reads(&self) -> FieldSet {
+        let mut set = FieldSet::none();
+        self.tree.add_dependencies("", &mut set);
+        set
+    }
+
+    /// The fields of the document that are computed or dropped.
+    pub fn made_fields(&self) -> Vec<String> {
+        self.tree.made_fields()
+    }
+
     /// The fields read to make the new document.
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();

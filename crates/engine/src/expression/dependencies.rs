@@ -43,6 +43,19 @@ impl FieldSet {
         }
     }
 
+    /// Adds what another set reads, but for these fields and what lies below them.
+    pub fn merge_without(&mut self, other: FieldSet, fields: &BTreeSet<String>) {
+        match other {
+            FieldSet::All => self.add_all(),
+            FieldSet::Paths(paths) => {
+                let first = |path: &str| path.split('.').next().map(str::to_owned);
+                let read = paths.into_iter();
+                read.filter(|path| first(path).is_none_or(|name| !fields.contains(&name)))
+                    .for_each(|path| self.add(path));
+            }
+        }
+    }
+
     /// The paths, where not the whole document is read.
     pub fn paths(&self) -> Option<&BTreeSet<String>> {
         match self {

@@ -215,15 +215,50 @@ impl Sum {
 #[derive(Debug, Default)]
 pub struct OrderedSum {
     sum: Sum,
-    double: f64,
-    /// What rounding took from `double`.
-    rest: f64,
+    rounded: RoundedSum,
 }
 
 impl OrderedSum {
     /// Adds a number.
     pub fn add(&mut self, number: Number) {
         self.sum.add(number);
+        self.rounded.add(number);
+    }
+
+    /// The sum, in the widest type met.
+    pub fn total(&self) -> Number {
+        self.rounded(self.sum.total(), self.rounded.double())
+    }
+
+    /// The sum by the count; none where nothing was added.
+    pub fn average(&self) -> Option<Number> {
+        let average = self.sum.average()?;
+        Some(self.rounded(average, self.rounded.double() / self.sum.count as f64))
+    }
+
+    fn rounded(&self, exact: Number, double: f64) -> Number {
+        match exact {
+            Number::Double(exact) if exact.is_finite() && double.is_finite() => {
+                Number::Double(double)
+            }
+            exact => exact,
+        }
+    }
+}
+
+/// A sum of doubles as an [`OrderedSum`] rounds it: two doubles hold it. Numbers may be taken out of it by adding
+/// their negatives.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RoundedSum {
+    double: f64,
+    /// What rounding took from `double`.
+    rest: f64,
+}
+
+impl RoundedSum {
+    /// Adds a number that is no decimal.
+    #[inline]
+    pub fn add(&mut self, number: Number) {
         match number {
             Number::Int32(value) => self.add_double(f64::from(value)),
             Number::Int64(value) => {
@@ -237,42 +272,24 @@ impl OrderedSum {
         }
     }
 
-    /// The sum of all numbers but decimals, rounded.
-    pub fn double(&self) -> f64 {
-        self.double
-    }
-
-    /// The sum of all numbers but decimals, with what rounding took from it.
-    pub fn as_decimal(&self) -> Decimal {
-        let rest = Decimal::from_f64_exact(self.rest);
-        Decimal::from_f64_exact(self.double).add(rest)
-    }
-
-    fn add_double(&mut self, value: f64) {
+    /// Adds a double.
+    #[inline]
+    pub fn add_double(&mut self, value: f64) {
         let (value, rest) = two_sum(value, self.rest);
         let (double, more) = two_sum(self.double, value);
         self.double = double;
         self.rest = rest + more;
     }
 
-    /// The sum, in the widest type met.
-    pub fn total(&self) -> Number {
-        self.rounded(self.sum.total(), self.double)
+    /// The sum, rounded.
+    pub fn double(&self) -> f64 {
+        self.double
     }
 
-    /// The sum by the count; none where nothing was added.
-    pub fn average(&self) -> Option<Number> {
-        let average = self.sum.average()?;
-        Some(self.rounded(average, self.double / self.sum.count as f64))
-    }
-
-    fn rounded(&self, exact: Number, double: f64) -> Number {
-        match exact {
-            Number::Double(exact) if exact.is_finite() && double.is_finite() => {
-                Number::Double(double)
-            }
-            exact => exact,
-        }
+    /// The sum, with what rounding took from it.
+    pub fn as_decimal(&self) -> Decimal {
+        let rest = Decimal::from_f64_exact(self.rest);
+        Decimal::from_f64_exact(self.double).add(rest)
     }
 }
 

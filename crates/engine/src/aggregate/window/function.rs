@@ -37,8 +37,9 @@ pub(super) enum FunctionKind {
     Integral {
         unit: Option<Unit>,
     },
+    /// The weights of the newest value and of those before it.
     MovingAverage {
-        alpha: Decimal,
+        weights: [Decimal; 2],
     },
     Rank,
     DenseRank,
@@ -233,6 +234,11 @@ impl WindowFunction {
             return Ok(None);
         };
         accumulator.count_in(context)
+    }
+
+    /// See [`Node::bind_fields`].
+    pub fn bind_fields(&mut self, names: &mut Vec<Box<str>>) {
+        self.input.bind_fields(names);
     }
 
     /// The fields that are read.
@@ -509,7 +515,8 @@ fn moving_average(
     let (Some(input), Some(alpha)) = (input, alpha) else {
         return Err(refused(FIELDS));
     };
-    let kind = FunctionKind::MovingAverage { alpha };
+    let weights = [alpha, Decimal::from_i64(1).subtract(alpha)];
+    let kind = FunctionKind::MovingAverage { weights };
     Ok(context.made("$expMovingAvg", kind, Window::SO_FAR, input))
 }
 

@@ -40,9 +40,15 @@ pub struct SetWindowFields {
     partition_by: Option<Node>,
     /// Their order within a partition.
     sort: Option<Sort>,
+    /// What they are sorted by, where that is one field.
+    position: Option<Node>,
+    /// The fields that all of these read in one pass, see [`Node::bind_fields`].
+    fields: Vec<Box<str>>,
     functions: Vec<WindowFunction>,
     /// Where the values go: the one of the n-th function is the variable of slot n.
     tree: FieldTree,
+    /// The fields of the document that they are; none where some lie deeper.
+    names: Option<Vec<Box<str>>>,
 }
 
 /// The stages of a `$setWindowFields`.
@@ -175,7 +181,16 @@ fn push_stages(
         sort: sort_by,
         scope,
     };
-    let (functions, tree) = parse_outputs(output, &context)?;
+    let (mut functions, tree) = parse_outputs(output, &context)?;
+    let names: Result<Option<Vec<_>>> = output
+        .iter()
+        .map(|entry| {
+            let (name, _) = entry.map_err(corrupt)?;
+            let name = name.as_str();
+            Ok((!name.contains('.')).then(|| name.into()))
+        })
+        .collect();
+    let names = names?;
     let mut order = RawDocumentBuf::new();
     let path = partition.as_ref().map(|partition| &*partition.path);
     let mut sorted = sort_by
@@ -211,15 +226,30 @@ fn push_stages(
         (Some(path), Some(_)) => Some(Transform::unset(RawBsonRef::String(path))?),
         _ => None,
     };
-    let partition_by = match path {
-        None => None,
-        Some(path) => Some(Node::field(parse_field_path(path)?)),
+    let field = |path: &str| parse_field_path(path).map(Node::field);
+    let mut partition_by = path.map(field).transpose()?;
+    let mut position = match sort.as_ref().map(Sort::fields) {
+        Some([one]) if !one.by_distance => Some(field(one.path.as_str())?),
+        _ => None,
     };
+    let mut fields = Vec::new();
+    partition_by
+        .iter_mut()
+        .for_each(|node| node.bind_fields(&mut fields));
+    position
+        .iter_mut()
+        .for_each(|node| node.bind_fields(&mut fields));
+    functions
+        .iter_mut()
+        .for_each(|function| function.bind_fields(&mut fields));
     out.push(Stage::SetWindowFields(Arc::new(SetWindowFields {
         partition_by,
         sort,
+        position,
+        fields,
         functions,
         tree,
+        names,
     })));
     out.extend(unset.map(Stage::Unset));
     Ok(())
@@ -322,6 +352,11 @@ fn parse_outputs(
 }
 
 impl SetWindowFields {
+    /// The fields of the document that are computed.
+    pub fn made_fields(&self) -> Vec<String> {
+        self.tree.made_fields()
+    }
+
     /// The fields that are read to compute the new ones.
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();

@@ -11,14 +11,15 @@ use super::frame::Frame;
 use super::function::{FunctionKind, WindowFunction};
 use super::linear_fill::LinearFill;
 use crate::error::{Error, Result};
-use crate::expression::{EvaluationContext, Value, Variables, descend};
+use crate::expression::value::{corrupt, field_name, within_levels};
+use crate::expression::{EvaluationContext, Value, Variables, prefetch};
 use crate::operation;
 use crate::operation::memory::Reservation;
 use crate::query::projection::Rest;
 use crate::sorter::{Limits, SpillSort, SpillSpace, Spillable, SpilledRows};
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
+use meridian_value::field;
 use meridian_value::key::Direction;
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,11 +27,19 @@ use std::sync::Arc;
 /// So many documents come out for one that comes in, so that a large partition does not come out at once.
 const OUT_FOR_ONE: usize = 16;
 
+/// A short name and a number.
+const NEW_FIELD_BYTES: usize = 24;
+
+/// So many new fields are looked for in each document, one by one.
+const NEW_FIELDS_MAX: usize = 4;
+
 /// A `$setWindowFields` at work.
 pub struct Windows {
     stage: Arc<SetWindowFields>,
     /// The last is the one whose documents arrive; those before it are complete, and on their way out.
     partitions: VecDeque<Partition>,
+    /// The key of the document at hand.
+    key: Vec<u8>,
     /// The `n` of each function, once it is asked for.
     counts: Option<Vec<Option<usize>>>,
     memory: Reservation,
@@ -56,6 +65,7 @@ impl Windows {
         Self {
             stage,
             partitions: VecDeque::new(),
+            key: Vec::new(),
             counts: None,
             memory: Reservation::none(),
             limits: limits.clone(),
@@ -74,18 +84,24 @@ impl Windows {
     ) -> Result<ControlFlow<()>> {
         let stage = self.stage.clone();
         let mut context = EvaluationContext::new(document, variables);
-        let key = stage.partition_key(&mut context)?;
-        if self.partitions.back().is_none_or(|last| last.key != key) {
+        prefetch(&stage.fields, &mut context)?;
+        self.key.clear();
+        stage.partition_key(&mut context, &mut self.key)?;
+        let last = self.partitions.back();
+        if last.is_none_or(|last| last.key != self.key) {
             if let Some(last) = self.partitions.back_mut() {
                 last.is_complete = true;
             }
+            let key = self.key.clone();
             let partition = Partition::new(key, &stage, self.counts(variables)?);
             self.partitions.push_back(partition);
         }
         if let Some(partition) = self.partitions.back_mut() {
             partition.push(&stage, &mut context)?;
-            let kept = Kept::new(Cow::Borrowed(document), variables);
-            partition.documents.push(kept);
+            partition.documents.push(Kept {
+                document: with_room(document, stage.functions.len())?,
+                near: variables.near().cloned(),
+            });
         }
         self.hold()?;
         for _ in 0..OUT_FOR_ONE {
@@ -203,7 +219,10 @@ impl Partition {
         stage: &'a SetWindowFields,
         context: &mut EvaluationContext<'a>,
     ) -> Result<()> {
-        let position = stage.position(context.document)?;
+        let position = match &stage.position {
+            Some(position) => position.evaluate(context)?,
+            None => Value::Missing,
+        };
         for (function, run) in stage.functions.iter().zip(&mut self.runs) {
             let key = match &function.window {
                 Window::Documents { .. } => None,
@@ -234,17 +253,30 @@ impl Partition {
         let Some(kept) = self.documents.pop()? else {
             return Ok(None);
         };
-        let mut values = Vec::with_capacity(self.runs.len());
-        for (function, run) in stage.functions.iter().zip(&mut self.runs) {
-            values.push(run.next(function)?);
+        let near = kept.near;
+        let runs = stage.functions.iter().zip(&mut self.runs);
+        if let Some(names) = stage.new_fields(&kept.document) {
+            let mut document = kept.document;
+            let mut nests = false;
+            for ((function, run), name) in runs.zip(names) {
+                if let Some(value) = run.next(function)? {
+                    nests |= matches!(value, RawBson::Document(_) | RawBson::Array(_));
+                    document.append(field_name(name)?, value);
+                }
+            }
+            if nests {
+                document = within_levels(document)?;
+            }
+            return Ok(Some(Kept { document, near }));
         }
+        let values: Result<Vec<_>> = runs.map(|(function, run)| run.next(function)).collect();
+        let values = values?;
         let mut context = EvaluationContext::new(&kept.document, variables);
         for (slot, value) in values.iter().enumerate() {
             let value = value.as_ref().map(RawBson::as_raw_bson_ref);
             context.set(slot, value.map_or(Value::Missing, Value::Raw))?;
         }
         let document = stage.tree.apply_in(Rest::Keep, &mut context)?;
-        let near = kept.near;
         Ok(Some(Kept { document, near }))
     }
 
@@ -333,16 +365,26 @@ impl DocumentQueue {
     }
 }
 
+/// A copy of a document to which so many fields are likely to be added.
+fn with_room(document: &RawDocument, fields: usize) -> Result<RawDocumentBuf> {
+    let mut bytes = Vec::with_capacity(document.as_bytes().len() + fields * NEW_FIELD_BYTES);
+    bytes.extend_from_slice(document.as_bytes());
+    RawDocumentBuf::from_bytes(bytes).map_err(corrupt)
+}
+
 fn queued_bytes(kept: &Kept) -> usize {
     kept.size_bytes() + size_of::<Kept>()
 }
 
 impl SetWindowFields {
     /// The bytes by which a document's partition is told from others.
-    fn partition_key<'a>(&'a self, context: &mut EvaluationContext<'a>) -> Result<Vec<u8>> {
-        let mut key = Vec::new();
+    fn partition_key<'a>(
+        &'a self,
+        context: &mut EvaluationContext<'a>,
+        key: &mut Vec<u8>,
+    ) -> Result<()> {
         let Some(partition_by) = &self.partition_by else {
-            return Ok(key);
+            return Ok(());
         };
         let value = partition_by.evaluate(context)?;
         if value.is_array() {
@@ -353,19 +395,15 @@ impl SetWindowFields {
         } else {
             value
         };
-        group_key::encode(&value, context.variables.collation(), &mut key)?;
-        Ok(key)
+        group_key::encode(&value, context.variables.collation(), key)
     }
 
-    /// What a document is sorted by, where that is one field.
-    fn position<'a>(&self, document: &'a RawDocument) -> Result<Value<'a>> {
-        match self.sort.as_ref().map(|sort| sort.fields()) {
-            Some([field]) if !field.by_distance => {
-                let root = Value::Raw(RawBsonRef::Document(document));
-                descend(root, field.path.parts())
-            }
-            _ => Ok(Value::Missing),
-        }
+    /// The names of the values, where all of them are new fields of the document: these are appended. (Else the tree of
+    /// paths makes the same document, more slowly.)
+    fn new_fields(&self, document: &RawDocument) -> Option<&[Box<str>]> {
+        let names = self.names.as_ref()?;
+        let is_new = |name: &Box<str>| field::find(document, name.as_bytes()).is_none();
+        (names.len() <= NEW_FIELDS_MAX && names.iter().all(is_new)).then_some(&names[..])
     }
 
     fn is_ascending(&self) -> bool {

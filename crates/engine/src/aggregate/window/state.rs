@@ -10,7 +10,7 @@ use super::function::{FunctionKind, WindowFunction};
 use crate::error::{Error, Result};
 use crate::expression::Value;
 use crate::expression::arithmetic;
-use crate::expression::sum::OrderedSum;
+use crate::expression::sum::RoundedSum;
 use crate::expression::time::Unit;
 use bson::{RawBson, RawBsonRef};
 use meridian_value::number::{Decimal, Number};
@@ -155,10 +155,10 @@ impl State {
             (Self::Derivative(ends), Input::Point(point)) => return Ok(ends.add(point)),
             (Self::Integral(integral), Input::Point(point)) => integral.add(function, point)?,
             (Self::MovingAverage(average), Input::Number(number)) => {
-                let FunctionKind::MovingAverage { alpha } = function.kind else {
-                    unreachable!("a moving average has a weight")
+                let FunctionKind::MovingAverage { weights } = function.kind else {
+                    unreachable!("a moving average has weights")
                 };
-                average.add(number, alpha);
+                average.add(number, weights);
                 return Ok(0);
             }
             (Self::Rank(rank), Input::Ordered(entry)) => {
@@ -302,12 +302,12 @@ fn add_growing(
 }
 
 /// A sum from which numbers are taken again. What is infinite or not a number is counted, not added: it could not be
-/// taken out. Rounded as MongoDB rounds it, see [`OrderedSum`].
+/// taken out. Rounded as MongoDB rounds it, see [`RoundedSum`].
 #[derive(Default)]
 pub(super) struct SlidingSum {
     numbers: VecDeque<Option<Number>>,
     /// All finite numbers but decimals.
-    rounded: OrderedSum,
+    rounded: RoundedSum,
     integers: i128,
     decimal: Decimal,
     count: u64,
@@ -354,8 +354,7 @@ impl SlidingSum {
         match number {
             Number::Int32(value) => {
                 self.integers += i128::from(value) * i128::from(sign);
-                self.rounded
-                    .add(Number::Double(f64::from(value) * f64::from(sign)));
+                self.rounded.add_double(f64::from(value) * f64::from(sign));
             }
             Number::Int64(value) => {
                 self.integers += i128::from(value) * i128::from(sign);
@@ -364,7 +363,7 @@ impl SlidingSum {
                     None => Number::Double(-(value as f64)),
                 });
             }
-            Number::Double(value) => self.rounded.add(Number::Double(value * f64::from(sign))),
+            Number::Double(value) => self.rounded.add_double(value * f64::from(sign)),
             Number::Decimal(value) => {
                 let signed = if comes {
                     value
@@ -448,8 +447,8 @@ pub(super) struct SlidingDeviation {
 struct Moments {
     count: i64,
     infinite: u64,
-    sum: OrderedSum,
-    squares: OrderedSum,
+    sum: RoundedSum,
+    squares: RoundedSum,
     /// The most that `squares` was.
     peak: f64,
 }
@@ -496,7 +495,7 @@ impl Moments {
             self.infinite += 1;
         } else if self.count == 0 {
             self.count = 1;
-            self.sum.add(Number::Double(value));
+            self.sum.add_double(value);
         } else {
             self.change(value, 1);
             self.peak = self.peak.max(self.squares.double());
@@ -521,9 +520,9 @@ impl Moments {
         let difference = self.count as f64 * value - self.sum.double();
         self.count += step;
         let signed = step as f64;
-        self.sum.add(Number::Double(value * signed));
+        self.sum.add_double(value * signed);
         let squared = difference * difference * signed / (self.count * (self.count - step)) as f64;
-        self.squares.add(Number::Double(squared));
+        self.squares.add_double(squared);
     }
 }
 
@@ -534,7 +533,7 @@ pub(super) struct SlidingCovariance {
     x: SlidingSum,
     y: SlidingSum,
     /// The sum of the products of the differences from the means, but for those that are infinite or no number.
-    products: OrderedSum,
+    products: RoundedSum,
     special: SlidingSum,
     decimals: u64,
     count: i64,
@@ -564,7 +563,7 @@ impl SlidingCovariance {
             let product = (x.to_f64() - before) * (y.to_f64() - self.y.mean(count));
             let special = (!product.is_finite()).then_some(product);
             match special {
-                None => self.products.add(Number::Double(product)),
+                None => self.products.add_double(product),
                 Some(special) => self.special.change(Number::Double(special), true),
             }
             CovariancePair { x, y, special }
@@ -594,7 +593,7 @@ impl SlidingCovariance {
         match pair.special {
             Some(special) => self.special.change(Number::Double(special), false),
             // One pair differs from the means by nothing.
-            None if self.count == 1 => self.products = OrderedSum::default(),
+            None if self.count == 1 => self.products = RoundedSum::default(),
             None => {
                 let differences = [
                     pair.x.to_f64() - self.x.mean(self.count),
@@ -602,7 +601,7 @@ impl SlidingCovariance {
                 ];
                 let product = differences[0] * differences[1];
                 if product.is_finite() {
-                    self.products.add(Number::Double(-product));
+                    self.products.add_double(-product);
                 }
             }
         }
@@ -868,7 +867,7 @@ pub(super) struct MovingAverage {
 }
 
 impl MovingAverage {
-    fn add(&mut self, number: Option<Number>, alpha: Decimal) {
+    fn add(&mut self, number: Option<Number>, [alpha, rest]: [Decimal; 2]) {
         let Some(number) = number else {
             return;
         };
@@ -876,10 +875,7 @@ impl MovingAverage {
         let newest = number.to_decimal();
         self.average = Some(match self.average {
             None => newest,
-            Some(average) => {
-                let rest = Decimal::from_i64(1).subtract(alpha);
-                newest.multiply(alpha).add(average.multiply(rest))
-            }
+            Some(average) => newest.multiply(alpha).add(average.multiply(rest)),
         });
     }
 

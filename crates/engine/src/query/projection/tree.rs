@@ -90,6 +90,15 @@ impl FieldTree {
         }
     }
 
+    /// The fields of the document that are computed or dropped.
+    pub fn made_fields(&self) -> Vec<String> {
+        let made =
+            |action: &FieldAction| matches!(action, FieldAction::Compute(_) | FieldAction::Drop);
+        let entries = self.fields.entries().iter();
+        let names = entries.filter(|(_, action)| made(action));
+        names.map(|(name, _)| name.to_string()).collect()
+    }
+
     /// Whether a field is computed, here or below.
     pub(super) fn has_computed(&self) -> bool {
         self.fields
