@@ -11,7 +11,7 @@ use bson::RawBson;
 use std::collections::VecDeque;
 
 /// A window at one document of a partition. Positions count from the partition's first document.
-pub(super) struct Frame {
+pub(super) struct WindowFrame {
     state: State,
     /// The `n` of a function that has one.
     count: Option<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Frame {
     bytes: usize,
 }
 
-impl Frame {
+impl WindowFrame {
     /// A window in a partition of which no document has arrived.
     pub fn new(function: &WindowFunction, count: Option<usize>) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use super::super::accumulator::{Accumulator, AccumulatorKind};
 use super::bounds::{Window, parse_unit};
-use super::state::{Input, Point, is_nullish};
+use super::state::{CurvePoint, Input, is_nullish};
 use crate::error::{Error, Result};
 use crate::expression::time::Unit;
 use crate::expression::value::{Value, corrupt};
@@ -273,7 +273,7 @@ impl WindowFunction {
             | FunctionKind::LinearFill => {
                 let y = self.input.evaluate(context)?.to_raw()?;
                 let x = position.to_raw()?;
-                return Ok(Input::Point(Point { x, y }));
+                return Ok(Input::Point(CurvePoint { x, y }));
             }
             FunctionKind::Shift { .. } | FunctionKind::LastKnown => {
                 return Ok(Input::Value(self.input.evaluate(context)?.to_raw()?));

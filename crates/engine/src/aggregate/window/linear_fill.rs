@@ -1,6 +1,6 @@
 //! `$linearFill`: what is not known between two known values, by a straight line between them.
 
-use super::state::{Input, Point, is_nullish};
+use super::state::{CurvePoint, Input, is_nullish};
 use crate::error::{Error, Result};
 use crate::expression::Value;
 use crate::expression::arithmetic;
@@ -15,11 +15,11 @@ const NAME: &str = "$linearFill";
 #[derive(Default)]
 pub(super) struct LinearFill {
     /// The document at hand, and those behind it that have arrived.
-    points: VecDeque<Point>,
+    points: VecDeque<CurvePoint>,
     /// So many of them are not known, from the first on.
     unknown: usize,
     /// The last one that was known.
-    left: Option<Point>,
+    left: Option<CurvePoint>,
     /// Where the last one lay.
     last: Option<RawBson>,
     bytes: usize,
@@ -79,7 +79,7 @@ impl LinearFill {
         Ok(Some(value))
     }
 
-    fn check(&self, point: &Point) -> Result<()> {
+    fn check(&self, point: &CurvePoint) -> Result<()> {
         let value = as_value(point.y.as_ref());
         if !value.is_nullish() && !value.is_number() {
             return Err(Error::type_mismatch(format!(
@@ -107,7 +107,7 @@ impl LinearFill {
     }
 }
 
-fn known(point: &Point) -> Option<&RawBson> {
+fn known(point: &CurvePoint) -> Option<&RawBson> {
     point.y.as_ref().filter(|value| !is_nullish(value))
 }
 
@@ -120,7 +120,7 @@ fn is_number_or_date(value: &Value<'_>) -> bool {
 }
 
 /// The value at a point between two others.
-fn interpolated(left: &Point, right: &Point, at: &Point) -> Result<RawBson> {
+fn interpolated(left: &CurvePoint, right: &CurvePoint, at: &CurvePoint) -> Result<RawBson> {
     let minus = |one: &Option<RawBson>, other: &Option<RawBson>| {
         let mut pair = [as_value(one.as_ref()), as_value(other.as_ref())];
         let difference = arithmetic::subtract(NAME, &mut pair)?;

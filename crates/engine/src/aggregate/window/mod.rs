@@ -15,6 +15,8 @@ mod function;
 mod linear_fill;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use super::stage::Stage;
 use super::transform::Transform;
@@ -181,78 +183,47 @@ fn push_stages(
         sort: sort_by,
         scope,
     };
-    let (mut functions, tree) = parse_outputs(output, &context)?;
-    let names: Result<Option<Vec<_>>> = output
-        .iter()
-        .map(|entry| {
-            let (name, _) = entry.map_err(corrupt)?;
-            let name = name.as_str();
-            Ok((!name.contains('.')).then(|| name.into()))
-        })
-        .collect();
-    let names = names?;
-    let mut order = RawDocumentBuf::new();
+    let outputs = parse_outputs(output, &context)?;
     let path = partition.as_ref().map(|partition| &*partition.path);
-    let mut sorted = sort_by
-        .into_iter()
-        .flatten()
-        .collect::<std::result::Result<Vec<_>, _>>();
-    let sorted = sorted.as_mut().map_err(|error| corrupt(error))?;
-    if let Some(path) = path {
-        // The partition comes first, in the direction that the order gives it.
-        let place = sorted.iter().position(|(name, _)| name.as_str() == path);
-        let direction = place.map(|place| sorted.remove(place).1);
-        order.append(field_name(path)?, direction.unwrap_or(RawBsonRef::Int32(1)));
-    }
-    for (name, direction) in sorted.iter() {
-        order.append(*name, *direction);
-    }
     let computed = partition
         .as_ref()
         .and_then(|partition| partition.computed.as_ref());
+    let mut unset = None;
     if let (Some(path), Some(expression)) = (path, computed) {
         let mut field = RawDocumentBuf::new();
         field.append(field_name(path)?, expression.source());
         let set = Transform::set("$addFields", RawBsonRef::Document(&field), scope)?;
         out.push(Stage::Set(set));
+        unset = Some(Transform::unset(RawBsonRef::String(path))?);
     }
+    let order = order_of(path, sort_by)?;
     if !order.is_empty() {
         out.push(Stage::Sort {
             order: Sort::parse_with(&order, scope)?,
             limit: None,
         });
     }
-    let unset = match (path, computed) {
-        (Some(path), Some(_)) => Some(Transform::unset(RawBsonRef::String(path))?),
-        _ => None,
-    };
-    let field = |path: &str| parse_field_path(path).map(Node::field);
-    let mut partition_by = path.map(field).transpose()?;
-    let mut position = match sort.as_ref().map(Sort::fields) {
-        Some([one]) if !one.by_distance => Some(field(one.path.as_str())?),
-        _ => None,
-    };
-    let mut fields = Vec::new();
-    partition_by
-        .iter_mut()
-        .for_each(|node| node.bind_fields(&mut fields));
-    position
-        .iter_mut()
-        .for_each(|node| node.bind_fields(&mut fields));
-    functions
-        .iter_mut()
-        .for_each(|function| function.bind_fields(&mut fields));
-    out.push(Stage::SetWindowFields(Arc::new(SetWindowFields {
-        partition_by,
-        sort,
-        position,
-        fields,
-        functions,
-        tree,
-        names,
-    })));
+    let windows = SetWindowFields::new(path, sort, outputs)?;
+    out.push(Stage::SetWindowFields(Arc::new(windows)));
     out.extend(unset.map(Stage::Unset));
     Ok(())
+}
+
+/// The order in which documents are taken: the partition first, in the direction that the order gives it.
+fn order_of(partition: Option<&str>, sort_by: Option<&RawDocument>) -> Result<RawDocumentBuf> {
+    let entries = sort_by.into_iter().flatten();
+    let entries: std::result::Result<Vec<_>, _> = entries.collect();
+    let mut entries = entries.map_err(corrupt)?;
+    let mut order = RawDocumentBuf::new();
+    if let Some(path) = partition {
+        let place = entries.iter().position(|(name, _)| name.as_str() == path);
+        let direction = place.map(|place| entries.remove(place).1);
+        order.append(field_name(path)?, direction.unwrap_or(RawBsonRef::Int32(1)));
+    }
+    for (name, direction) in entries {
+        order.append(name, direction);
+    }
+    Ok(order)
 }
 
 fn sort_of(order: &RawDocument, scope: &VariableScope) -> Result<Sort> {
@@ -319,11 +290,15 @@ fn partition_is_array() -> Error {
 }
 
 /// The functions, and where their values go.
-fn parse_outputs(
-    output: &RawDocument,
-    context: &FunctionContext<'_>,
-) -> Result<(Vec<WindowFunction>, FieldTree)> {
+struct Outputs {
+    functions: Vec<WindowFunction>,
+    tree: FieldTree,
+    names: Option<Vec<Box<str>>>,
+}
+
+fn parse_outputs(output: &RawDocument, context: &FunctionContext<'_>) -> Result<Outputs> {
     let (mut functions, mut tree) = (Vec::new(), FieldTree::default());
+    let mut names = Some(Vec::new());
     let (mut paths, mut above) = (AHashSet::new(), AHashSet::new());
     for entry in output.iter() {
         let (name, raw) = entry.map_err(corrupt)?;
@@ -338,6 +313,10 @@ fn parse_outputs(
             ));
         }
         above.extend(&mut parents);
+        match name.contains('.') {
+            true => names = None,
+            false => names.iter_mut().for_each(|names| names.push(name.into())),
+        }
         let RawBsonRef::Document(document) = raw else {
             return Err(Error::failed_to_parse(format!(
                 "The field '{name}' must be an object"
@@ -348,10 +327,43 @@ fn parse_outputs(
         let action = FieldAction::Compute(Box::new(Expression::variable(slot)));
         tree.insert(&parse_field_path(name)?, action)?;
     }
-    Ok((functions, tree))
+    Ok(Outputs {
+        functions,
+        tree,
+        names,
+    })
 }
 
 impl SetWindowFields {
+    fn new(partition: Option<&str>, sort: Option<Sort>, outputs: Outputs) -> Result<Self> {
+        let Outputs {
+            mut functions,
+            tree,
+            names,
+        } = outputs;
+        let field = |path: &str| parse_field_path(path).map(Node::field);
+        let mut partition_by = partition.map(field).transpose()?;
+        let mut position = match sort.as_ref().map(Sort::fields) {
+            Some([one]) if !one.by_distance => Some(field(one.path.as_str())?),
+            _ => None,
+        };
+        let mut fields = Vec::new();
+        let nodes = partition_by.iter_mut().chain(&mut position);
+        nodes.for_each(|node| node.bind_fields(&mut fields));
+        for function in &mut functions {
+            function.bind_fields(&mut fields);
+        }
+        Ok(Self {
+            partition_by,
+            sort,
+            position,
+            fields,
+            functions,
+            tree,
+            names,
+        })
+    }
+
     /// The fields of the document that are computed.
     pub fn made_fields(&self) -> Vec<String> {
         self.tree.made_fields()

@@ -7,7 +7,7 @@ use super::super::group_key;
 use super::super::keeping::Kept;
 use super::SetWindowFields;
 use super::bounds::Window;
-use super::frame::Frame;
+use super::frame::WindowFrame;
 use super::function::{FunctionKind, WindowFunction};
 use super::linear_fill::LinearFill;
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ struct Partition {
 
 /// A function at work.
 enum Run {
-    Frame(Box<Frame>),
+    Frame(Box<WindowFrame>),
     LinearFill(Box<LinearFill>),
 }
 
@@ -203,7 +203,7 @@ impl Partition {
         let functions = stage.functions.iter().zip(counts);
         let runs = functions.map(|(function, count)| match function.kind {
             FunctionKind::LinearFill => Run::LinearFill(Box::default()),
-            _ => Run::Frame(Box::new(Frame::new(function, *count))),
+            _ => Run::Frame(Box::new(WindowFrame::new(function, *count))),
         });
         Self {
             key,
@@ -304,7 +304,7 @@ impl Run {
 
     fn size_bytes(&self) -> usize {
         match self {
-            Self::Frame(frame) => size_of::<Frame>() + frame.size_bytes(),
+            Self::Frame(frame) => size_of::<WindowFrame>() + frame.size_bytes(),
             Self::LinearFill(fill) => size_of::<LinearFill>() + fill.size_bytes(),
         }
     }
@@ -402,8 +402,9 @@ impl SetWindowFields {
     /// paths makes the same document, more slowly.)
     fn new_fields(&self, document: &RawDocument) -> Option<&[Box<str>]> {
         let names = self.names.as_ref()?;
-        let is_new = |name: &Box<str>| field::find(document, name.as_bytes()).is_none();
-        (names.len() <= NEW_FIELDS_MAX && names.iter().all(is_new)).then_some(&names[..])
+        let is_new = |name: &str| field::find(document, name.as_bytes()).is_none();
+        let all_new = names.len() <= NEW_FIELDS_MAX && names.iter().all(|name| is_new(name));
+        all_new.then_some(&names[..])
     }
 
     fn is_ascending(&self) -> bool {

@@ -29,12 +29,12 @@ pub(super) enum Input {
     /// Two numbers, for covariances.
     Pair(Option<(Number, Number)>),
     /// A point of a curve: what documents are sorted by, and the value.
-    Point(Point),
+    Point(CurvePoint),
 }
 
 /// A point of a curve, whatever its coordinates are.
 #[derive(Debug)]
-pub(super) struct Point {
+pub(super) struct CurvePoint {
     pub x: Option<RawBson>,
     pub y: Option<RawBson>,
 }
@@ -50,7 +50,7 @@ impl Input {
                     |(key, value): &(Box<[u8]>, RawBson)| 2 * key.len() + item_bytes(value) + 64;
                 value.iter().map(bytes).sum()
             }
-            Self::Point(Point { x, y }) => x.iter().chain(y).map(item_bytes).sum(),
+            Self::Point(CurvePoint { x, y }) => x.iter().chain(y).map(item_bytes).sum(),
             Self::Number(_) | Self::Pair(_) => 0,
         }
     }
@@ -657,13 +657,14 @@ impl Ordered {
 
     fn value(&self, kind: Option<AccumulatorKind>, count: usize) -> RawBson {
         use AccumulatorKind as Kind;
-        let values = self.entries.values();
+        let mut values = self.entries.values();
+        let first = |value: Option<&RawBson>| value.cloned().unwrap_or(RawBson::Null);
         let Some(kind) = kind else {
             return RawBson::Null;
         };
         match kind {
-            Kind::Min | Kind::Top => values.cloned().next().unwrap_or(RawBson::Null),
-            Kind::Max | Kind::Bottom => values.cloned().next_back().unwrap_or(RawBson::Null),
+            Kind::Min | Kind::Top => first(values.next()),
+            Kind::Max | Kind::Bottom => first(values.next_back()),
             Kind::MinN | Kind::TopN => array(values.take(count).cloned()),
             Kind::MaxN => array(values.rev().take(count).cloned()),
             Kind::BottomN => {
@@ -685,7 +686,7 @@ impl Ordered {
 
 /// The first and the last point of a window.
 pub(super) struct Ends {
-    points: VecDeque<Point>,
+    points: VecDeque<CurvePoint>,
     slides: bool,
 }
 
@@ -697,7 +698,7 @@ impl Ends {
         }
     }
 
-    fn add(&mut self, point: Point) -> usize {
+    fn add(&mut self, point: CurvePoint) -> usize {
         let mut freed = 0;
         if !self.slides && self.points.len() == 2 {
             freed = self.points.pop_back().map_or(0, point_bytes);
@@ -723,7 +724,7 @@ impl Ends {
             return Ok(RawBson::Null);
         };
         let unit_ms = unit.map(Unit::millis);
-        let run = |point: &Point| run_of(point, unit.is_some(), function.name);
+        let run = |point: &CurvePoint| run_of(point, unit.is_some(), function.name);
         let (from, to) = (run(first)?, run(last)?);
         let (Some(low), Some(high)) = (known(first), known(last)) else {
             return Err(Error::location(
@@ -750,17 +751,17 @@ impl Ends {
     }
 }
 
-fn point_bytes(point: Point) -> usize {
+fn point_bytes(point: CurvePoint) -> usize {
     Input::Point(point).size_bytes()
 }
 
-fn known(point: &Point) -> Option<RawBsonRef<'_>> {
+fn known(point: &CurvePoint) -> Option<RawBsonRef<'_>> {
     let value = point.y.as_ref().filter(|value| !is_nullish(value))?;
     Some(value.as_raw_bson_ref())
 }
 
 /// Where a point lies by what documents are sorted by: a number, or milliseconds.
-fn run_of(point: &Point, dates: bool, name: &str) -> Result<Number> {
+fn run_of(point: &CurvePoint, dates: bool, name: &str) -> Result<Number> {
     match &point.x {
         Some(RawBson::DateTime(date)) if dates => Ok(Number::Int64(date.timestamp_millis())),
         Some(RawBson::DateTime(_)) => Err(Error::location(
@@ -792,7 +793,7 @@ pub(super) struct Integral {
 }
 
 impl Integral {
-    fn add(&mut self, function: &WindowFunction, point: Point) -> Result<()> {
+    fn add(&mut self, function: &WindowFunction, point: CurvePoint) -> Result<()> {
         let FunctionKind::Integral { unit } = function.kind else {
             return Ok(());
         };
