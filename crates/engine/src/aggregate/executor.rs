@@ -573,6 +573,7 @@ impl Step {
             | Stage::GeoNear(_)
             | Stage::Documents(_)
             | Stage::IndexStats
+            | Stage::PlanCacheStats
             | Stage::CollectionStats(_) => {
                 return Err(Error::new(
                     Code::InternalError,

@@ -90,17 +90,18 @@ pub enum Stage {
     Documents(OwnDocuments),
     /// `$indexStats`: the engine supplies the documents.
     IndexStats,
+    /// `$planCacheStats`: the engine supplies the documents.
+    PlanCacheStats,
     /// `$collStats` with its options: the engine supplies the documents.
     CollectionStats(RawDocumentBuf),
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 16] = [
+const ABSENT: [&str; 15] = [
     "$changeStream",
     "$currentOp",
     "$listLocalSessions",
     "$listSessions",
-    "$planCacheStats",
     "$search",
     "$searchMeta",
     "$shardedDataDistribution",
@@ -158,6 +159,7 @@ pub(super) fn parse(
         "$unionWith" => Stage::UnionWith(Box::new(UnionWith::parse(raw, scope)?)),
         "$documents" => Stage::Documents(OwnDocuments::parse(raw, scope)?),
         "$indexStats" => parse_index_stats(raw)?,
+        "$planCacheStats" => parse_plan_cache_stats(raw)?,
         "$collStats" => parse_collection_stats(raw)?,
         known if ABSENT.contains(&known) => {
             return Err(Error::not_implemented(format!(
@@ -204,6 +206,7 @@ impl Stage {
             Stage::UnionWith(_) => "$unionWith",
             Stage::Documents(_) => "$documents",
             Stage::IndexStats => "$indexStats",
+            Stage::PlanCacheStats => "$planCacheStats",
             Stage::CollectionStats(_) => "$collStats",
         }
     }
@@ -247,7 +250,10 @@ impl Stage {
     pub fn is_source(&self) -> bool {
         matches!(
             self,
-            Stage::Documents(_) | Stage::IndexStats | Stage::CollectionStats(_)
+            Stage::Documents(_)
+                | Stage::IndexStats
+                | Stage::PlanCacheStats
+                | Stage::CollectionStats(_)
         )
     }
 
@@ -313,6 +319,19 @@ fn parse_index_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
             28_803,
             "The $indexStats stage specification must be an empty object",
         )),
+    }
+}
+
+fn parse_plan_cache_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
+    let found = type_name(raw.element_type());
+    match raw {
+        RawBsonRef::Document(options) if options.is_empty() => Ok(Stage::PlanCacheStats),
+        RawBsonRef::Document(_) => Err(Error::failed_to_parse(format!(
+            "$planCacheStats parameters object must be empty. Found: {found}"
+        ))),
+        _ => Err(Error::failed_to_parse(format!(
+            "$planCacheStats value must be an object. Found: {found}"
+        ))),
     }
 }
 

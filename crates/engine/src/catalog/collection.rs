@@ -1,5 +1,6 @@
 //! One published version of a collection, and the state all its versions share.
 
+use super::index_filters::IndexFilters;
 use super::{Accesses, ChangeCapture, CollectionOptions, UnbuiltIndex};
 use crate::error::Result;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
@@ -191,6 +192,7 @@ pub struct CollectionState {
     ranks: Arc<CollectionRanks>,
     change_capture: ChangeCapture,
     id_accesses: Accesses,
+    index_filters: IndexFilters,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -211,6 +213,7 @@ impl CollectionState {
             ranks: Arc::new(CollectionRanks::new(range_cache)),
             change_capture: ChangeCapture::default(),
             id_accesses: Accesses::default(),
+            index_filters: IndexFilters::default(),
         }
     }
 
@@ -227,6 +230,11 @@ impl CollectionState {
     /// How often statements used that documents lie in the order of `_id`, as MongoDB's index on it.
     pub fn id_accesses(&self) -> &Accesses {
         &self.id_accesses
+    }
+
+    /// Which indexes may answer statements of some shapes.
+    pub fn index_filters(&self) -> &IndexFilters {
+        &self.index_filters
     }
 
     /// The builds that must learn which documents change.

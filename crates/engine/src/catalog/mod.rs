@@ -22,6 +22,7 @@
 mod accesses;
 mod capture;
 mod collection;
+mod index_filters;
 mod options;
 mod persist;
 mod unbuilt;
@@ -30,6 +31,7 @@ mod view_definition;
 pub use accesses::Accesses;
 pub use capture::{CapturedIds, ChangeCapture};
 pub use collection::{Collection, CollectionState, Index, WriteState};
+pub use index_filters::{IndexFilter, IndexFilters};
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{
     delete_collection_entry, delete_totals, has_collection, has_collection_entry,

@@ -53,6 +53,7 @@ impl Engine {
         let explained = Explained {
             source: query.filter.to_document(),
             collation: query.collation.clone(),
+            is_filtered: self.is_filtered(namespace, &query),
             namespace,
             verbosity,
         };
@@ -105,6 +106,7 @@ impl Engine {
         let explained = Explained {
             source: query.filter.to_document(),
             collation: query.collation.clone(),
+            is_filtered: self.is_filtered(namespace, &query),
             namespace,
             verbosity,
         };
@@ -247,6 +249,8 @@ struct Explained<'a> {
     /// The filter.
     source: RawDocumentBuf,
     collation: Collation,
+    /// Whether an index filter has a say.
+    is_filtered: bool,
     namespace: &'a Namespace,
     verbosity: Verbosity,
 }
@@ -255,7 +259,7 @@ impl Explained<'_> {
     /// Appends what was planned, and what came of it if it was run.
     fn append(&self, run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
         let mut planner =
-            rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": false };
+            rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": self.is_filtered };
         planner.append(cstr!("parsedQuery"), self.source.clone());
         if let Some(collation) = crate::collation::listing(&self.collation) {
             planner.append(cstr!("collation"), collation);

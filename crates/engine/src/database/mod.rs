@@ -10,6 +10,7 @@ mod definition;
 mod distinct;
 mod explain;
 mod foreign;
+mod index_filters;
 mod modify;
 mod offline;
 mod output;
@@ -24,6 +25,7 @@ pub use definition::{
     CollModRequest, CollectionInfo, CollectionKind, CreateIndexesOutcome, DatabaseInfo,
     DropIndexes, DropOutcome,
 };
+pub use index_filters::ShapedStatement;
 pub use offline::{encrypt_directory, rekey_directory, truncate_log};
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};

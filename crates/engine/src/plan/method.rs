@@ -78,7 +78,8 @@ pub fn plan(
     goal: &Goal,
     sizes: &dyn Sizes,
 ) -> Result<Plan> {
-    let query = query.on(collection);
+    let mut query = query.on(collection);
+    let collection = &*query.allowed(collection);
     match goal {
         Goal::Count if matches!(*query.filter, Filter::Always) && query.hint.is_none() => {
             let method = Method::Count(CountBy::Metadata);

@@ -17,6 +17,7 @@ mod near;
 mod partial;
 mod pipeline;
 mod ranges;
+mod shape;
 mod union;
 
 pub use access::{

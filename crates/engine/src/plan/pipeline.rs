@@ -172,7 +172,8 @@ pub fn plan_pipeline(
     mut stages: VecDeque<Stage>,
     sizes: &dyn Sizes,
 ) -> Result<PipelinePlan> {
-    let query = query.on(collection);
+    let mut query = query.on(collection);
+    let collection = &*query.allowed(collection);
     let mut waits_for_rank_index = false;
     if let (Some(Stage::Facet(facets)), true) = (stages.front(), takes_all(&query)) {
         let planned = facet_plans(collection, &query, facets, sizes, &mut waits_for_rank_index)?;

@@ -54,6 +54,7 @@ mod list_indexes;
 mod merge_authz_collections;
 mod metrics;
 mod ping;
+mod plan_cache;
 mod privileges;
 mod profile;
 mod refused;

@@ -1,0 +1,134 @@
+"""Index filters (planCacheSetFilter and its like), and $planCacheStats: beside mongod."""
+
+import re
+
+import pytest
+from bson import SON
+from harness import cases
+
+COMMANDS = ["planCacheClear", "planCacheListFilters", "planCacheClearFilters", "planCacheSetFilter"]
+FIELDS = [
+    {}, {"foo": 1}, {"query": 1}, {"query": {"a": 1}}, {"sort": {"a": 1}}, {"projection": {"a": 1}}, {"collation": {"locale": "fr"}}, {"query": {"$foo": 1}},
+    {"query": {"a": 1}, "collation": 1}, {"query": {"a": 1}, "sort": 1}, {"query": {"a": 1}, "projection": 1}, {"query": {"a": 1}, "collation": {"locale": "xx"}},
+    {"query": {"a": 1}, "sort": {"a": 2}}, {"query": {"a": 1}, "projection": {"a": {"$foo": 1}}}, {"query": {}}, {"query": {"a": 1}, "comment": "x"}, {"query": {"a": 1}, "collation": {}},
+]  # fmt: skip
+INDEXES = [[], 1, ["x"], [1], [{}], [{"b": 1}], ["b_1", {"a": 1}], [""], [{"a": 1}, {"a": 1}], {"a": 1}, None, [None], ["a_1", {}]]
+QUERIES = [
+    {"a": 1}, {"a": "x"}, {"a": None}, {"a": {"$in": [1]}}, {"a": {"$in": [1, 2]}}, {"a": {"$gt": 1}}, {"a": {"$gt": 5, "$lt": 9}}, {"a": {"$lt": 9, "$gt": 5}}, {"a": 1, "b": 2}, {"b": 1, "a": 2},
+    {"$and": [{"a": 1}, {"b": 2}]}, {"$or": [{"a": 1}, {"b": 2}]}, {"$or": [{"b": 1}, {"a": 2}]}, {"a": {"$ne": 1}}, {"a": {"$exists": True}}, {"a": {"$exists": False}},
+    {"a": {"$elemMatch": {"$gt": 1}}}, {"c": 1}, {},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def planned(_subject, _oracle):
+    for server in (_subject, _oracle):
+        server.run("planned", {"dropDatabase": 1})
+        server.run("planned", {"insert": "t", "documents": [{"_id": i, "a": i % 5, "b": i % 7, "c": i} for i in range(200)]})
+        keys = [{"a": 1}, {"b": 1}, {"c": 1, "a": 1}]
+        server.run("planned", {"createIndexes": "t", "indexes": [{"key": key, "name": "_".join(f"{name}_1" for name in key)} for key in keys]})
+        server.run("planned", {"create": "v", "viewOn": "t", "pipeline": []})
+        server.run("planned", {"create": "empty"})
+    return _subject, _oracle
+
+
+@pytest.fixture(autouse=True)
+def without_filters(planned):
+    yield
+    for server in planned:
+        server.run("planned", {"planCacheClearFilters": "t"})
+
+
+def compare(planned, command, sets=()):
+    case = cases.Case(name="planned", commands=[], database="planned", sets=sets)
+    cases.compare_command(*planned, case, command)
+
+
+def listed(planned):
+    compare(planned, {"planCacheListFilters": "t"}, sets=("filters",))
+
+
+def named(value):
+    return re.sub(r"[^a-zA-Z0-9$]+", "_", str(value))[:80]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_shape(planned, name):
+    for collection in ("t", "nope", "v", 1, "", "system.x", None):
+        compare(planned, {name: collection})
+    for fields in FIELDS:
+        compare(planned, {name: "t", **fields})
+        if name == "planCacheSetFilter":
+            compare(planned, {name: "t", **fields, "indexes": ["a_1"]})
+            listed(planned)
+
+
+@pytest.mark.parametrize("indexes", INDEXES, ids=named)
+def test_indexes(planned, indexes):
+    compare(planned, SON([("planCacheSetFilter", "t"), ("query", {"a": 1}), ("indexes", indexes)]))
+    listed(planned)
+
+
+def uses(server, statement):
+    """Whether a filter has a say in a statement, and which indexes it may use: those of all plans that were weighed."""
+    explained = server.client.planned.command("explain", statement, verbosity="queryPlanner")
+    planner = explained.get("queryPlanner") or explained["stages"][0]["$cursor"]["queryPlanner"]
+    names = re.findall(r"'indexName': '(\w+)'", str([planner["winningPlan"], planner["rejectedPlans"]]))
+    return planner["indexFilterSet"], set(names)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_filters_have_a_say_in_statements_of_their_shape(planned, query):
+    subject, oracle = planned
+    for indexes in (["a_1"], [{"b": 1}], ["nope"]):
+        compare(planned, SON([("planCacheSetFilter", "t"), ("query", query), ("indexes", indexes)]))
+        listed(planned)
+        allowed = {"a_1"} if indexes == ["a_1"] else {"b_1"} if indexes == [{"b": 1}] else set()
+        for other in QUERIES:
+            statements = [
+                {"find": "t", "filter": other}, {"find": "t", "filter": other, "hint": "c_1_a_1"}, {"find": "t", "filter": other, "limit": 3}, {"find": "t", "filter": other, "sort": {"c": 1}},
+                {"find": "t", "filter": other, "projection": {"a": 1}}, {"count": "t", "query": other}, {"distinct": "t", "key": "d", "query": other},
+                {"update": "t", "updates": [{"q": other, "u": {"$set": {"z": 1}}}]}, {"delete": "t", "deletes": [{"q": other, "limit": 1}]}, {"findAndModify": "t", "query": other, "remove": True},
+                {"aggregate": "t", "pipeline": [{"$match": other}], "cursor": {}}, {"find": "t", "filter": other, "collation": {"locale": "fr"}},
+            ]  # fmt: skip
+            # (A count of all asks no plan.)
+            for statement in statements[: 12 if other == query and query else 2]:
+                expected, _ = uses(oracle, statement)
+                found, names = uses(subject, statement)
+                assert found == expected, statement
+                assert not found or names <= allowed, (statement, names)
+        find = {"find": "t", "filter": query, "sort": {"_id": 1}}
+        compare(planned, find)
+
+
+def test_filters_belong_to_order_projection_and_collation(planned):
+    subject, oracle = planned
+    parts = [{}, {"sort": {"b": 1}}, {"sort": {"b": -1}}, {"projection": {"a": 1}}, {"collation": {"locale": "fr"}}, {"sort": {"b": 1}, "projection": {"a": 1}}]
+    for number, part in enumerate(parts):
+        compare(planned, SON([("planCacheSetFilter", "t"), ("query", {"a": number}), *part.items(), ("indexes", ["b_1"])]))
+        listed(planned)
+        for other in parts:
+            statement = {"find": "t", "filter": {"a": 3}, **other}
+            assert uses(subject, statement)[0] == uses(oracle, statement)[0], statement
+    compare(planned, {"planCacheClearFilters": "t", "query": {"a": 9}, "sort": {"b": 1}})
+    listed(planned)
+    compare(planned, {"planCacheClearFilters": "t", "query": {"z": 9}})
+    listed(planned)
+
+
+def test_filters_end_with_the_collection_and_outlive_indexes(planned):
+    for server in planned:
+        server.run("planned", {"insert": "gone", "documents": [{"_id": 1, "a": 1}]})
+        server.run("planned", {"createIndexes": "gone", "indexes": [{"key": {"a": 1}, "name": "a_1"}]})
+    compare(planned, SON([("planCacheSetFilter", "gone"), ("query", {"a": 1}), ("indexes", ["a_1"])]))
+    for change in ({"dropIndexes": "gone", "index": "a_1"}, {"insert": "gone", "documents": [{"_id": 2}]}, {"drop": "gone"}, {"insert": "gone", "documents": [{"_id": 2}]}):
+        for server in planned:
+            server.run("planned", change)
+        compare(planned, {"planCacheListFilters": "gone"})
+
+
+def test_plan_cache_stats(planned):
+    for collection in ("t", "nope", "v", "empty"):
+        for stages in ([{"$planCacheStats": {}}], [{"$planCacheStats": 1}], [{"$planCacheStats": {"x": 1}}], [{"$match": {}}, {"$planCacheStats": {}}]):
+            case = cases.Case(name="planned", commands=[], database="planned", ignore=("cursor.firstBatch",))
+            cases.compare_command(*planned, case, {"aggregate": collection, "pipeline": stages, "cursor": {}})
