@@ -293,6 +293,46 @@ def test_densify_is_bounded(windows):
         compare(windows, "gaps", {"$densify": {"field": "i", "range": {"step": 1, "bounds": [0, upper]}}}, {"$count": "n"})
 
 
+def test_densify_comes_a_batch_at_a_time(windows):
+    """Of a gap only what is asked for is made: the rest may be more than memory holds, or than is allowed."""
+    for server in windows:
+        server.run("windows", {"insert": "wide", "documents": [{"_id": 1, "x": 0, "p": "p" * 1_000_000}, {"_id": 2, "x": 300, "p": "p" * 1_000_000}]})
+        server.run("windows", {"insert": "far", "documents": [{"_id": 1, "x": 0}, {"_id": 2, "x": 10**9}]})
+        for collection, partition in (("wide", {"partitionByFields": ["p"]}), ("far", {})):
+            stage = {"$densify": {"field": "x", **partition, "range": {"step": 1, "bounds": "full"}}}
+            reply = server.client.windows.command({"aggregate": collection, "pipeline": [stage, {"$project": {"x": 1}}], "cursor": {"batchSize": 3}})
+            assert [document["x"] for document in reply["cursor"]["firstBatch"]] == [0, 1, 2]
+            assert reply["cursor"]["id"] != 0
+            reply = server.client.windows.command({"getMore": reply["cursor"]["id"], "collection": collection, "batchSize": 2})
+            assert [document["x"] for document in reply["cursor"]["nextBatch"]] == [3, 4]
+            server.client.windows.command({"killCursors": collection, "cursors": [reply["cursor"]["id"]]})
+        server.run("windows", {"drop": "wide"})
+
+
+def test_densify_in_a_row(windows):
+    for stages in (
+        [{"$densify": {"field": "h", "range": {"step": 1, "bounds": [0, 3]}}}],
+        [{"$unwind": {"path": "$i", "preserveNullAndEmptyArrays": True}}, {"$densify": {"field": "h", "range": {"step": 1, "bounds": [0, 3]}}}],
+        [{"$limit": 7}],
+        [{"$facet": {"a": [{"$densify": {"field": "h", "range": {"step": 1, "bounds": [0, 3]}}}], "b": [{"$limit": 2}]}}],
+        [{"$group": {"_id": None, "n": {"$sum": 1}}}],
+    ):
+        compare(windows, "gaps", {"$densify": {"field": "i", "range": {"step": 1, "bounds": "full"}}}, *stages)
+
+
+def test_fields_that_are_added_keep_their_places(windows):
+    """Whatever index the pipeline is read from."""
+    for server in windows:
+        server.run("windows", {"drop": "ordered"})
+        server.run("windows", {"insert": "ordered", "documents": [{"_id": 1, "b": 2, "d": 3, "e": 4}, {"_id": 2, "b": 1, "d": 5, "e": 6}]})
+        keys = [{"b": 1, "_id": 1}, {"e": 1, "b": 1, "d": 1}]
+        server.run("windows", {"createIndexes": "ordered", "indexes": [{"key": key, "name": "_".join(key)} for key in keys]})
+    added = [{"$set": {"z": {"$add": ["$b", 1]}}}, window({"$sum": "$b"}, sortBy={"b": 1}), {"$set": {"b": {"$add": ["$b", 1]}}}, {"$unset": "b"}]
+    for stage, match in itertools.product(added, ({"b": {"$gt": 0}}, {"e": {"$gt": 0}})):
+        for last in ({"$project": {"b": 1, "z": 1, "x": 1}}, {"$project": {"_id": 0, "b": 1, "d": 1, "e": 1, "z": 1}}, {"$group": {"_id": "$b", "z": {"$sum": "$z"}, "e": {"$max": "$e"}}}):
+            compare(windows, "ordered", {"$match": match}, {"$sort": {"b": 1}}, stage, last, {"$sort": {"_id": 1}} if "$group" in last else {"$limit": 5})
+
+
 def test_random_densify(windows):
     print(f"seed {SEED}")
     chance = random.Random(SEED)

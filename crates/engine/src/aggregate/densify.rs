@@ -4,7 +4,9 @@
 //! this stage sees to that. Out: the same documents, and between them new ones, which have the fields that part
 //! documents and the one that is densified.
 
+use super::accumulator::item_bytes;
 use super::group_key;
+use super::keeping::Kept;
 use super::stage::Stage;
 use super::window::{StageOptions, parse_unit};
 use crate::error::{Error, Result};
@@ -17,13 +19,13 @@ use crate::operation;
 use crate::operation::memory::Reservation;
 use crate::query::Sort;
 use crate::query::projection::{FieldAction, FieldTree, Rest};
-use crate::sorter::Limits;
+use crate::sorter::{Limits, Spillable};
 use crate::types::type_name;
 use ahash::AHashMap;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// MongoDB's `internalQueryMaxAllowedDensifyDocs`.
@@ -83,6 +85,8 @@ impl Place {
         match self {
             Self::Number(number) => {
                 let nothing = match step {
+                    // With its digits behind the point.
+                    Number::Decimal(_) if !step.is_infinite() => step.multiply(Number::Int32(0)),
                     Number::Decimal(_) => Number::Decimal(Number::Int32(0).to_decimal()),
                     Number::Double(_) => Number::Double(0.0),
                     Number::Int64(_) => Number::Int64(0),
@@ -328,6 +332,16 @@ impl Densify {
         matches!(self.bounds, DensifyBounds::Between(lower, upper) if lower.compare(upper).is_eq())
     }
 
+    /// The bytes by which a document's partition is told from others.
+    fn partition_key(&self, document: &RawDocument, variables: &Variables) -> Result<Vec<u8>> {
+        let mut key = Vec::new();
+        for path in &self.partition {
+            let value = below(document, path).map_or(Value::Missing, Value::Raw);
+            group_key::encode(&value, variables.collation(), &mut key)?;
+        }
+        Ok(key)
+    }
+
     /// The field's value in a document; none where it is null or missing.
     fn place(&self, document: &RawDocument) -> Result<Option<Place>> {
         let raw = match below(document, &self.field) {
@@ -385,6 +399,11 @@ pub struct Densified {
     /// The least and the greatest value so far.
     extent: Option<(Place, Place)>,
     generated: u64,
+    /// What was pushed and has not come out.
+    waiting: VecDeque<Kept>,
+    waiting_bytes: usize,
+    /// The document before which others are made.
+    at_hand: Option<(Kept, Gap)>,
     bytes: usize,
     memory: Reservation,
     memory_bytes: usize,
@@ -394,6 +413,19 @@ struct DensifiedPartition {
     values: Vec<Option<RawBson>>,
     /// The next step, where a document is to be made unless there is one.
     next: Place,
+    /// Whether a document was met that does not lie below the upper bound.
+    is_beyond: bool,
+}
+
+/// What is made before a document.
+#[derive(Clone, Copy)]
+struct Gap {
+    partition: usize,
+    end: Place,
+    /// Whether the end is part of it.
+    inclusive: bool,
+    /// Where the document lies.
+    place: Place,
 }
 
 impl Densified {
@@ -406,69 +438,118 @@ impl Densified {
             current: None,
             extent: None,
             generated: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            at_hand: None,
             bytes: 0,
             memory: Reservation::none(),
             memory_bytes: limits.memory_bytes,
         }
     }
 
-    /// Takes one more document, and hands the ones to be made before it to `emit`. The document itself comes behind
-    /// them.
+    /// Takes one more document.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit` where too many wait.
+    pub fn push(&mut self, document: Kept) -> Result<()> {
+        self.waiting_bytes += document.size_bytes();
+        self.waiting.push_back(document);
+        self.memory.grow(self.bytes + self.waiting_bytes)
+    }
+
+    /// Whether there is more to come of the documents that were pushed.
+    pub fn is_pending(&self) -> bool {
+        self.at_hand.is_some() || !self.waiting.is_empty()
+    }
+
+    /// The next document: one that is made before the first that waits, or that one itself. One at a time, since a gap
+    /// may have many.
     ///
     /// # Errors
     /// 5733201 and 6053600 for values of the field that are not of its kind, 5733306, and 5897900 past
     /// [`GENERATED_MAX`].
-    pub fn push(
-        &mut self,
-        document: &RawDocument,
-        variables: &Variables,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
-    ) -> Result<ControlFlow<()>> {
+    pub fn next(&mut self, variables: &Variables) -> Result<Option<Kept>> {
+        let (found, gap) = match self.at_hand.take() {
+            Some(at_hand) => at_hand,
+            None => {
+                let Some(found) = self.waiting.pop_front() else {
+                    return Ok(None);
+                };
+                self.waiting_bytes -= found.size_bytes();
+                match self.gap_before(&found.document, variables)? {
+                    Some(gap) => (found, gap),
+                    None => return Ok(Some(found)),
+                }
+            }
+        };
+        let document = Some(&*found.document);
+        if let Some(made) = self.make(gap.partition, gap.end, gap.inclusive, document, variables)? {
+            self.at_hand = Some((found, gap));
+            return Ok(Some(Kept::from(made)));
+        }
+        // A document on a step is that step, and gives the ones behind it its type.
+        let partition = &mut self.partitions[gap.partition];
+        if partition.next.compare(gap.place).is_eq() {
+            partition.next = self.stage.after(gap.place);
+        }
+        Ok(Some(found))
+    }
+
+    /// What is to be made before a document; none where nothing is.
+    fn gap_before(&mut self, document: &RawDocument, variables: &Variables) -> Result<Option<Gap>> {
         let stage = self.stage.clone();
+        let key = stage.partition_key(document, variables)?;
+        let known = self.places.get(&key[..]).copied();
+        if known.is_some_and(|known| self.partitions[known].is_beyond) {
+            return Ok(None);
+        }
         let Some(place) = stage.place(document)? else {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(None);
         };
         self.extent = match self.extent {
             None => Some((place, place)),
             Some((least, greatest)) if greatest.is_before(place) => Some((least, place)),
             known => known,
         };
-        let partition = self.partition(document, place, variables)?;
+        let partition = match known {
+            Some(known) => known,
+            None => self.begin_partition(key, document, place)?,
+        };
         self.current = Some(partition);
         let end = match stage.bounds {
-            DensifyBounds::Between(lower, _) if place.is_before(lower) => {
-                return Ok(ControlFlow::Continue(()));
+            DensifyBounds::Between(lower, _) if place.is_before(lower) => return Ok(None),
+            DensifyBounds::Between(_, upper) if !place.is_before(upper) => {
+                // As in MongoDB, what comes behind the bounds may be anything.
+                self.partitions[partition].is_beyond = stage.partition.is_empty();
+                upper
             }
-            DensifyBounds::Between(_, upper) if upper.is_before(place) => upper,
             _ => place,
         };
-        let inclusive = stage.has_equal_bounds() && end.is_before(place);
-        let found = Some(document);
-        while let Some(made) = self.make(partition, end, inclusive, found, variables)? {
-            if emit(made)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        // A document on a step is that step, and gives the ones behind it its type.
-        if self.partitions[partition].next.compare(place).is_eq() {
-            self.partitions[partition].next = stage.after(place);
-        }
-        Ok(ControlFlow::Continue(()))
+        Ok(Some(Gap {
+            partition,
+            end,
+            inclusive: stage.has_equal_bounds() && end.is_before(place),
+            place,
+        }))
     }
 
-    /// Says that there are no more documents; those that are still to be made.
+    /// Says that there are no more documents; those that are still to come.
     pub fn into_documents(
         mut self,
         variables: Variables,
-    ) -> impl Iterator<Item = Result<RawDocumentBuf>> + Send {
-        let mut left = self.ends();
+    ) -> impl Iterator<Item = Result<Kept>> + Send {
+        let mut ends = None;
         std::iter::from_fn(move || {
+            if self.is_pending() {
+                return self.next(&variables).transpose();
+            }
+            let left = ends.get_or_insert_with(|| self.ends());
             while let Some((partition, end, inclusive)) = left.last().copied() {
                 match self.make(partition, end, inclusive, None, &variables) {
                     Ok(None) => {
                         left.pop();
                     }
-                    made => return made.transpose(),
+                    made => return made.map(|made| made.map(Kept::from)).transpose(),
                 }
             }
             None
@@ -483,6 +564,7 @@ impl Densified {
                     self.partitions.push(DensifiedPartition {
                         values: vec![None; self.stage.partition.len()],
                         next: lower,
+                        is_beyond: false,
                     });
                 }
                 (upper, self.stage.has_equal_bounds())
@@ -499,43 +581,24 @@ impl Densified {
         ends
     }
 
-    /// The place of a document's partition, which may be new.
-    fn partition(
+    /// The place of a new partition, that of a document.
+    fn begin_partition(
         &mut self,
+        key: Vec<u8>,
         document: &RawDocument,
         place: Place,
-        variables: &Variables,
     ) -> Result<usize> {
         let stage = &self.stage;
-        let values: Vec<Option<RawBsonRef<'_>>> = stage
-            .partition
-            .iter()
-            .map(|path| below(document, path))
-            .collect();
-        let mut key = Vec::new();
-        for value in &values {
-            let value = value.map_or(Value::Missing, Value::Raw);
-            group_key::encode(&value, variables.collation(), &mut key)?;
-        }
-        if let Some(known) = self.places.get(&key[..]) {
-            return Ok(*known);
-        }
         let next = match (stage.bounds, self.extent) {
-            (DensifyBounds::Between(lower, _), _) => lower,
+            (DensifyBounds::Between(lower, _), _) => lower.as_wide_as(stage.step),
             (DensifyBounds::Full, Some((least, _))) => least.as_wide_as(stage.step),
             _ => place,
         };
         let number = self.partitions.len();
-        let values: Vec<Option<RawBson>> = values
-            .iter()
-            .map(|value| value.map(RawBson::from))
-            .collect();
-        let held: usize = values
-            .iter()
-            .flatten()
-            .map(super::accumulator::item_bytes)
-            .sum();
-        self.bytes += 2 * key.len() + held + 128;
+        let values = stage.partition.iter().map(|path| below(document, path));
+        let values: Vec<Option<RawBson>> = values.map(|value| value.map(RawBson::from)).collect();
+        let held = values.iter().flatten().map(item_bytes);
+        self.bytes += 2 * key.len() + held.sum::<usize>() + 128;
         if self.bytes > self.memory_bytes {
             return Err(Error::location(
                 6_007_200,
@@ -545,9 +608,13 @@ impl Densified {
                 ),
             ));
         }
-        self.memory.grow(self.bytes)?;
+        self.memory.grow(self.bytes + self.waiting_bytes)?;
         self.places.insert(key.into(), number);
-        self.partitions.push(DensifiedPartition { values, next });
+        self.partitions.push(DensifiedPartition {
+            values,
+            next,
+            is_beyond: false,
+        });
         Ok(number)
     }
 
@@ -561,7 +628,7 @@ impl Densified {
         found: Option<&RawDocument>,
         variables: &Variables,
     ) -> Result<Option<RawDocumentBuf>> {
-        let DensifiedPartition { values, next } = &self.partitions[partition];
+        let DensifiedPartition { values, next, .. } = &self.partitions[partition];
         let place = *next;
         let order = place.compare(end);
         if order.is_gt() || (order.is_eq() && !inclusive) {

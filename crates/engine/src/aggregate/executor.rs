@@ -283,6 +283,9 @@ impl Executor {
                 }
                 return Ok(Some(document));
             }
+            if self.go_on()? {
+                continue;
+            }
             let Some(place) = self.drained.filter(|place| *place < self.steps.len()) else {
                 return Ok(None);
             };
@@ -291,11 +294,9 @@ impl Executor {
                 _ => None,
             };
             let flow = match next {
-                Some(Kept { document, near }) => {
-                    let known = near.map(|near| self.variables.with_near(Some(near)));
-                    let variables = known.as_ref().unwrap_or(&self.variables);
+                Some(kept) => {
                     let behind = &mut self.steps[place + 1..];
-                    pass(behind, Cow::Owned(document), variables, &mut self.ready)?
+                    pass_kept(kept, &self.variables, behind, &mut self.ready)?
                 }
                 None => ControlFlow::Break(()),
             };
@@ -305,6 +306,26 @@ impl Executor {
                 self.end_step(place + 1)?;
             }
         }
+    }
+
+    /// Takes one more document of a step that has more to come of what it was given; false where none has.
+    fn go_on(&mut self) -> Result<bool> {
+        for place in (0..self.steps.len()).rev() {
+            let (before, behind) = self.steps.split_at_mut(place + 1);
+            let Some(Step::Densify(densified)) = before.last_mut() else {
+                continue;
+            };
+            if !densified.is_pending() {
+                continue;
+            }
+            if let Some(kept) = densified.next(&self.variables)?
+                && pass_kept(kept, &self.variables, behind, &mut self.ready)?.is_break()
+            {
+                self.steps[place] = Step::Done;
+            }
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// Turns a step that kept documents into one that gives them back.
@@ -426,24 +447,31 @@ fn pass_several(
             pass(behind, Cow::Owned(found), variables, ready)
         }),
         Step::Densify(densified) => {
-            let further = densified.push(document, variables, &mut |made| {
-                pass(behind, Cow::Owned(made), variables, ready)
-            })?;
-            match further {
-                ControlFlow::Continue(()) => {
-                    pass(behind, Cow::Borrowed(document), variables, ready)
-                }
-                ended => Ok(ended),
+            densified.push(Kept::new(Cow::Borrowed(document), variables))?;
+            // What else there is comes when it is asked for.
+            match densified.next(variables)? {
+                Some(kept) => pass_kept(kept, variables, behind, ready),
+                None => Ok(ControlFlow::Continue(())),
             }
         }
         Step::SetWindowFields(windows) => windows.push(document, variables, &mut |finished| {
-            let Kept { document, near } = finished;
-            let known = near.map(|near| variables.with_near(Some(near)));
-            let variables = known.as_ref().unwrap_or(variables);
-            pass(behind, Cow::Owned(document), variables, ready)
+            pass_kept(finished, variables, behind, ready)
         }),
         _ => unreachable!("the other steps make one document of one"),
     }
+}
+
+/// Sends a document that a step has kept through the steps behind it.
+fn pass_kept(
+    kept: Kept,
+    variables: &Variables,
+    behind: &mut [Step],
+    ready: &mut ReadyDocuments,
+) -> Result<ControlFlow<()>> {
+    let Kept { document, near } = kept;
+    let known = near.map(|near| variables.with_near(Some(near)));
+    let variables = known.as_ref().unwrap_or(variables);
+    pass(behind, Cow::Owned(document), variables, ready)
 }
 
 /// What a document may take that leaves the pipeline; between stages it may be larger.
@@ -631,8 +659,7 @@ impl Step {
                 Step::Draining(Box::new(windows.into_documents(variables.clone())?))
             }
             Step::Densify(densified) => {
-                let made = densified.into_documents(variables.clone());
-                Step::Draining(Box::new(made.map(|one| one.map(Kept::from))))
+                Step::Draining(Box::new(densified.into_documents(variables.clone())))
             }
             Step::BucketAuto(bucketed) => Step::Draining(Box::new(
                 bucketed

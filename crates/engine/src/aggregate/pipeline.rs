@@ -110,13 +110,27 @@ pub fn dependencies<'s>(stages: impl IntoIterator<Item = &'s Stage>) -> FieldSet
     let mut set = FieldSet::none();
     // Those that a stage made are not fields of the input.
     let mut made = BTreeSet::new();
+    // Whether stages have added fields to the documents.
+    let mut adds = false;
     for stage in stages {
         let (read, goes_on) = stage.dependencies();
         set.merge_without(read, &made);
         made.extend(stage.made_fields());
         if !goes_on {
+            if adds && matches!(stage, Stage::Project(_)) {
+                // Old and new fields stay in their order, which an index does not have.
+                set.add_all();
+            }
             return set;
         }
+        adds |= !matches!(
+            stage,
+            Stage::Match(_)
+                | Stage::Sort { .. }
+                | Stage::Limit(_)
+                | Stage::Skip(_)
+                | Stage::Sample { .. }
+        );
     }
     // What comes out is what came in.
     set.add_all();

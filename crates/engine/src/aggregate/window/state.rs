@@ -15,6 +15,7 @@ use crate::expression::time::Unit;
 use bson::{RawBson, RawBsonRef};
 use meridian_value::number::{Decimal, Number};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 /// What a window function needs of a document.
 #[derive(Debug)]
@@ -668,16 +669,18 @@ impl Ordered {
             Kind::MinN | Kind::TopN => array(values.take(count).cloned()),
             Kind::MaxN => array(values.rev().take(count).cloned()),
             Kind::BottomN => {
-                let skipped = values.len().saturating_sub(count);
-                array(values.skip(skipped).cloned())
+                let mut last: Vec<RawBson> = values.rev().take(count).cloned().collect();
+                last.reverse();
+                array(last)
             }
-            // `$addToSet`: one of each.
+            // `$addToSet`: the first of each key, and on to the next key.
             _ => {
-                let mut last = None;
-                let entries = self.entries.iter();
-                array(entries.filter_map(|((key, _), value)| {
-                    let new = last.replace(key) != Some(key);
-                    new.then(|| value.clone())
+                let mut entry = self.entries.first_key_value();
+                array(std::iter::from_fn(|| {
+                    let ((key, _), value) = entry?;
+                    let behind = (Bound::Excluded((key.clone(), u64::MAX)), Bound::Unbounded);
+                    entry = self.entries.range(behind).next();
+                    Some(value.clone())
                 }))
             }
         }
