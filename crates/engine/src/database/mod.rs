@@ -11,6 +11,7 @@ mod distinct;
 mod explain;
 mod foreign;
 mod index_filters;
+mod maintenance;
 mod modify;
 mod offline;
 mod output;

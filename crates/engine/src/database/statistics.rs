@@ -225,7 +225,7 @@ impl Engine {
         Ok(bytes / measured * entries.max(measured))
     }
 
-    fn tree_bytes(&self, family: Family, tree: TreeKey) -> i64 {
+    pub(super) fn tree_bytes(&self, family: Family, tree: TreeKey) -> i64 {
         let (start, end) = tree.range();
         i64::try_from(self.store.size_of_range(family, &start, &end)).unwrap_or(i64::MAX)
     }

@@ -67,6 +67,10 @@ impl StorageEngine for ChunkingEngine {
         view.get(family, key, read)
     }
 
+    fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
+        self.under.compact(family, start, end);
+    }
+
     fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
         let (first, last) = (chunks_key(family, start), chunks_key(family, end));
         let chunks = self.under.size_of_range(Family::Catalog, &first, &last);

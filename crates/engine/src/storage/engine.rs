@@ -37,6 +37,9 @@ pub trait StorageEngine: Send + Sync {
     /// Bytes of the keys and values in `[start, end)`, approximately.
     fn size_of_range(&self, family: Family, start: &[u8], end: &[u8]) -> u64;
 
+    /// Writes the files of `[start, end)` anew without what is deleted or replaced; nothing for an engine without files.
+    fn compact(&self, _family: Family, _start: &[u8], _end: &[u8]) {}
+
     /// Returns once everything written before the call survives a power loss.
     ///
     /// # Errors

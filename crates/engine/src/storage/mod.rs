@@ -300,6 +300,11 @@ impl Store {
         self.0.size_of_range(family, start, end)
     }
 
+    /// Writes the files of `[start, end)` anew without what is deleted or replaced.
+    pub fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
+        self.0.compact(family, start, end);
+    }
+
     /// Figures about memory and background work, by name, for `serverStatus`.
     pub fn statistics(&self) -> Vec<(&'static str, u64)> {
         self.0.statistics()

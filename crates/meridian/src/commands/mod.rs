@@ -15,6 +15,7 @@ mod context;
 mod cursor_reply;
 mod dispatch;
 mod generic;
+mod standalone;
 mod table;
 mod write_reply;
 
@@ -51,6 +52,7 @@ mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod maintenance;
 mod merge_authz_collections;
 mod metrics;
 mod ping;

@@ -229,6 +229,12 @@ fn view(request: &Request<'_>) -> bool {
     }
 }
 
+/// `filemd5` reads the chunks of a file.
+pub(super) fn file_md5(request: &Request<'_>) -> bool {
+    let chunks = super::maintenance::chunks_of(request.database, request.body);
+    chunks.is_ok_and(|chunks| request.may(&request.named(&chunks.collection), "find"))
+}
+
 pub(super) fn aggregate(request: &Request<'_>) -> bool {
     pipeline(request, &request.collection(), &request.stages())
 }

@@ -383,6 +383,12 @@ impl StorageEngine for RocksStore {
         sizes.first().copied().unwrap_or(0)
     }
 
+    fn compact(&self, family: Family, start: &[u8], end: &[u8]) {
+        let family = self.family(family, start);
+        self.database
+            .compact_range_cf(&family.handle, Some(start), Some(end));
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         if !self.journal {
             return self.flush();
