@@ -403,7 +403,7 @@ pub struct Densified {
     waiting: VecDeque<Kept>,
     waiting_bytes: usize,
     /// The document before which others are made.
-    at_hand: Option<(Kept, Gap)>,
+    at_hand: Option<(Kept, DensifyGap)>,
     bytes: usize,
     memory: Reservation,
     memory_bytes: usize,
@@ -419,7 +419,7 @@ struct DensifiedPartition {
 
 /// What is made before a document.
 #[derive(Clone, Copy)]
-struct Gap {
+struct DensifyGap {
     partition: usize,
     end: Place,
     /// Whether the end is part of it.
@@ -496,7 +496,11 @@ impl Densified {
     }
 
     /// What is to be made before a document; none where nothing is.
-    fn gap_before(&mut self, document: &RawDocument, variables: &Variables) -> Result<Option<Gap>> {
+    fn gap_before(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<DensifyGap>> {
         let stage = self.stage.clone();
         let key = stage.partition_key(document, variables)?;
         let known = self.places.get(&key[..]).copied();
@@ -525,7 +529,7 @@ impl Densified {
             }
             _ => place,
         };
-        Ok(Some(Gap {
+        Ok(Some(DensifyGap {
             partition,
             end,
             inclusive: stage.has_equal_bounds() && end.is_before(place),
