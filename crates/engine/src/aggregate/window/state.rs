@@ -96,9 +96,21 @@ impl State {
         use AccumulatorKind as Kind;
         let accumulator = match &function.kind {
             FunctionKind::Accumulator(accumulator) => accumulator,
-            FunctionKind::Covariance { .. } => return Self::Covariance(Box::default()),
+            FunctionKind::Covariance { .. } => {
+                let slides = Slides(slides);
+                return Self::Covariance(Box::new(SlidingCovariance {
+                    slides,
+                    ..SlidingCovariance::default()
+                }));
+            }
             FunctionKind::Derivative { .. } => return Self::Derivative(Ends::new(slides)),
-            FunctionKind::Integral { .. } => return Self::Integral(Box::default()),
+            FunctionKind::Integral { .. } => {
+                let slides = Slides(slides);
+                return Self::Integral(Box::new(Integral {
+                    slides,
+                    ..Integral::default()
+                }));
+            }
             FunctionKind::MovingAverage { .. } => {
                 return Self::MovingAverage(MovingAverage::default());
             }
@@ -144,17 +156,23 @@ impl State {
                 return Ok(0);
             }
             (Self::Deviation(deviation), Input::Number(number)) => deviation.add(number),
-            (Self::Covariance(covariance), Input::Pair(pair)) => covariance.add(pair),
+            (Self::Covariance(covariance), Input::Pair(pair)) => {
+                covariance.add(pair);
+                return Ok(covariance.slides.bytes(bytes));
+            }
             (Self::Ordered(ordered), Input::Ordered(entry)) => ordered.add(entry),
             (Self::Values(values), Input::Value(value)) => values.push_back(value),
             (Self::First(first @ None), Input::Value(value)) => *first = Some(value),
             (Self::Last(last), Input::Value(value)) => {
-                let replaced = last.replace(value);
-                let freed: usize = replaced.iter().flatten().map(item_bytes).sum();
+                let replaced = last.replace(value).map(Input::Value);
+                let freed = replaced.as_ref().map_or(0, Input::size_bytes);
                 return Ok(bytes.saturating_sub(freed));
             }
             (Self::Derivative(ends), Input::Point(point)) => return Ok(ends.add(point)),
-            (Self::Integral(integral), Input::Point(point)) => integral.add(function, point)?,
+            (Self::Integral(integral), Input::Point(point)) => {
+                integral.add(function, point)?;
+                return Ok(integral.slides.bytes(Input::Number(None).size_bytes()));
+            }
             (Self::MovingAverage(average), Input::Number(number)) => {
                 let FunctionKind::MovingAverage { weights } = function.kind else {
                     unreachable!("a moving average has weights")
@@ -168,7 +186,8 @@ impl State {
             }
             (Self::LastKnown(known), Input::Value(value)) => {
                 if let Some(value) = value.filter(|value| !is_nullish(value)) {
-                    let freed = known.replace(value).map_or(0, |old| item_bytes(&old));
+                    let replaced = known.replace(value).map(|old| Input::Value(Some(old)));
+                    let freed = replaced.as_ref().map_or(0, Input::size_bytes);
                     return Ok(bytes.saturating_sub(freed));
                 }
                 return Ok(0);
@@ -227,7 +246,7 @@ impl State {
                 covariance.value(sample).map_or(RawBson::Null, raw_number)
             }
             Self::Ordered(ordered) => ordered.value(accumulator, count.unwrap_or(1)),
-            Self::Values(values) => return Ok(self.of_values(values, function, count)),
+            Self::Values(values) => return Ok(Self::of_values(values, function, count)),
             Self::First(edge) | Self::Last(edge) => {
                 return Ok(edge.clone().unwrap_or(Some(RawBson::Null)));
             }
@@ -239,8 +258,8 @@ impl State {
         }))
     }
 
+    /// The value of a function over the values in its window.
     fn of_values(
-        &self,
         values: &VecDeque<Option<RawBson>>,
         function: &WindowFunction,
         count: Option<usize>,
@@ -267,6 +286,17 @@ impl State {
             }
             _ => Some(array(values.iter().flatten().cloned())),
         }
+    }
+}
+
+/// Whether what is put in is taken out again, and kept until then.
+#[derive(Clone, Copy, Default)]
+struct Slides(bool);
+
+impl Slides {
+    /// What keeping so many bytes takes.
+    fn bytes(self, bytes: usize) -> usize {
+        if self.0 { bytes } else { 0 }
     }
 }
 
@@ -530,6 +560,7 @@ impl Moments {
 /// A covariance from which pairs are taken again (Welford).
 #[derive(Default)]
 pub(super) struct SlidingCovariance {
+    slides: Slides,
     pairs: VecDeque<Option<CovariancePair>>,
     x: SlidingSum,
     y: SlidingSum,
@@ -570,7 +601,9 @@ impl SlidingCovariance {
             CovariancePair { x, y, special }
         });
         self.decimals += pair.as_ref().map_or(0, CovariancePair::decimals);
-        self.pairs.push_back(pair);
+        if self.slides.0 {
+            self.pairs.push_back(pair);
+        }
     }
 
     fn remove(&mut self) -> usize {
@@ -579,8 +612,9 @@ impl SlidingCovariance {
             return bytes;
         };
         if self.count == 1 {
-            let pairs = std::mem::take(&mut self.pairs);
+            let (slides, pairs) = (self.slides, std::mem::take(&mut self.pairs));
             *self = Self {
+                slides,
                 pairs,
                 ..Self::default()
             };
@@ -790,6 +824,7 @@ fn run_of(point: &CurvePoint, dates: bool, name: &str) -> Result<Number> {
 /// The area below the curve of a window, by trapezoids.
 #[derive(Default)]
 pub(super) struct Integral {
+    slides: Slides,
     points: VecDeque<(Number, Number)>,
     area: SlidingSum,
     unit_ms: Option<i64>,
@@ -829,7 +864,14 @@ impl Integral {
             ));
         }
         if let Some(last) = self.points.back() {
-            self.area.add(Some(trapezoid(*last, (x, y))));
+            let area = trapezoid(*last, (x, y));
+            match self.slides.0 {
+                true => self.area.add(Some(area)),
+                false => {
+                    self.area.change(area, true);
+                    self.points.clear();
+                }
+            }
         }
         self.points.push_back((x, y));
         Ok(())

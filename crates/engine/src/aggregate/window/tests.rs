@@ -245,4 +245,24 @@ fn what_functions_keep_is_bounded() {
             failure.message
         );
     }
+    // What needs no more than its last values keeps no more of a partition.
+    for function in [
+        doc! { "$covariancePop": ["$_id", "$w"] },
+        doc! { "$integral": { "input": "$w" } },
+        doc! { "$derivative": { "input": "$w" }, "window": { "documents": ["unbounded", "current"] } },
+        doc! { "$stdDevSamp": "$w", "window": { "documents": ["unbounded", "unbounded"] } },
+        doc! { "$sum": "$w", "window": { "documents": ["unbounded", "current"] } },
+        doc! { "$last": "$v", "window": { "documents": ["unbounded", "current"] } },
+        doc! { "$expMovingAvg": { "input": "$w", "N": 3 } },
+        doc! { "$locf": "$v" },
+        doc! { "$rank": {} },
+    ] {
+        let stage = doc! { "$setWindowFields": { "sortBy": { "_id": 1 }, "output": { "x": function.clone() } } };
+        let limits = Limits::new(true)
+            .with_space(SpillSpace::in_memory())
+            .with_memory(20_000);
+        let set = doc! { "$set": { "w": { "$mod": ["$_id", 7] } } };
+        let found = aggregated(&[set, stage], &documents, &limits);
+        assert_eq!(found.len(), documents.len(), "{function}");
+    }
 }
