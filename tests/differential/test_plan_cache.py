@@ -127,6 +127,26 @@ def test_filters_end_with_the_collection_and_outlive_indexes(planned):
         compare(planned, {"planCacheListFilters": "gone"})
 
 
+def test_filters_are_bounded_by_memory(planned):
+    """What is too much is refused, and what was set before stays; ending filters gives their memory back."""
+    database = planned[0].client.planned
+    for _ in range(2):
+        codes = []
+        for number in range(60):
+            query = {f"f{number}": "x" * 6_000_000}
+            reply = database.command(SON([("planCacheSetFilter", "t"), ("query", query), ("indexes", ["a_1"])]), check=False)
+            codes.append(reply.get("code"))
+            if codes[-1]:
+                break
+        assert codes[-1] == 146 and len(codes) > 2
+        assert uses(planned[0], {"find": "t", "filter": {"f1": 5}})[0]
+        assert database.t.count_documents({"a": 1}) == 40
+        assert database.command("planCacheClearFilters", "t")["ok"] == 1
+    small = [database.command(SON([("planCacheSetFilter", "t"), ("query", {f"f{number}": 1}), ("indexes", ["a_1"])]), check=False)["ok"] for number in range(3000)]
+    assert all(small)
+    assert uses(planned[0], {"find": "t", "filter": {"f2999": 5}})[0]
+
+
 def test_plan_cache_stats(planned):
     for collection in ("t", "nope", "v", "empty"):
         for stages in ([{"$planCacheStats": {}}], [{"$planCacheStats": 1}], [{"$planCacheStats": {"x": 1}}], [{"$match": {}}, {"$planCacheStats": {}}]):

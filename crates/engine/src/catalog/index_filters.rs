@@ -1,27 +1,52 @@
 //! Index filters: which indexes may answer statements of one shape (`planCacheSetFilter`).
 
+use crate::error::Result;
+use crate::operation::memory::Reservation;
 use bson::RawDocumentBuf;
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The index filters of one collection. In memory only, as in MongoDB: a start begins without any, and dropping the
 /// collection ends them.
 #[derive(Default)]
-pub struct IndexFilters(RwLock<Vec<Arc<IndexFilter>>>);
+pub struct IndexFilters(RwLock<BTreeMap<Box<[u8]>, Arc<IndexFilter>>>);
 
 /// Which indexes may answer the statements of a shape.
 pub struct IndexFilter {
-    /// The shape: equal bytes for statements that differ in values only.
-    pub shape: Box<[u8]>,
     /// The statement that it was set by: `query`, `sort`, `projection` and, where there is one, `collation`.
     pub statement: RawDocumentBuf,
     /// By key pattern, in their order.
     pub keys: Vec<RawDocumentBuf>,
     /// By name, in their order.
     pub names: Vec<String>,
+    _memory: Reservation,
 }
 
 impl IndexFilter {
+    /// A filter, whose memory is taken as long as it is set.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit` when there is not enough.
+    pub fn new(
+        statement: RawDocumentBuf,
+        keys: Vec<RawDocumentBuf>,
+        names: Vec<String>,
+    ) -> Result<Self> {
+        let of_keys: usize = keys.iter().map(|key| key.as_bytes().len()).sum();
+        let of_names: usize = names.iter().map(String::len).sum();
+        // The shape is no longer than the statement.
+        let own = 2 * statement.as_bytes().len() + size_of::<Self>();
+        Ok(Self {
+            _memory: Reservation::exactly(
+                own + of_keys + of_names + 64 * (keys.len() + names.len()),
+            )?,
+            statement,
+            keys,
+            names,
+        })
+    }
+
     /// Whether an index may be used.
     pub fn allows(&self, name: &str, key: &bson::RawDocument) -> bool {
         let is_key = |own: &RawDocumentBuf| meridian_value::compare_documents(own, key).is_eq();
@@ -37,28 +62,25 @@ impl IndexFilters {
 
     /// The filter of a shape.
     pub fn of(&self, shape: &[u8]) -> Option<Arc<IndexFilter>> {
-        let filters = self.0.read();
-        filters.iter().find(|own| *own.shape == *shape).cloned()
+        self.0.read().get(shape).cloned()
     }
 
-    /// All of them, in the order in which they were set first.
+    /// All of them.
     pub fn all(&self) -> Vec<Arc<IndexFilter>> {
-        self.0.read().clone()
+        self.0.read().values().cloned().collect()
     }
 
-    /// Sets one in place of another of the same shape.
-    pub fn set(&self, filter: IndexFilter) {
-        let mut filters = self.0.write();
-        let filter = Arc::new(filter);
-        match filters.iter_mut().find(|own| own.shape == filter.shape) {
-            Some(own) => *own = filter,
-            None => filters.push(filter),
-        }
+    /// Sets the one of a shape in place of another.
+    pub fn set(&self, shape: Vec<u8>, filter: IndexFilter) {
+        self.0.write().insert(shape.into(), Arc::new(filter));
     }
 
     /// Ends the one of a shape, or all.
     pub fn clear(&self, shape: Option<&[u8]>) {
         let mut filters = self.0.write();
-        filters.retain(|own| shape.is_some_and(|shape| *own.shape != *shape));
+        match shape {
+            Some(shape) => drop(filters.remove(shape)),
+            None => filters.clear(),
+        }
     }
 }

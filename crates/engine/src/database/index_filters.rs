@@ -29,8 +29,8 @@ impl Engine {
     /// Has the statements of a shape be answered by these indexes only, or by a scan.
     ///
     /// # Errors
-    /// `BadValue` for a collection that does not exist, `CommandNotSupportedOnView`, and what the statement would
-    /// refuse.
+    /// `BadValue` for a collection that does not exist, `CommandNotSupportedOnView`, `ExceededMemoryLimit`, and what the
+    /// statement would refuse.
     pub fn set_index_filter(
         &self,
         namespace: &Namespace,
@@ -53,12 +53,8 @@ impl Engine {
         {
             listed.append(cstr!("collation"), collation);
         }
-        collection.state.index_filters().set(IndexFilter {
-            shape: shape.into(),
-            statement: listed,
-            keys,
-            names,
-        });
+        let filter = IndexFilter::new(listed, keys, names)?;
+        collection.state.index_filters().set(shape, filter);
         Ok(())
     }
 
