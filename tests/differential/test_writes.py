@@ -146,16 +146,13 @@ def test_collation_without_rules_is_refused_by_name(subject, collation):
     assert "collation" in reply.get("errmsg") and collation["locale"] in reply.get("errmsg")
 
 
-@pytest.mark.parametrize("stage", ["$changeStream", "$setWindowFields", "$densify", "$fill", "$planCacheStats"])
+ABSENT_STAGES = [
+    "$changeStream", "$currentOp", "$listLocalSessions", "$listSessions", "$search", "$searchMeta", "$shardedDataDistribution", "$operationMetrics", "$listCatalog", "$backupCursor", "$queue",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", ABSENT_STAGES)
 def test_absent_stages_are_refused_by_name(subject, stage):
-    arguments = {
-        "$lookup": {"from": "x", "localField": "a", "foreignField": "b", "as": "c"},
-        "$graphLookup": {"from": "x", "startWith": "$a", "connectFromField": "a", "connectToField": "b", "as": "c"},
-        "$unionWith": "x",
-        "$setWindowFields": {"sortBy": {"a": 1}, "output": {"b": {"$sum": 1}}},
-        "$densify": {"field": "a", "range": {"step": 1, "bounds": "full"}},
-        "$fill": {"output": {"a": {"value": 1}}},
-    }
-    reply = subject.run("diff", {"aggregate": "c", "pipeline": [{stage: arguments.get(stage, {})}], "cursor": {}})
+    reply = subject.run("diff", {"aggregate": "c", "pipeline": [{stage: {}}], "cursor": {}})
     assert reply.get("ok") == "double(0.0)"
     assert stage in reply.get("errmsg")
