@@ -309,6 +309,22 @@ def test_densify_comes_a_batch_at_a_time(windows):
         server.run("windows", {"drop": "wide"})
 
 
+def test_specifications_are_bounded(_subject):
+    """As long as a message may be: answered or refused, and the connection lives on."""
+    database = _subject.client.windows
+    output = {f"a{number}": {"$sum": 1} for number in range(300_000)}
+    reply = database.command({"aggregate": "plain", "pipeline": [{"$setWindowFields": {"output": output}}, {"$count": "n"}], "cursor": {}}, check=False)
+    assert reply.get("code") in (146, 5414201, 5643011), reply
+    names = [f"p{number}" for number in range(500_000)]
+    for bounds, code in (("full", None), ("partition", 13103), ([0, 3], 13103)):
+        stage = {"$densify": {"field": "i", "partitionByFields": names, "range": {"step": 1, "bounds": bounds}}}
+        reply = database.command({"aggregate": "empty", "pipeline": [stage, {"$count": "n"}], "cursor": {}}, check=False)
+        assert reply.get("code") == code, reply
+    fill = {"$fill": {"partitionByFields": names, "sortBy": {"i": 1}, "output": {"v": {"method": "locf"}}}}
+    assert database.command({"aggregate": "empty", "pipeline": [fill], "cursor": {}}, check=False)["ok"] in (0, 1)
+    assert database.plain.count_documents({}) == len(STEPS)
+
+
 def test_densify_in_a_row(windows):
     for stages in (
         [{"$densify": {"field": "h", "range": {"step": 1, "bounds": [0, 3]}}}],

@@ -808,7 +808,7 @@ fn spilled_count(count: Option<RawBson>) -> Option<usize> {
     usize::try_from(count?.as_i64()?).ok()
 }
 
-fn as_value(kept: Option<&RawBson>) -> Value<'_> {
+pub(super) fn as_value(kept: Option<&RawBson>) -> Value<'_> {
     kept.map_or(Value::Missing, |raw| Value::Raw(raw.as_raw_bson_ref()))
 }
 

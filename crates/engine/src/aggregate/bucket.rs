@@ -544,15 +544,9 @@ impl AutoBuckets {
     fn begin(&self) -> Result<Vec<AccumulatorState>> {
         let mut states = Vec::with_capacity(self.stage.accumulators.len());
         for accumulator in &self.stage.accumulators {
-            let count = match &accumulator.count {
-                None => None,
-                Some(count) => {
-                    let empty = RawDocumentBuf::new();
-                    let value =
-                        count.evaluate(&mut EvaluationContext::new(&empty, &self.variables))?;
-                    Some(crate::expression::several_count(&value)?)
-                }
-            };
+            let empty = RawDocumentBuf::new();
+            let count =
+                accumulator.count_in(&mut EvaluationContext::new(&empty, &self.variables))?;
             states.push(accumulator.begin(count));
         }
         Ok(states)

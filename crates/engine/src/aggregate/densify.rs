@@ -8,20 +8,19 @@ use super::accumulator::item_bytes;
 use super::group_key;
 use super::keeping::Kept;
 use super::stage::Stage;
-use super::window::{StageOptions, parse_unit};
+use super::stage_options::StageOptions;
 use crate::error::{Error, Result};
 use crate::expression::time::{self, Unit, Zone};
 use crate::expression::value::{Value, corrupt, field_name};
 use crate::expression::{
-    EvaluationContext, Expression, FieldSet, VariableScope, Variables, parse_field_path,
+    EvaluationContext, Expression, FieldSet, VariableScope, Variables, named_unit, parse_field_path,
 };
 use crate::operation;
 use crate::operation::memory::Reservation;
 use crate::query::Sort;
 use crate::query::projection::{FieldAction, FieldTree, Rest};
 use crate::sorter::{Limits, Spillable};
-use crate::types::type_name;
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;
 use std::cmp::Ordering;
@@ -134,10 +133,13 @@ pub(super) fn parse_densify(
     let empty = RawDocumentBuf::new();
     let range = DensifyRange::parse(range.unwrap_or(&empty))?;
     let name = fields[0].and_then(RawBsonRef::as_str).unwrap_or_default();
-    let partition = match fields[1] {
-        Some(RawBsonRef::Array(array)) => partition_names(array)?,
+    let mut partition = match fields[1] {
+        Some(RawBsonRef::Array(array)) => options.texts("partitionByFields", array)?,
         _ => Vec::new(),
     };
+    // Each once.
+    let mut seen = AHashSet::new();
+    partition.retain(|path| seen.insert(*path));
     let field = parse_field_path(name)?;
     if matches!(range.bounds, DensifyBounds::Partition) && partition.is_empty() {
         return Err(Error::location(
@@ -148,10 +150,9 @@ pub(super) fn parse_densify(
     }
     let mut order = RawDocumentBuf::new();
     if !matches!(range.bounds, DensifyBounds::Full) {
-        for (place, path) in partition.iter().enumerate() {
-            if *path != name && !partition[..place].contains(path) {
-                order.append(field_name(path)?, 1);
-            }
+        let others = partition.iter().filter(|path| **path != name);
+        for path in others {
+            order.append(field_name(path)?, 1);
         }
     }
     order.append(field_name(name)?, 1);
@@ -176,29 +177,11 @@ pub(super) fn parse_densify(
     Ok(())
 }
 
-fn partition_names(array: &bson::RawArray) -> Result<Vec<&str>> {
-    let mut names = Vec::new();
-    for (place, item) in array.into_iter().enumerate() {
-        match item.map_err(corrupt)? {
-            RawBsonRef::String(name) => names.push(name),
-            other => {
-                return Err(Error::type_mismatch(format!(
-                    "BSON field '$densify.partitionByFields.{place}' is the wrong type '{}', expected type 'string'",
-                    type_name(other.element_type())
-                )));
-            }
-        }
-    }
-    Ok(names)
-}
-
 fn tree_of(partition: &[Box<[Box<str>]>], field: &[Box<str>]) -> Option<FieldTree> {
     let mut tree = FieldTree::default();
     let compute = |slot| FieldAction::Compute(Box::new(Expression::variable(slot)));
     for (slot, path) in partition.iter().enumerate() {
-        if !partition[..slot].contains(path) {
-            tree.insert(path, compute(slot)).ok()?;
-        }
+        tree.insert(path, compute(slot)).ok()?;
     }
     tree.insert(field, compute(partition.len())).ok()?;
     Some(tree)
@@ -224,7 +207,7 @@ impl DensifyRange {
         };
         let fields = options.parse_document(range)?;
         let unit = match fields[2] {
-            Some(RawBsonRef::String(name)) => Some(parse_unit(name)?),
+            Some(RawBsonRef::String(name)) => Some(named_unit(name)?),
             _ => None,
         };
         let raw_step = fields[0].unwrap_or(RawBsonRef::Null);

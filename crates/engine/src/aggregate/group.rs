@@ -11,9 +11,7 @@ use crate::expression::FieldSet;
 use crate::expression::value::{
     Value, build_document, corrupt, field_name, raw_size_bytes, within_levels,
 };
-use crate::expression::{
-    EvaluationContext, Expression, Node, VariableScope, Variables, prefetch, several_count,
-};
+use crate::expression::{EvaluationContext, Expression, Node, VariableScope, Variables, prefetch};
 use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
@@ -540,12 +538,12 @@ impl GroupTable {
             TableKey::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
         };
         for accumulator in &group.accumulators {
-            let count = match &accumulator.count {
+            let count = match accumulator.count {
                 None => None,
-                Some(count) => {
+                Some(_) => {
                     let document = key_document(&id);
-                    let mut context = EvaluationContext::new(&document, context.variables);
-                    Some(several_count(&count.evaluate(&mut context)?)?)
+                    accumulator
+                        .count_in(&mut EvaluationContext::new(&document, context.variables))?
                 }
             };
             self.states.push(accumulator.begin(count));

@@ -27,6 +27,7 @@ mod pipeline;
 mod redact;
 mod replace_root;
 mod stage;
+mod stage_options;
 #[cfg(test)]
 mod tests;
 mod transform;

@@ -49,8 +49,9 @@ impl IndexFilter {
 
     /// Whether an index may be used.
     pub fn allows(&self, name: &str, key: &bson::RawDocument) -> bool {
-        let is_key = |own: &RawDocumentBuf| meridian_value::compare_documents(own, key).is_eq();
-        self.names.iter().any(|own| own == name) || self.keys.iter().any(is_key)
+        let by_name = self.names.binary_search_by(|own| own.as_str().cmp(name));
+        let by_key = |own: &RawDocumentBuf| meridian_value::compare_documents(own, key);
+        by_name.is_ok() || self.keys.binary_search_by(by_key).is_ok()
     }
 }
 

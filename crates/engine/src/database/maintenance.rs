@@ -17,6 +17,26 @@ fn digits(hash: Md5) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// By what the data of two servers is compared: MD5, as hexadecimal digits.
+#[derive(Debug)]
+pub struct DatabaseHashes {
+    /// By name.
+    pub collections: Vec<CollectionHash>,
+    /// Of the hashes of all collections.
+    pub whole: String,
+}
+
+/// The hash of a collection's documents.
+#[derive(Debug)]
+pub struct CollectionHash {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: [u8; 16],
+    /// The hash.
+    pub hash: String,
+}
+
 impl Engine {
     /// Writes the files of a collection and its indexes anew, without what was deleted or replaced; by how many bytes
     /// they shrank, as far as the storage can tell.
@@ -84,29 +104,21 @@ impl Engine {
         found
     }
 
-    /// The identity of a collection.
-    pub fn collection_uuid(&self, namespace: &Namespace) -> Option<[u8; 16]> {
-        self.catalog
-            .get(namespace)
-            .map(|collection| collection.uuid)
-    }
-
-    /// The MD5 of the documents of each collection of a database, in the order of their `_id`s, by name; of all
-    /// collections, or of those that are named.
+    /// The MD5 of the documents of each collection of a database, in the order of their `_id`s: of all collections, or of
+    /// those that are named.
     ///
     /// # Errors
     /// `InvalidNamespace`; storage failures.
-    pub fn hashes(&self, database: &str, only: &[&str]) -> Result<Vec<(String, String)>> {
+    pub fn hashes(&self, database: &str, only: &[&str]) -> Result<DatabaseHashes> {
         check_database_name(database)?;
-        let mut hashes = Vec::new();
+        let (mut collections, mut whole) = (Vec::new(), Md5::new());
         for collection in self.catalog.in_database(database) {
             let name = &collection.namespace.collection;
             if !only.is_empty() && !only.contains(&name.as_str()) {
                 continue;
             }
             let mut hash = Md5::new();
-            let empty = rawdoc! {};
-            let order = rawdoc! { "_id": 1 };
+            let (empty, order) = (rawdoc! {}, rawdoc! { "_id": 1 });
             let find = FindRequest {
                 sort: Some(&order),
                 ..FindRequest::new(&empty)
@@ -116,9 +128,18 @@ impl Engine {
                 operation::check()?;
                 hash.update(document.as_bytes());
             }
-            hashes.push((name.clone(), digits(hash)));
+            let hash = digits(hash);
+            whole.update(hash.as_bytes());
+            collections.push(CollectionHash {
+                name: name.clone(),
+                uuid: collection.uuid,
+                hash,
+            });
         }
-        Ok(hashes)
+        Ok(DatabaseHashes {
+            collections,
+            whole: digits(whole),
+        })
     }
 
     /// How many chunks a GridFS file has, and the MD5 of its data.

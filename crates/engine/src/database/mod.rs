@@ -27,6 +27,7 @@ pub use definition::{
     DropIndexes, DropOutcome,
 };
 pub use index_filters::ShapedStatement;
+pub use maintenance::{CollectionHash, DatabaseHashes};
 pub use offline::{encrypt_directory, rekey_directory, truncate_log};
 pub use requests::*;
 pub use statistics::{CollectionStats, DatabaseStats, EngineStats};

@@ -101,6 +101,15 @@ fn truncate_plan(
     Ok(Some(TruncatePlan { bins, clock, even }))
 }
 
+/// A unit of time by its name.
+///
+/// # Errors
+/// `FailedToParse` for any other text.
+pub fn named_unit(text: &str) -> Result<Unit> {
+    Unit::parse(text)
+        .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {text}")))
+}
+
 fn unit_of(name: &str, value: &Value<'_>) -> Result<Unit> {
     let Some(text) = value.as_str() else {
         return Err(Error::location(
@@ -256,8 +265,7 @@ pub fn add<'a>(name: &'static str, arguments: &mut [Option<Value<'a>>]) -> Resul
             format!("{name} expects string defining the time unit"),
         ));
     };
-    let unit = Unit::parse(unit_name)
-        .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {unit_name}")))?;
+    let unit = named_unit(unit_name)?;
     let amount = number(amount)
         .and_then(Number::to_i64_exact)
         .ok_or_else(|| {

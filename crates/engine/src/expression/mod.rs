@@ -34,8 +34,9 @@ mod trigonometry;
 pub(crate) mod value;
 
 pub(crate) use array::several_count;
+pub(crate) use control::number;
 pub(crate) use convert::display;
-pub(crate) use date_math::TruncatePlan;
+pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata};

@@ -214,6 +214,12 @@ pub fn elements<'a>(
     })
 }
 
+/// The value of a field of a document.
+pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
+    let found = elements(document).find(|(own, _)| *own == name);
+    found.map(|(_, value)| value)
+}
+
 /// The values of an array that the wire layer has checked.
 pub fn array_values<'a>(array: &'a RawArray) -> impl Iterator<Item = RawBsonRef<'a>> + 'a {
     array.into_iter().map_while(|value| value.ok())

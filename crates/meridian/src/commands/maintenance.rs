@@ -1,18 +1,11 @@
 //! Maintenance: `compact`, `dbHash`, `filemd5`, `validateDBMetadata`.
 
-use super::arguments::{Arguments, array_values, elements};
+use super::arguments::{Arguments, array_values, field};
 use super::context::Context;
 use bson::raw::{RawBsonRef, RawDocument};
-use md5::{Digest, Md5};
 use meridian_engine::{Code, Error, Namespace, Result};
 use meridian_wire::DocumentWriter;
 use std::time::Instant;
-
-/// The value of one of the command's own fields.
-fn field<'a>(body: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
-    let mut own = elements(body).skip(1);
-    own.find(|(key, _)| *key == name).map(|(_, value)| value)
-}
 
 /// Writes the files of a collection anew.
 pub fn compact(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
@@ -52,31 +45,22 @@ pub fn db_hash(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Res
     reply.string("host", &context.service.host);
     {
         let mut collections = reply.document("collections");
-        for (name, hash) in &hashes {
-            collections.string(name, hash);
+        for one in &hashes.collections {
+            collections.string(&one.name, &one.hash);
         }
     }
     drop(reply.array("capped"));
     {
         let mut uuids = reply.document("uuids");
-        for (name, _) in &hashes {
-            let namespace = Namespace::new(database, name)?;
-            if let Some(uuid) = context.engine().collection_uuid(&namespace) {
-                let uuid = bson::RawBinaryRef {
-                    subtype: bson::spec::BinarySubtype::Uuid,
-                    bytes: &uuid,
-                };
-                uuids.value(name, RawBsonRef::Binary(uuid));
-            }
+        for one in &hashes.collections {
+            let uuid = bson::RawBinaryRef {
+                subtype: bson::spec::BinarySubtype::Uuid,
+                bytes: &one.uuid,
+            };
+            uuids.value(&one.name, RawBsonRef::Binary(uuid));
         }
     }
-    let mut whole = Md5::new();
-    for (_, hash) in &hashes {
-        whole.update(hash.as_bytes());
-    }
-    let whole = whole.finalize();
-    let digits: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
-    reply.string("md5", &digits);
+    reply.string("md5", &hashes.whole);
     let millis = started.elapsed().as_millis();
     reply.count("timeMillis", i64::try_from(millis).unwrap_or(i64::MAX));
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! There is no cache of plans, so that nothing is to be cleared; filters are honoured by the planner.
 
-use super::arguments::elements;
+use super::arguments::field;
 use super::context::Context;
 use bson::RawDocumentBuf;
 use bson::raw::{RawBsonRef, RawDocument};
@@ -50,18 +50,13 @@ pub fn set_filter(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Resu
     engine.set_index_filter(&namespace, &statement, keys, names)
 }
 
-fn value<'a>(body: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
-    let mut own = elements(body).skip(1);
-    own.find(|(key, _)| *key == name).map(|(_, value)| value)
-}
-
 /// The statement whose shape is meant; none where all are.
 fn optional_statement(body: &RawDocument) -> Result<Option<ShapedStatement<'_>>> {
-    if value(body, "query").is_some() {
+    if field(body, "query").is_some() {
         return statement(body).map(Some);
     }
     let others = ["sort", "projection", "collation"];
-    match others.iter().any(|name| value(body, name).is_some()) {
+    match others.iter().any(|name| field(body, name).is_some()) {
         true => Err(Error::bad_value(
             "sort, projection, or collation provided without query",
         )),
@@ -70,12 +65,12 @@ fn optional_statement(body: &RawDocument) -> Result<Option<ShapedStatement<'_>>>
 }
 
 fn statement(body: &RawDocument) -> Result<ShapedStatement<'_>> {
-    let query = match value(body, "query") {
+    let query = match field(body, "query") {
         Some(RawBsonRef::Document(query)) => query,
         Some(_) => return Err(Error::bad_value("required field query must be an object")),
         None => return Err(Error::bad_value("required field query missing")),
     };
-    let optional = |name: &str| match value(body, name) {
+    let optional = |name: &str| match field(body, name) {
         None => Ok(None),
         Some(RawBsonRef::Document(document)) => Ok(Some(document)),
         Some(_) => Err(Error::bad_value(format!(
@@ -100,7 +95,7 @@ fn statement(body: &RawDocument) -> Result<ShapedStatement<'_>> {
 
 /// The indexes of a filter: key patterns and names, each in their order and once.
 fn indexes(body: &RawDocument) -> Result<(Vec<RawDocumentBuf>, Vec<String>)> {
-    let array = match value(body, "indexes") {
+    let array = match field(body, "indexes") {
         Some(RawBsonRef::Array(array)) => array,
         Some(_) => return Err(Error::bad_value("required field indexes must be an array")),
         None => return Err(Error::bad_value("required field indexes missing")),

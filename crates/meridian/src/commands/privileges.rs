@@ -2,7 +2,7 @@
 //!
 //! The rules are those of MongoDB 6.0.5, which a differential test asks with every built-in role.
 
-use super::arguments::{array_values, elements};
+use super::arguments::{array_values, elements, field};
 use super::table::Command;
 use super::{context::Context, table};
 use crate::access::{ActionSet, Login, Privileges, Resource, RoleName, UserName};
@@ -170,11 +170,6 @@ fn is_true(value: RawBsonRef<'_>) -> bool {
         RawBsonRef::Null | RawBsonRef::Undefined => false,
         _ => true,
     }
-}
-
-fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
-    let found = elements(document).find(|(own, _)| *own == name);
-    found.map(|(_, value)| value)
 }
 
 pub(super) fn insert(request: &Request<'_>) -> bool {

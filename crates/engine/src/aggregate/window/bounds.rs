@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::expression::time::{Unit, Zone, add as add_to_date};
 use crate::expression::value::corrupt;
-use crate::expression::{Expression, Value, VariableScope, display};
+use crate::expression::{Expression, Value, VariableScope, display, named_unit, number};
 use crate::text;
 use bson::{RawBson, RawBsonRef, RawDocument};
 use meridian_value::number::Number;
@@ -157,7 +157,7 @@ impl Window {
     ) -> Result<Self> {
         let unit = match unit {
             None => None,
-            Some(RawBsonRef::String(text)) => Some(parse_unit(text)?),
+            Some(RawBsonRef::String(text)) => Some(named_unit(text)?),
             Some(_) => return Err(refused("'unit' must be a string")),
         };
         let bound = |value: &Value<'_>| {
@@ -207,21 +207,6 @@ fn wrong_order(lower: &impl std::fmt::Display, upper: &impl std::fmt::Display) -
         5_339_900,
         format!("Lower bound must not exceed upper bound: [{lower}, {upper}]"),
     )
-}
-
-fn number(value: &Value<'_>) -> Option<Number> {
-    match value {
-        Value::Raw(raw) => Number::from_raw(*raw),
-        _ => None,
-    }
-}
-
-/// A unit of time by its name.
-///
-/// # Errors
-/// `FailedToParse` for any other text.
-pub fn parse_unit(text: &str) -> Result<Unit> {
-    Unit::parse(text).ok_or_else(|| refused(format!("unknown time unit value: {text}")))
 }
 
 /// The two ends of a window: `"unbounded"`, `"current"`, or a constant that `bound` takes.

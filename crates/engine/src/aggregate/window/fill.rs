@@ -1,11 +1,12 @@
 //! `$fill`, which becomes a `$setWindowFields` and a `$set`.
 
-use super::{StageOptions, push_stages, set_stage};
+use super::push_stages;
 use crate::aggregate::stage::Stage;
+use crate::aggregate::stage_options::StageOptions;
+use crate::aggregate::transform::Transform;
 use crate::error::{Error, Result};
 use crate::expression::VariableScope;
 use crate::expression::value::{corrupt, field_name};
-use crate::types::type_name;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 /// The stages of a `$fill`.
@@ -25,7 +26,10 @@ pub fn parse_fill(raw: RawBsonRef<'_>, scope: &VariableScope, out: &mut Vec<Stag
     };
     let fields = options.parse(raw)?;
     let by_fields = match fields[1] {
-        Some(RawBsonRef::Array(array)) => Some(partition_of_fields(array)?),
+        Some(RawBsonRef::Array(array)) => {
+            let names = options.texts("partitionByFields", array)?;
+            Some(partition_of(&names)?)
+        }
         _ => None,
     };
     if fields[0].is_some() && by_fields.is_some() {
@@ -42,38 +46,25 @@ pub fn parse_fill(raw: RawBsonRef<'_>, scope: &VariableScope, out: &mut Vec<Stag
         let partition = fields[0].or(by_fields.map(|fields| RawBsonRef::Document(fields)));
         push_stages(partition, sort, &functions, scope, out)?;
     }
-    let values: Vec<_> = values
-        .iter()
-        .map(|(path, expression)| (&**path, expression.clone()))
-        .collect();
-    out.extend(set_stage(&values, scope)?);
+    if !values.is_empty() {
+        let set = Transform::set("$addFields", RawBsonRef::Document(&values), scope)?;
+        out.push(Stage::Set(set));
+    }
     Ok(())
 }
 
 /// The object of the fields that are listed.
-fn partition_of_fields(array: &bson::RawArray) -> Result<RawDocumentBuf> {
+fn partition_of(names: &[&str]) -> Result<RawDocumentBuf> {
     let mut partition = RawDocumentBuf::new();
-    for (place, item) in array.into_iter().enumerate() {
-        match item.map_err(corrupt)? {
-            RawBsonRef::String(name) => {
-                partition.append(field_name(name)?, format!("${name}"));
-            }
-            other => {
-                return Err(Error::type_mismatch(format!(
-                    "BSON field '$fill.partitionByFields.{place}' is the wrong type '{}', expected type 'string'",
-                    type_name(other.element_type())
-                )));
-            }
-        }
+    for name in names {
+        partition.append(field_name(name)?, format!("${name}"));
     }
     Ok(partition)
 }
 
-type Filled = (RawDocumentBuf, Vec<(Box<str>, RawDocumentBuf)>);
-
-/// The window functions of the fields with a `method`, and the expressions of those with a `value`.
-fn parse_outputs(outputs: Option<&RawDocument>) -> Result<Filled> {
-    let (mut functions, mut values) = (RawDocumentBuf::new(), Vec::new());
+/// The `output` of the fields with a `method`, and the `$set` of those with a `value`.
+fn parse_outputs(outputs: Option<&RawDocument>) -> Result<(RawDocumentBuf, RawDocumentBuf)> {
+    let (mut functions, mut values) = (RawDocumentBuf::new(), RawDocumentBuf::new());
     let outputs = outputs.filter(|outputs| !outputs.is_empty());
     let Some(outputs) = outputs else {
         return Err(Error::location(
@@ -107,7 +98,7 @@ fn parse_outputs(outputs: Option<&RawDocument>) -> Result<Filled> {
                 let mut operands = bson::RawArrayBuf::new();
                 operands.push(field);
                 operands.push(RawBson::from(value));
-                values.push((path.as_str().into(), rawdoc! { "$ifNull": operands }));
+                values.append(path, rawdoc! { "$ifNull": operands });
             }
             (None, Some(RawBsonRef::String("linear"))) => {
                 functions.append(path, rawdoc! { "$linearFill": field });

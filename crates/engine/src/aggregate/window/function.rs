@@ -1,12 +1,14 @@
 //! Window functions: one computed field of a `$setWindowFields`, parsed.
 
 use super::super::accumulator::{Accumulator, AccumulatorKind};
-use super::bounds::{Window, parse_unit};
+use super::bounds::Window;
 use super::state::{CurvePoint, Input, is_nullish};
 use crate::error::{Error, Result};
 use crate::expression::time::Unit;
 use crate::expression::value::{Value, corrupt};
-use crate::expression::{EvaluationContext, Expression, FieldSet, Node, VariableScope};
+use crate::expression::{
+    EvaluationContext, Expression, FieldSet, Node, VariableScope, named_unit, number,
+};
 use crate::text;
 use crate::types::type_name;
 use bson::{RawBson, RawBsonRef, RawDocument};
@@ -327,13 +329,6 @@ impl WindowFunction {
     }
 }
 
-fn number(value: &Value<'_>) -> Option<Number> {
-    match value {
-        Value::Raw(raw) => Number::from_raw(*raw),
-        _ => None,
-    }
-}
-
 /// The two numbers of a covariance's argument.
 fn pair(value: &Value<'_>) -> Result<Option<(Number, Number)>> {
     let items = value.items()?;
@@ -448,7 +443,7 @@ fn curve(
         match (key.as_str(), raw) {
             ("input", raw) => input = Some(context.node(raw)?),
             ("unit", RawBsonRef::String(name)) => {
-                let parsed = parse_unit(name)?;
+                let parsed = named_unit(name)?;
                 if parsed.months().is_some() {
                     return Err(Error::location(5_490_710, "unit must be 'week' or smaller"));
                 }

@@ -1,5 +1,6 @@
 //! `$linearFill`: what is not known between two known values, by a straight line between them.
 
+use super::super::accumulator::as_value;
 use super::state::{CurvePoint, Input, is_nullish};
 use crate::error::{Error, Result};
 use crate::expression::Value;
@@ -109,10 +110,6 @@ impl LinearFill {
 
 fn known(point: &CurvePoint) -> Option<&RawBson> {
     point.y.as_ref().filter(|value| !is_nullish(value))
-}
-
-fn as_value(raw: Option<&RawBson>) -> Value<'_> {
-    raw.map_or(Value::Missing, |raw| Value::Raw(raw.as_raw_bson_ref()))
 }
 
 fn is_number_or_date(value: &Value<'_>) -> bool {

@@ -19,19 +19,18 @@ mod state;
 mod tests;
 
 use super::stage::Stage;
+use super::stage_options::StageOptions;
 use super::transform::Transform;
 use crate::error::{Error, Result};
 use crate::expression::value::{corrupt, field_name};
 use crate::expression::{Expression, FieldSet, Node, VariableScope, parse_field_path};
 use crate::query::Sort;
 use crate::query::projection::{FieldAction, FieldTree};
-use crate::types::type_name;
 use ahash::AHashSet;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use function::{FunctionContext, WindowFunction};
 use std::sync::Arc;
 
-pub(super) use bounds::parse_unit;
 pub(super) use fill::parse_fill;
 pub use run::Windows;
 
@@ -77,90 +76,6 @@ pub(super) fn parse_set_window_fields(
     let output = fields[2].and_then(RawBsonRef::as_document);
     let empty = RawDocumentBuf::new();
     push_stages(fields[0], sort, output.unwrap_or(&empty), scope, out)
-}
-
-/// The fields of a stage's operand, in the words of MongoDB's parser of commands.
-pub(super) struct StageOptions<'n> {
-    pub stage: &'n str,
-    /// Each with the types that it may have; any where there is none.
-    pub names: &'n [(&'n str, &'n [&'n str])],
-    pub required: &'n [&'n str],
-}
-
-impl StageOptions<'_> {
-    /// The values of the names; none for one that is absent, or null unless it may be anything.
-    ///
-    /// # Errors
-    /// `FailedToParse` for what is no object, 40415 for other fields, 40413 for one twice, `TypeMismatch`, and 40414
-    /// where one is required.
-    pub fn parse<'a>(&self, raw: RawBsonRef<'a>) -> Result<Vec<Option<RawBsonRef<'a>>>> {
-        let RawBsonRef::Document(document) = raw else {
-            // So MongoDB writes it.
-            let article = if self.stage == "$setWindowFields" {
-                "the"
-            } else {
-                "The"
-            };
-            return Err(Error::failed_to_parse(format!(
-                "{article} {} stage specification must be an object, found {}",
-                self.stage,
-                type_name(raw.element_type())
-            )));
-        };
-        self.parse_document(document)
-    }
-
-    /// As [`Self::parse`], of a document.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    pub fn parse_document<'a>(
-        &self,
-        document: &'a RawDocument,
-    ) -> Result<Vec<Option<RawBsonRef<'a>>>> {
-        let stage = self.stage;
-        let mut values = vec![None; self.names.len()];
-        for entry in document.iter() {
-            let (key, raw) = entry.map_err(corrupt)?;
-            let key = key.as_str();
-            let Some(place) = self.names.iter().position(|(name, _)| *name == key) else {
-                return Err(Error::location(
-                    40415,
-                    format!("BSON field '{stage}.{key}' is an unknown field."),
-                ));
-            };
-            if values[place].is_some() {
-                return Err(Error::location(
-                    40413,
-                    format!("BSON field '{stage}.{key}' is a duplicate field"),
-                ));
-            }
-            let types = self.names[place].1;
-            if !types.is_empty() && matches!(raw, RawBsonRef::Null | RawBsonRef::Undefined) {
-                continue;
-            }
-            let found = type_name(raw.element_type());
-            if !types.is_empty() && !types.contains(&found) {
-                let expected = match types {
-                    [only] => format!("type '{only}'"),
-                    several => format!("types '[{}']", several.join(", ")),
-                };
-                return Err(Error::type_mismatch(format!(
-                    "BSON field '{stage}.{key}' is the wrong type '{found}', expected {expected}"
-                )));
-            }
-            values[place] = Some(raw);
-        }
-        for (value, (name, _)) in values.iter().zip(self.names) {
-            if value.is_none() && self.required.contains(name) {
-                return Err(Error::location(
-                    40414,
-                    format!("BSON field '{stage}.{name}' is missing but a required field"),
-                ));
-            }
-        }
-        Ok(values)
-    }
 }
 
 /// The stages that compute window functions.
@@ -383,17 +298,4 @@ impl SetWindowFields {
         }
         set
     }
-}
-
-/// Nothing but a `$set` of the given paths, each to an expression.
-fn set_stage(fields: &[(&str, RawDocumentBuf)], scope: &VariableScope) -> Result<Option<Stage>> {
-    if fields.is_empty() {
-        return Ok(None);
-    }
-    let mut specification = rawdoc! {};
-    for (path, expression) in fields {
-        specification.append(field_name(path)?, expression.clone());
-    }
-    let set = Transform::set("$addFields", RawBsonRef::Document(&specification), scope)?;
-    Ok(Some(Stage::Set(set)))
 }

@@ -3,6 +3,7 @@
 //! In: documents, one at a time. Out: the same documents with the functions' values, as soon as the windows of a document
 //! are there. Documents that wait for that are spilled where they outgrow the memory; what functions keep is not.
 
+use super::super::accumulator::as_value;
 use super::super::group_key;
 use super::super::keeping::Kept;
 use super::SetWindowFields;
@@ -26,6 +27,9 @@ use std::sync::Arc;
 
 /// So many documents come out for one that comes in, so that a large partition does not come out at once.
 const OUT_FOR_ONE: usize = 16;
+
+/// What a function takes in a partition before it has seen a document.
+const FUNCTION_BYTES: usize = size_of::<Run>() + size_of::<WindowFrame>();
 
 /// A short name and a number.
 const NEW_FIELD_BYTES: usize = 24;
@@ -92,6 +96,8 @@ impl Windows {
             if let Some(last) = self.partitions.back_mut() {
                 last.is_complete = true;
             }
+            // (Before it is made: there may be very many functions.)
+            self.hold(stage.functions.len() * FUNCTION_BYTES)?;
             let key = self.key.clone();
             let partition = Partition::new(key, &stage, self.counts(variables)?);
             self.partitions.push_back(partition);
@@ -103,7 +109,7 @@ impl Windows {
                 near: variables.near().cloned(),
             });
         }
-        self.hold()?;
+        self.hold(0)?;
         for _ in 0..OUT_FOR_ONE {
             let Some(finished) = self.next(variables)? else {
                 break;
@@ -164,10 +170,12 @@ impl Windows {
         }
     }
 
-    /// Takes memory for what waits, or spills documents.
-    fn hold(&mut self) -> Result<()> {
+    /// Takes memory for what waits and what functions keep, and so many bytes that they will keep besides; or spills
+    /// documents.
+    fn hold(&mut self, coming: usize) -> Result<()> {
         let documents: usize = self.partitions.iter().map(|one| one.documents.bytes).sum();
         let kept: usize = self.partitions.iter().map(Partition::kept_bytes).sum();
+        let kept = kept + coming;
         let bytes = documents + kept;
         if bytes <= self.limits.memory_bytes && self.memory.try_grow(bytes) {
             return Ok(());
@@ -273,8 +281,7 @@ impl Partition {
         let values = values?;
         let mut context = EvaluationContext::new(&kept.document, variables);
         for (slot, value) in values.iter().enumerate() {
-            let value = value.as_ref().map(RawBson::as_raw_bson_ref);
-            context.set(slot, value.map_or(Value::Missing, Value::Raw))?;
+            context.set(slot, as_value(value.as_ref()))?;
         }
         let document = stage.tree.apply_in(Rest::Keep, &mut context)?;
         Ok(Some(Kept { document, near }))

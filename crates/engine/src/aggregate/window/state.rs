@@ -4,7 +4,7 @@
 //! state slides: it takes out what it has put in first. Out: the function's value over what is in it.
 
 use super::super::accumulator::{
-    Accumulator, AccumulatorKind, AccumulatorState, array, item_bytes, raw_number,
+    Accumulator, AccumulatorKind, AccumulatorState, array, as_value, item_bytes, raw_number,
 };
 use super::function::{FunctionKind, WindowFunction};
 use crate::error::{Error, Result};
@@ -314,20 +314,14 @@ fn add_growing(
     accumulator: &Accumulator,
     input: Input,
 ) -> Result<usize> {
-    let of = |value: &Option<RawBson>, state: &mut AccumulatorState| {
-        let value = match value {
-            None => Value::Missing,
-            Some(value) => Value::Raw(value.as_raw_bson_ref()),
-        };
-        state.add_value(accumulator, &value)
-    };
+    let mut of = |value: Option<RawBson>| state.add_value(accumulator, &as_value(value.as_ref()));
     match input {
-        Input::Value(value) => of(&value, state),
-        Input::Number(number) => of(&number.map(raw_number), state),
+        Input::Value(value) => of(value),
+        Input::Number(number) => of(number.map(raw_number)),
         Input::Ordered(Some((key, value))) if accumulator.sort.is_some() => {
             state.add_with_key(accumulator, key.into_vec(), value)
         }
-        Input::Ordered(entry) => of(&entry.map(|(_, value)| value), state),
+        Input::Ordered(entry) => of(entry.map(|(_, value)| value)),
         Input::Pair(_) | Input::Point(_) => Ok(0),
     }
 }
