@@ -113,6 +113,22 @@ class Writers:
         last = choice.choice([{"$out": "out"}, {"$merge": {"into": "merged", "whenMatched": "replace"}}])
         self.database["updated"].aggregate([*stages, last])
 
+    def compactions(self, choice):
+        """Files are written anew below everyone else, whose statements an index filter plans otherwise."""
+        name = choice.choice(["grown", "mixed", "updated", "unique", "ledger"])
+        self.database.command("compact", name)
+        self.database.command({"planCacheSetFilter": name, "query": {"_id": 1, "n": 1}, "indexes": [choice.choice(["u", "built"])]})
+        self.database.command("planCacheClearFilters", name)
+
+    def windows(self, choice):
+        """What pipelines make of documents that others change at the same time is written as any other."""
+        bounds = {"documents": [-choice.randint(0, 20), choice.randint(0, 20)]}
+        window = {"$setWindowFields": {"partitionBy": "$n", "sortBy": {"_id": 1}, "output": {"n": {"$sum": "$n", "window": bounds}}}}
+        gaps = {"$densify": {"field": "n", "range": {"step": 50, "bounds": [0, choice.randint(1, 1000)]}}}
+        filled = [gaps, {"$fill": {"sortBy": {"n": 1}, "output": {"tags": {"method": "locf"}}}}, {"$match": {"_id": {"$exists": True}}}]
+        stages = choice.choice([[window], filled])
+        self.database["updated"].aggregate([*stages, {"$project": {"n": 1, "tags": 1}}, {"$merge": {"into": "merged", "whenMatched": "replace"}}])
+
     def users(self, choice):
         """Made, changed and dropped one after the other; what was acknowledged last is in the log, by name."""
         name, number = f"user{choice.randrange(20)}", choice.randrange(10**6)
