@@ -6,7 +6,7 @@
 //! TLS, authentication, compression, retries, server selection. For those there
 //! is the official driver.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -120,7 +120,9 @@ impl Client {
             Ok(0) => bail!("the server closed the connection within a reply"),
             Ok(bytes) => self.filled_bytes += bytes,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("a reply could not be read"),
+            Err(error) => {
+                return Err(explain_timeout(error)).context("a reply could not be read");
+            }
         }
         Ok(())
     }
@@ -142,6 +144,16 @@ impl Client {
         let reply = self.call(&command_message(body))?;
         check_ok(reply)?;
         Ok(reply.to_owned())
+    }
+}
+
+/// A socket's timeout, in words: the operating system calls it "temporarily unavailable".
+pub fn explain_timeout(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "no reply came in time")
+        }
+        _ => error,
     }
 }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::client::explain_timeout;
+
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
 /// A message's type byte and its length.
@@ -162,7 +164,8 @@ impl PostgresClient {
         let read = self.stream.read(&mut self.reply[before..]);
         self.reply
             .truncate(before + read.as_ref().copied().unwrap_or(0));
-        ensure!(read? > 0, "the server closed the connection");
+        let bytes = read.map_err(explain_timeout)?;
+        ensure!(bytes > 0, "the server closed the connection");
         Ok(())
     }
 

@@ -15,8 +15,9 @@ use crate::client::{Client, check_ok, write_command};
 use crate::encode::{double, int32, string};
 use crate::postgres_client::{PlainAddress, PostgresClient};
 
-/// A request that takes longer has failed.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// A request that takes longer has failed. Hundreds of workers that connect at once to a server of a process each
+/// take more than ten seconds on a small machine that is busy.
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// PostGIS's sphere: the mean of WGS 84's half axes.
 const POSTGIS_RADIUS_M: f64 = 6_371_008.771_415_059;
 
