@@ -26,6 +26,7 @@ pub mod rank;
 mod sorter;
 pub mod storage;
 pub mod text;
+pub mod timeseries;
 mod ttl;
 pub mod types;
 pub mod update;

@@ -12,6 +12,7 @@ use crate::namespace::Namespace;
 use crate::query::Filter;
 use crate::write::{Change, Target, Writer};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::oid::ObjectId;
 use bson::{DateTime, cstr, rawdoc};
 use meridian_value::Collation;
 use meridian_value::path::{LeafArrays, Path, visit};
@@ -118,7 +119,7 @@ impl Expiry {
 /// One pass over all TTL indexes; failures are logged, the next pass tries again.
 pub(crate) fn sweep(engine: &dyn Sweepable, counters: &TtlCounters, now: DateTime) {
     for collection in engine.collections() {
-        for expiry in expiries(&collection) {
+        for expiry in expiries(&collection, now) {
             match sweep_path(engine, &collection, &expiry, now) {
                 Ok(deleted) => {
                     counters.deleted.fetch_add(deleted, Ordering::Relaxed);
@@ -133,12 +134,22 @@ pub(crate) fn sweep(engine: &dyn Sweepable, counters: &TtlCounters, now: DateTim
     counters.passes.fetch_add(1, Ordering::Relaxed);
 }
 
-fn expiries(collection: &Collection) -> Vec<Expiry> {
+fn expiries(collection: &Collection, now: DateTime) -> Vec<Expiry> {
     let indexes = collection.ready_indexes();
     let mut expiries: Vec<Expiry> = indexes
         .filter_map(|index| Expiry::of_index(&index.spec))
         .collect();
     let clustered = collection.options.expire_after_seconds;
+    if let (Some(seconds), Some(timeseries)) = (clustered, &collection.options.timeseries) {
+        // A bucket expires with its last measurement. Where it is kept is said by its start.
+        expiries.extend(buckets_before(now, seconds).map(|ids| Expiry {
+            path: format!("control.max.{}", timeseries.time_field),
+            seconds,
+            partial_filter: Some(ids),
+            collation: Collation::SIMPLE,
+        }));
+        return expiries;
+    }
     expiries.extend(clustered.map(|seconds| Expiry {
         path: "_id".to_owned(),
         seconds,
@@ -146,6 +157,22 @@ fn expiries(collection: &Collection) -> Vec<Expiry> {
         collation: Collation::SIMPLE,
     }));
     expiries
+}
+
+/// The `_id`s that buckets of measurements so many seconds ago can have: up to that second, or, before 1970 and from
+/// 2038 on, in the half of the numbers that stands for both.
+fn buckets_before(now: DateTime, seconds: i64) -> impl Iterator<Item = RawDocumentBuf> {
+    let limit = now.timestamp_millis().div_euclid(1_000).saturating_sub(seconds);
+    let id = |seconds: u32| {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+        ObjectId::from_bytes(bytes)
+    };
+    let upper_half = 1 << 31;
+    let until = u32::try_from(limit.saturating_add(1)).unwrap_or(0).min(upper_half);
+    let lower = rawdoc! { "_id": { "$lt": id(until) } };
+    let upper = rawdoc! { "_id": { "$gte": id(upper_half) } };
+    [lower, upper].into_iter()
 }
 
 fn sweep_path(

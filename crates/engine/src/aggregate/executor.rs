@@ -27,6 +27,7 @@ use crate::expression::value::{field_name, within_levels};
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
 use crate::sorter::{Limits, STAGE_BYTES_MAX};
+use crate::timeseries::UnpackBucket;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -133,6 +134,7 @@ enum Step {
     AddDistance(Box<AddDistance>),
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
+    UnpackBucket(Box<UnpackBucket>),
     Redact(Box<Redact>),
     Lookup(Box<LookupRun>),
     SetWindowFields(Box<Windows>),
@@ -380,6 +382,7 @@ fn pass(
             }
             several @ (Step::AddDistance(_)
             | Step::Unwind(_)
+            | Step::UnpackBucket(_)
             | Step::Lookup(..)
             | Step::SetWindowFields(_)
             | Step::Densify(_)) => {
@@ -443,6 +446,9 @@ fn pass_several(
             })?;
             Ok(further)
         }
+        Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
+            pass(behind, Cow::Owned(measured), variables, ready)
+        }),
         Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {
             pass(behind, Cow::Owned(found), variables, ready)
         }),
@@ -531,6 +537,7 @@ fn keep(
         | Step::AddDistance(_)
         | Step::ReplaceRoot(_)
         | Step::Unwind(_)
+        | Step::UnpackBucket(_)
         | Step::Redact(_)
         | Step::Lookup(..)
         | Step::SetWindowFields(_)
@@ -556,6 +563,7 @@ impl Step {
             Stage::AddDistance(add) => Step::AddDistance(add.clone()),
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
+            Stage::UnpackBucket(unpack) => Step::UnpackBucket(unpack.clone()),
             Stage::Redact(redact) => Step::Redact(redact.clone()),
             Stage::Lookup(lookup) => {
                 let run = LookupRun::new((**lookup).clone(), context.foreign()?);
@@ -619,6 +627,7 @@ impl Step {
             Step::Transform(transform) => (Step::Transform(transform.clone()), false),
             Step::ReplaceRoot(replace) => (Step::ReplaceRoot(replace.clone()), false),
             Step::Unwind(unwind) => (Step::Unwind(unwind.clone()), false),
+            Step::UnpackBucket(unpack) => (Step::UnpackBucket(unpack.clone()), false),
             Step::Redact(redact) => (Step::Redact(redact.clone()), false),
             Step::Group(groups) if groups.merges() => (Step::Group(Box::new(groups.fresh())), true),
             Step::Count { field, .. } => {

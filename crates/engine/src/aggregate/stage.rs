@@ -20,6 +20,7 @@ use crate::expression::value::corrupt;
 use crate::expression::{VariableScope, parse_field_path};
 use crate::query::{Filter, ParseContext, Sort};
 use crate::text;
+use crate::timeseries::UnpackBucket;
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::number::Number;
@@ -70,6 +71,8 @@ pub enum Stage {
     SetWindowFields(Arc<SetWindowFields>),
     /// `$densify`, which becomes this one behind a `$sort`.
     Densify(Arc<Densify>),
+    /// `$_internalUnpackBucket`, with which readers of a time-series collection begin.
+    UnpackBucket(Box<UnpackBucket>),
     /// `$bucketAuto`.
     BucketAuto(BucketAuto),
     /// `$facet`: named pipelines.
@@ -97,7 +100,7 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 15] = [
+const ABSENT: [&str; 14] = [
     "$changeStream",
     "$currentOp",
     "$listLocalSessions",
@@ -112,7 +115,6 @@ const ABSENT: [&str; 15] = [
     "$queue",
     "$_internalInhibitOptimization",
     "$_internalSplitPipeline",
-    "$_internalUnpackBucket",
 ];
 
 /// Parses one stage; some become two.
@@ -148,6 +150,7 @@ pub(super) fn parse(
         "$fill" => return parse_fill(raw, scope, out),
         "$bucketAuto" => Stage::BucketAuto(BucketAuto::parse(raw, scope)?),
         "$unwind" => Stage::Unwind(Unwind::parse(raw)?),
+        "$_internalUnpackBucket" => Stage::UnpackBucket(Box::new(UnpackBucket::parse(raw)?)),
         "$geoNear" => Stage::GeoNear(Box::new(GeoNear::parse(raw, scope)?)),
         "$sample" => parse_sample(raw)?,
         "$facet" => Stage::Facet(parse_facet(raw, scope)?),
@@ -196,6 +199,7 @@ impl Stage {
             Stage::Sample { .. } => "$sample",
             Stage::SetWindowFields(_) => "$setWindowFields",
             Stage::Densify(_) => "$densify",
+            Stage::UnpackBucket(_) => "$_internalUnpackBucket",
             Stage::BucketAuto(_) => "$bucketAuto",
             Stage::Facet(_) => "$facet",
             Stage::Out(_) => "$out",

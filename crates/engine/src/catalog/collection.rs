@@ -1,7 +1,7 @@
 //! One published version of a collection, and the state all its versions share.
 
 use super::index_filters::IndexFilters;
-use super::{Accesses, ChangeCapture, CollectionOptions, UnbuiltIndex};
+use super::{Accesses, ChangeCapture, CollectionOptions, OpenBuckets, UnbuiltIndex};
 use crate::error::Result;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
@@ -202,6 +202,8 @@ pub struct WriteState {
     pub dropped: bool,
     /// No encoded `_id` greater than this exists, so a greater one needs no look-up. `None`: not known yet.
     pub largest_id: Option<Vec<u8>>,
+    /// Of a collection of buckets: those that take further measurements.
+    pub open_buckets: OpenBuckets,
 }
 
 impl CollectionState {

@@ -23,6 +23,7 @@ mod accesses;
 mod capture;
 mod collection;
 mod index_filters;
+mod open_buckets;
 mod options;
 mod persist;
 mod unbuilt;
@@ -32,18 +33,20 @@ pub use accesses::Accesses;
 pub use capture::{CapturedIds, ChangeCapture};
 pub use collection::{Collection, CollectionState, Index, WriteState};
 pub use index_filters::{IndexFilter, IndexFilters};
+pub use open_buckets::OpenBuckets;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};
 pub use persist::{
     delete_collection_entry, delete_totals, has_collection, has_collection_entry,
     no_collection_entry, put_collection_entry, put_next_tree, read_totals, statistics_entry,
 };
 pub use unbuilt::{UnbuiltIndex, same_name};
-pub use view_definition::{ResolvedView, SYSTEM_VIEWS, ViewDefinition, not_a_collection};
+pub use view_definition::{ResolvedView, SYSTEM_VIEWS, ViewDefinition};
 
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
 use crate::rank::{CollectionRanks, RangeCache, RanksAtStart, delete_saved, load_saved};
 use crate::storage::{Batch, Compression, Family, Store, TreeKey};
+use crate::timeseries::{Timeseries, buckets_of};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +119,7 @@ impl Catalog {
     /// `NamespaceNotFound`; `CommandNotSupportedOnView`.
     pub fn require(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
         let missing = || match self.view(namespace) {
-            Some(_) => not_a_collection(namespace),
+            Some(view) => view.refusal(),
             None => Error::new(
                 Code::NamespaceNotFound,
                 format!("ns does not exist: {namespace}"),
@@ -130,15 +133,29 @@ impl Catalog {
         self.state.read().views.get(namespace).cloned()
     }
 
+    /// The time-series collection of this name: what makes it one, and where its buckets are.
+    pub fn timeseries(&self, namespace: &Namespace) -> Option<(Arc<Timeseries>, Namespace)> {
+        let view = self.view(namespace)?;
+        let timeseries = view.timeseries()?.clone();
+        Some((timeseries, buckets_of(namespace)))
+    }
+
     /// Refuses what cannot be done to a view.
     ///
     /// # Errors
     /// `CommandNotSupportedOnView`.
     pub fn refuse_view(&self, namespace: &Namespace) -> Result<()> {
         match self.view(namespace) {
-            Some(_) => Err(not_a_collection(namespace)),
+            Some(view) => Err(view.refusal()),
             None => Ok(()),
         }
+    }
+
+    /// The refusal of what cannot be done to the view of this name.
+    pub fn not_a_collection(&self, namespace: &Namespace) -> Error {
+        let refused = self.refuse_view(namespace).err();
+        // It is dropped meanwhile.
+        refused.unwrap_or_else(|| Error::new(Code::NamespaceNotFound, "ns not found"))
     }
 
     /// What a view comes to; `None` where there is none of this name.
@@ -203,12 +220,21 @@ impl Catalog {
             if let Some(before) = before {
                 if before.collection == SYSTEM_VIEWS && after.is_none() {
                     let database = &before.database;
-                    state.views.retain(|name, _| name.database != *database);
+                    let keeps = |view: &ViewDefinition| view.timeseries().is_some();
+                    let views = &mut state.views;
+                    views.retain(|name, view| name.database != *database || keeps(view));
                 }
-                state.collections.remove(&before);
+                let was = state.collections.remove(&before);
+                let series = was.and_then(|was| ViewDefinition::of_buckets(&before, &was.options));
+                if let Some(series) = series {
+                    state.views.remove(&series.namespace);
+                }
             }
             if let Some(after) = after {
                 let namespace = after.namespace.clone();
+                if let Some(series) = ViewDefinition::of_buckets(&namespace, &after.options) {
+                    state.views.insert(series.namespace.clone(), Arc::new(series));
+                }
                 state.collections.insert(namespace, Arc::new(after));
             }
         }

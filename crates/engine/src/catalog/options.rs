@@ -4,6 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::index::storage_engine;
 use crate::query::Filter;
 use crate::storage::Compression;
+use crate::timeseries::Timeseries;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::Collation;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct CollectionOptions {
     pub clustered_index: Option<RawDocumentBuf>,
     /// TTL of a clustered collection, in seconds of its `_id`.
     pub expire_after_seconds: Option<i64>,
+    /// What makes the documents buckets of a time series.
+    pub timeseries: Option<Arc<Timeseries>>,
     /// How the documents are compressed.
     pub compression: Compression,
     /// How indexes are compressed that do not say it themselves.
@@ -65,8 +68,7 @@ impl CollectionOptions {
     /// Parses the options of a `create` command, without its name and its generic fields.
     ///
     /// # Errors
-    /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views, capped and
-    /// time-series collections, by name.
+    /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views and capped collections, by name.
     pub fn parse(document: &RawDocument) -> Result<Self> {
         let mut parts = OptionParts::default();
         let mut original = RawDocumentBuf::new();
@@ -78,6 +80,29 @@ impl CollectionOptions {
             }
         }
         parts.finish(original)
+    }
+
+    /// The options of the collection of buckets of a time-series collection with these.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn of_buckets(&self, timeseries: &Timeseries) -> Result<Self> {
+        let mut options = bson::rawdoc! { "validator": timeseries.bucket_validator(), "clusteredIndex": true };
+        for (name, value) in self.original.iter().flatten() {
+            options.append(name, value);
+        }
+        Self::parse(&options)
+    }
+
+    /// The options of a time-series collection, of whose buckets these are.
+    pub fn of_series(&self) -> RawDocumentBuf {
+        let mut options = RawDocumentBuf::new();
+        for (name, value) in self.original.iter().flatten() {
+            if !matches!(name.as_str(), "validator" | "clusteredIndex") {
+                options.append(name, value);
+            }
+        }
+        options
     }
 
     /// Checks that the expiry is one that mongod accepts. Apart from parsing, since earlier releases stored
@@ -107,6 +132,9 @@ struct OptionParts {
     level: Option<ValidationLevel>,
     action: Option<ValidationAction>,
     clustered_index: Option<RawDocumentBuf>,
+    /// `clusteredIndex: true`, which only collections of buckets may have.
+    clustered_legacy: bool,
+    timeseries: Option<Arc<Timeseries>>,
     expire_after_seconds: Option<i64>,
     compression: Option<Compression>,
     index_compression: Option<Compression>,
@@ -119,6 +147,14 @@ impl OptionParts {
             "validator" => self.validator = Some(document(key, value)?.to_owned()),
             "validationLevel" => self.level = Some(validation_level(string(key, value)?)?),
             "validationAction" => self.action = Some(validation_action(string(key, value)?)?),
+            "clusteredIndex" if value == RawBsonRef::Boolean(true) => {
+                self.clustered_legacy = true;
+                return Ok(false);
+            }
+            "timeseries" => {
+                self.timeseries = Some(Arc::new(Timeseries::parse(value)?));
+                return Ok(false);
+            }
             "clusteredIndex" => {
                 self.clustered_index = parse_clustered_index(value)?;
                 return Ok(false);
@@ -159,7 +195,6 @@ impl OptionParts {
             }
             "viewOn"
             | "pipeline"
-            | "timeseries"
             | "changeStreamPreAndPostImages"
             | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
@@ -180,9 +215,20 @@ impl OptionParts {
         if let Some(listed) = crate::collation::listing(&self.collation) {
             original.append(bson::cstr!("collation"), listed);
         }
-        if let Some(clustered) = &self.clustered_index {
+        let mut clustered_index = self.clustered_index;
+        if self.clustered_legacy {
+            if self.timeseries.is_none() {
+                return Err(Error::new(
+                    Code::Location(5_979_703),
+                    "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal \
+                     collections and vice versa",
+                ));
+            }
+            clustered_index = Some(clustered_by_id("_id_"));
+            original.append(bson::cstr!("clusteredIndex"), true);
+        } else if let Some(clustered) = &clustered_index {
             original.append(bson::cstr!("clusteredIndex"), clustered.clone());
-        } else if self.expire_after_seconds.is_some() {
+        } else if self.timeseries.is_none() && self.expire_after_seconds.is_some() {
             return Err(Error::new(
                 Code::InvalidOptions,
                 "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified",
@@ -190,6 +236,9 @@ impl OptionParts {
         }
         if let Some(seconds) = self.expire_after_seconds {
             original.append(bson::cstr!("expireAfterSeconds"), seconds);
+        }
+        if let Some(timeseries) = &self.timeseries {
+            original.append(bson::cstr!("timeseries"), timeseries.listing());
         }
         let level = self.level.unwrap_or(ValidationLevel::Strict);
         let action = self.action.unwrap_or(ValidationAction::Error);
@@ -215,7 +264,8 @@ impl OptionParts {
         Ok(CollectionOptions {
             collation: self.collation,
             validator,
-            clustered_index: self.clustered_index,
+            clustered_index,
+            timeseries: self.timeseries,
             expire_after_seconds: self.expire_after_seconds,
             compression: self.compression.unwrap_or_default(),
             index_compression: self.index_compression.unwrap_or_default(),
@@ -243,12 +293,6 @@ fn index_defaults(defaults: &RawDocument) -> Result<Option<Compression>> {
 fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
     match value {
         RawBsonRef::Boolean(false) => return Ok(None),
-        RawBsonRef::Boolean(true) => {
-            return Err(Error::new(
-                Code::Location(5_979_703),
-                "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for specific internal collections and vice versa",
-            ));
-        }
         _ => {}
     }
     let spec = document("clusteredIndex", value)?;
@@ -292,9 +336,11 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
             "The clusteredIndex option is only supported for key: {_id: 1}",
         ));
     }
-    Ok(Some(
-        bson::rawdoc! { "v": 2, "key": { "_id": 1 }, "name": name, "unique": true },
-    ))
+    Ok(Some(clustered_by_id(&name)))
+}
+
+fn clustered_by_id(name: &str) -> RawDocumentBuf {
+    bson::rawdoc! { "v": 2, "key": { "_id": 1 }, "name": name, "unique": true }
 }
 
 fn is_one(value: RawBsonRef<'_>) -> bool {

@@ -55,6 +55,11 @@ pub(super) fn load_views(
     collections: &BTreeMap<Namespace, Arc<Collection>>,
 ) -> Result<Views> {
     let mut views = Views::new();
+    for buckets in collections.values() {
+        if let Some(series) = ViewDefinition::of_buckets(&buckets.namespace, &buckets.options) {
+            views.insert(series.namespace.clone(), Arc::new(series));
+        }
+    }
     let holders = collections.values();
     for holder in holders.filter(|one| one.namespace.collection == SYSTEM_VIEWS) {
         let (start, end) = holder.documents.range();

@@ -3,10 +3,12 @@
 //! A view is a document `{_id: "database.view", viewOn, pipeline}` of the collection `system.views` of its database, as
 //! in MongoDB. The catalogue keeps all of them in memory; only `write/views` changes them.
 
+use super::CollectionOptions;
 use crate::aggregate::Pipeline;
 use crate::error::{Code, Error, Result};
 use crate::expression::VariableScope;
 use crate::namespace::Namespace;
+use crate::timeseries::{Timeseries, series_of};
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 use meridian_value::Collation;
@@ -34,6 +36,8 @@ pub struct ViewDefinition {
     pub pipeline: Vec<RawDocumentBuf>,
     /// By what its readers compare texts.
     pub collation: Collation,
+    /// What makes it a time-series collection, and its options as they are listed; then it lies in no `system.views`.
+    timeseries: Option<(Arc<Timeseries>, RawDocumentBuf)>,
     /// All collections and views that it reads.
     references: Vec<String>,
 }
@@ -47,6 +51,8 @@ pub struct ResolvedView {
     pub pipeline: Vec<RawDocumentBuf>,
     /// By what its readers compare texts.
     pub collation: Collation,
+    /// Of what time series the collection holds buckets.
+    pub timeseries: Option<Arc<Timeseries>>,
 }
 
 impl ViewDefinition {
@@ -77,8 +83,37 @@ impl ViewDefinition {
             view_on,
             pipeline,
             collation,
+            timeseries: None,
             references,
         })
+    }
+
+    /// The time-series collection whose buckets a collection holds, if it does.
+    pub(super) fn of_buckets(buckets: &Namespace, options: &CollectionOptions) -> Option<Self> {
+        let timeseries = options.timeseries.clone()?;
+        Some(Self {
+            namespace: series_of(buckets)?,
+            view_on: buckets.collection.clone(),
+            pipeline: vec![timeseries.unpack_stage()],
+            collation: options.collation.clone(),
+            timeseries: Some((timeseries, options.of_series())),
+            references: vec![buckets.collection.clone()],
+        })
+    }
+
+    /// What makes it a time-series collection.
+    pub fn timeseries(&self) -> Option<&Arc<Timeseries>> {
+        self.timeseries.as_ref().map(|(timeseries, _)| timeseries)
+    }
+
+    /// The refusal of what cannot be done to it.
+    pub fn refusal(&self) -> Error {
+        let (namespace, what) = (&self.namespace, match self.timeseries {
+            Some(_) => "timeseries collection",
+            None => "view, not a collection",
+        });
+        let message = format!("Namespace {namespace} is a {what}");
+        Error::new(Code::CommandNotSupportedOnView, message)
     }
 
     /// Reads a document of `system.views`; `None` where it is no view.
@@ -112,6 +147,9 @@ impl ViewDefinition {
 
     /// Its options, as `listCollections` shows them.
     pub fn options(&self) -> RawDocumentBuf {
+        if let Some((_, listed)) = &self.timeseries {
+            return listed.clone();
+        }
         let mut options = rawdoc! { "viewOn": self.view_on.as_str(), "pipeline": self.stages() };
         if let Some(collation) = crate::collation::listing(&self.collation) {
             options.append(cstr!("collation"), collation);
@@ -171,14 +209,6 @@ fn check_stages(namespace: &Namespace, pipeline: &Pipeline) -> Result<()> {
     Ok(())
 }
 
-/// The refusal of what cannot be done to a view.
-pub fn not_a_collection(namespace: &Namespace) -> Error {
-    Error::new(
-        Code::CommandNotSupportedOnView,
-        format!("Namespace {namespace} is a view, not a collection"),
-    )
-}
-
 /// What a view comes to; `None` where there is none of this name.
 pub(super) fn resolve(views: &Views, namespace: &Namespace) -> Result<Option<ResolvedView>> {
     let Some(view) = views.get(namespace) else {
@@ -200,6 +230,7 @@ pub(super) fn resolve(views: &Views, namespace: &Namespace) -> Result<Option<Res
     }
     let stages = path.iter().rev().flat_map(|view| &view.pipeline);
     Ok(Some(ResolvedView {
+        timeseries: path.last().and_then(|last| last.timeseries().cloned()),
         namespace,
         pipeline: stages.cloned().collect(),
         collation,

@@ -9,7 +9,7 @@ use super::read::Opened;
 use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
 use super::view::other_collation;
 use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
-use crate::catalog::{Collection, not_a_collection};
+use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
@@ -38,9 +38,12 @@ impl Engine {
         if let AggregateTarget::Collection(namespace) = target
             && let Some(view) = self.catalog.resolve_view(namespace)?
         {
-            refuse_statistics_of_view(namespace, request)?;
+            if asks_for_statistics(request) {
+                return Err(at_run_time(self.catalog.not_a_collection(namespace)));
+            }
             let target = AggregateTarget::Collection(view.namespace.clone());
-            return self.aggregate(&target, &view.before(request)?);
+            let hint = view.hint(request.hint)?;
+            return self.aggregate(&target, &view.before(request, hint.as_deref())?);
         }
         let collation = match target {
             AggregateTarget::Collection(namespace) => {
@@ -318,15 +321,10 @@ pub(super) struct Running<'a> {
 }
 
 /// A view keeps nothing that could be measured.
-fn refuse_statistics_of_view(view: &Namespace, request: &AggregateRequest<'_>) -> Result<()> {
+fn asks_for_statistics(request: &AggregateRequest<'_>) -> bool {
     let first = request.pipeline.first();
     let first = first.and_then(|stage| stage.iter().flatten().next());
-    match first {
-        Some((name, _)) if name.as_str() == "$collStats" => {
-            Err(at_run_time(not_a_collection(view)))
-        }
-        _ => Ok(()),
-    }
+    first.is_some_and(|(name, _)| name.as_str() == "$collStats")
 }
 
 fn begins_with_source(pipeline: &Pipeline) -> bool {

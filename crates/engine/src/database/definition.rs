@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::index::{ExistingIndex, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
 use crate::text::document_text;
+use crate::timeseries::Granularity;
 use crate::write::BuildProgress;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
@@ -51,13 +52,17 @@ pub enum CollectionKind {
     },
     /// A view.
     View,
+    /// A time-series collection.
+    Timeseries,
 }
 
 /// What was dropped.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DropOutcome {
     /// Indexes the collection had, `_id` included; `None` for a view.
     pub indexes_was: Option<i32>,
+    /// What it is called, where it was named otherwise: a time series by its buckets.
+    pub name: Option<Namespace>,
 }
 
 /// What `createIndexes` did.
@@ -127,6 +132,8 @@ pub struct CollModRequest {
     pub validation_action: Option<String>,
     /// A new TTL of a clustered collection, in seconds; `None` inside means off.
     pub expire_after_seconds: Option<Option<i64>>,
+    /// A new granularity of a time series.
+    pub granularity: Option<Granularity>,
 }
 
 impl Engine {
@@ -169,7 +176,10 @@ impl Engine {
         let view = |view: Arc<ViewDefinition>| CollectionInfo {
             name: view.namespace.collection.clone(),
             options: view.options(),
-            kind: CollectionKind::View,
+            kind: match view.timeseries() {
+                Some(_) => CollectionKind::Timeseries,
+                None => CollectionKind::View,
+            },
         };
         let collections = self.catalog.in_database(database).into_iter();
         let views = self.catalog.views_in(database).into_iter();
@@ -187,6 +197,9 @@ impl Engine {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<()> {
+        if let Some(timeseries) = options.timeseries.clone() {
+            return self.create_timeseries(namespace, &options, &timeseries);
+        }
         options.check_expiry()?;
         self.writer
             .create_collection(namespace, options)
@@ -199,12 +212,19 @@ impl Engine {
     /// `NamespaceNotFound` (26).
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<DropOutcome> {
         if self.writer.drop_view(namespace)? {
-            return Ok(DropOutcome { indexes_was: None });
+            return Ok(DropOutcome {
+                indexes_was: None,
+                name: None,
+            });
+        }
+        if let Some(dropped) = self.drop_timeseries(namespace)? {
+            return Ok(dropped);
         }
         let dropped = self.writer.drop_collection(namespace)?;
         self.cursors.kill_namespace(namespace);
         Ok(DropOutcome {
             indexes_was: Some(index_count(&dropped)),
+            name: None,
         })
     }
 
@@ -216,6 +236,7 @@ impl Engine {
         check_database_name(database)?;
         let collections = self.catalog.in_database(database);
         let existed = !collections.is_empty();
+        // Views go before their collections, and with `system.views`, which stays while there are time series.
         for collection in collections {
             match self.drop_collection(&collection.namespace) {
                 Err(error) if error.code != Code::NamespaceNotFound => return Err(error),
@@ -253,6 +274,9 @@ impl Engine {
         specs: &[&RawDocument],
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<CreateIndexesOutcome> {
+        if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
+            return self.create_timeseries_indexes(&timeseries, &buckets, specs, progress);
+        }
         let specs = specs
             .iter()
             .map(|spec| self.requested(spec))
@@ -330,18 +354,23 @@ impl Engine {
     /// # Errors
     /// `NamespaceNotFound`.
     pub fn list_indexes(&self, namespace: &Namespace) -> Result<Vec<RawDocumentBuf>> {
+        if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
+            return self.list_timeseries_indexes(&timeseries, &buckets);
+        }
         let collection = self.catalog.require(namespace)?;
-        let mut listed = vec![match &collection.options.clustered_index {
+        let of_id = match &collection.options.clustered_index {
+            Some(_) if collection.options.timeseries.is_some() => None,
             Some(clustered) => {
                 let mut listed = clustered.clone();
                 if let Some(collation) = crate::collation::listing(&collection.options.collation) {
                     listed.append(cstr!("collation"), collation);
                 }
                 listed.append(cstr!("clustered"), true);
-                listed
+                Some(listed)
             }
-            None => id_index(&collection),
-        }];
+            None => Some(id_index(&collection)),
+        };
+        let mut listed: Vec<RawDocumentBuf> = of_id.into_iter().collect();
         listed.extend(
             collection
                 .ready_indexes()
@@ -390,6 +419,9 @@ impl Engine {
     /// # Errors
     /// `NamespaceNotFound`, `IndexNotFound`, `InvalidOptions` for the `_id` index.
     pub fn drop_indexes(&self, namespace: &Namespace, which: &DropIndexes) -> Result<i32> {
+        if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
+            return self.drop_timeseries_indexes(&timeseries, &buckets, which);
+        }
         self.catalog.refuse_view(namespace)?;
         if self.catalog.get(namespace).is_none() {
             return Err(Error::new(
@@ -419,6 +451,9 @@ impl Engine {
         namespace: &Namespace,
         request: &CollModRequest,
     ) -> Result<RawDocumentBuf> {
+        if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
+            return self.modify_timeseries(&timeseries, &buckets, request);
+        }
         self.writer.change_collection(namespace, |collection| {
             let mut reply = RawDocumentBuf::new();
             if let Some(change) = &request.index {
@@ -440,7 +475,9 @@ fn id_index(collection: &Collection) -> RawDocumentBuf {
 }
 
 fn index_count(collection: &Collection) -> i32 {
-    i32::try_from(collection.definitions().count()).unwrap_or(i32::MAX - 1) + 1
+    // Buckets have none on `_id`.
+    let of_id = i32::from(collection.options.timeseries.is_none());
+    i32::try_from(collection.definitions().count()).unwrap_or(i32::MAX - 1) + of_id
 }
 
 /// Whether an index is to be built: none like it is there, and none of its name.
@@ -778,6 +815,10 @@ fn changed_options(
         }
         Some(None) => original = without_field(&original, "expireAfterSeconds"),
         None => {}
+    }
+    if let (Some(granularity), Some(timeseries)) = (request.granularity, &options.timeseries) {
+        let listed = timeseries.with_granularity(granularity)?.listing();
+        original = with_field(&original, "timeseries", bson::raw::RawBsonRef::Document(&listed));
     }
     if let Some(validator) = &request.validator {
         crate::query::Filter::parse(validator)

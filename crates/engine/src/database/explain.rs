@@ -10,7 +10,7 @@ use super::requests::{
 };
 use super::view::ViewStatement;
 use crate::aggregate::{Limits, Stage};
-use crate::catalog::{Collection, ResolvedView, not_a_collection};
+use crate::catalog::{Collection, ResolvedView};
 use crate::error::{Error, Result};
 use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
@@ -79,12 +79,15 @@ impl Engine {
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
         if let ExplainRequest::Aggregate(aggregate) = request {
-            let request = ExplainRequest::Aggregate(view.before(aggregate)?);
+            let hint = view.hint(aggregate.hint)?;
+            let request = ExplainRequest::Aggregate(view.before(aggregate, hint.as_deref())?);
             return self.explain(&view.namespace, &request, verbosity);
         }
         let statement = ViewStatement::explained(request);
-        let statement = statement.ok_or_else(|| not_a_collection(namespace))?;
-        let request = ExplainRequest::Aggregate(view.before(&statement.request())?);
+        let statement = statement.ok_or_else(|| self.catalog.not_a_collection(namespace))?;
+        let statement = statement.request();
+        let hint = view.hint(statement.hint)?;
+        let request = ExplainRequest::Aggregate(view.before(&statement, hint.as_deref())?);
         self.explain(&view.namespace, &request, verbosity)
     }
 

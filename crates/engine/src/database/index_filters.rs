@@ -3,7 +3,7 @@
 use super::Engine;
 use super::read::query_spec;
 use super::requests::FindRequest;
-use crate::catalog::{Collection, IndexFilter, not_a_collection};
+use crate::catalog::{Collection, IndexFilter};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::plan::QuerySpec;
@@ -122,7 +122,7 @@ impl Engine {
 
     fn collection_of_filters(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
         if self.catalog.resolve_view(namespace)?.is_some() {
-            return Err(not_a_collection(namespace));
+            return Err(self.catalog.not_a_collection(namespace));
         }
         Ok(self.catalog.get(namespace))
     }

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use super::requests::FindRequest;
-use crate::catalog::not_a_collection;
 use crate::error::{Code, Error, Result};
 use crate::expression::value::corrupt;
 use crate::namespace::{Namespace, check_database_name};
@@ -148,7 +147,7 @@ impl Engine {
     /// 10040 for chunks that are missing, 50848 and 50849 for data that is not binary.
     pub fn file_hash(&self, chunks: &Namespace, file: RawBsonRef<'_>) -> Result<(i32, String)> {
         if self.catalog.resolve_view(chunks)?.is_some() {
-            return Err(not_a_collection(chunks));
+            return Err(self.catalog.not_a_collection(chunks));
         }
         let mut filter = rawdoc! {};
         filter.append(cstr!("files_id"), file);

@@ -18,6 +18,7 @@ mod output;
 mod read;
 mod requests;
 mod statistics;
+mod timeseries;
 mod verify;
 mod view;
 mod work;
@@ -275,6 +276,9 @@ impl Engine {
         documents: &[&RawDocument],
         options: &InsertOptions,
     ) -> Result<InsertOutcome> {
+        if let Some((_, buckets)) = self.catalog.timeseries(namespace) {
+            return self.writer.insert_measurements(&buckets, documents, options);
+        }
         self.writer.insert(namespace, documents, options)
     }
 

@@ -40,6 +40,19 @@ impl Engine {
         namespace: &Namespace,
         statement: &UpdateStatement<'_>,
     ) -> Result<UpdateOutcome> {
+        match self.catalog.timeseries(namespace) {
+            Some((timeseries, buckets)) => self.update_measurements(&timeseries, &buckets, statement),
+            None => self.update_counting(namespace, statement, &|_| 1),
+        }
+    }
+
+    /// As [`Self::update`]; `weight` says for how many a document counts, as it was before.
+    pub(super) fn update_counting(
+        &self,
+        namespace: &Namespace,
+        statement: &UpdateStatement<'_>,
+        weight: &dyn Fn(&RawDocument) -> i64,
+    ) -> Result<UpdateOutcome> {
         let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
         let change = Modification::parse(
             statement.filter,
@@ -73,8 +86,11 @@ impl Engine {
                     statement.bypass_validation,
                     &decide,
                     &mut |applied| {
-                        outcome.matched += 1;
-                        outcome.modified += i64::from(applied.change != Change::Keep);
+                        let counted = weight(&applied.before);
+                        outcome.matched += counted;
+                        if applied.change != Change::Keep {
+                            outcome.modified += counted;
+                        }
                     },
                 )?;
             } else if let Some(applied) =
@@ -99,6 +115,19 @@ impl Engine {
     /// # Errors
     /// What the filter refuses; storage failures.
     pub fn delete(&self, namespace: &Namespace, statement: &DeleteStatement<'_>) -> Result<i64> {
+        match self.catalog.timeseries(namespace) {
+            Some((timeseries, buckets)) => self.delete_measurements(&timeseries, &buckets, statement),
+            None => self.delete_counting(namespace, statement, &|_| 1),
+        }
+    }
+
+    /// As [`Self::delete`]; `weight` says for how many a document counts.
+    pub(super) fn delete_counting(
+        &self,
+        namespace: &Namespace,
+        statement: &DeleteStatement<'_>,
+        weight: &dyn Fn(&RawDocument) -> i64,
+    ) -> Result<i64> {
         let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
         let context = parse_context(statement.variables, &collation)?;
         let filter = Filter::parse_with(statement.filter, &context)?;
@@ -117,7 +146,9 @@ impl Engine {
                     .is_some(),
             );
         } else {
-            self.modify_all(namespace, &find, true, &decide, &mut |_| deleted += 1)?;
+            self.modify_all(namespace, &find, true, &decide, &mut |applied| {
+                deleted += weight(&applied.before);
+            })?;
         }
         Ok(deleted)
     }

@@ -1,6 +1,7 @@
 //! Statements on views: each becomes a pipeline, behind the stages of the view.
 
 use super::Engine;
+use super::timeseries::bucket_hint;
 use super::distinct::{DistinctValues, values_of};
 use super::requests::{
     AggregateRequest, AggregateTarget, CountRequest, DistinctRequest, ExplainRequest, FindRequest,
@@ -128,6 +129,7 @@ impl ResolvedView {
     pub(super) fn before<'r>(
         &'r self,
         request: &AggregateRequest<'r>,
+        hint: Option<&'r RawDocument>,
     ) -> Result<AggregateRequest<'r>> {
         if request
             .collation
@@ -140,8 +142,20 @@ impl ResolvedView {
         Ok(AggregateRequest {
             pipeline: stages.chain(request.pipeline.iter().copied()).collect(),
             collation: Some(self.collation.clone()),
+            hint: hint.map_or(request.hint, |hint| Some(RawBsonRef::Document(hint))),
             ..request.clone()
         })
+    }
+
+    /// A hint as the collection that is read understands it; `None` where it stays as it is.
+    ///
+    /// # Errors
+    /// A key pattern that a time series cannot have.
+    pub(super) fn hint(&self, hint: Option<RawBsonRef<'_>>) -> Result<Option<RawDocumentBuf>> {
+        match &self.timeseries {
+            Some(timeseries) => bucket_hint(timeseries, hint),
+            None => Ok(None),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! caching plans.
 
 mod access;
+mod buckets;
 mod candidate;
 mod choose;
 mod entry_use;

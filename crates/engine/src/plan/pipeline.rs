@@ -4,6 +4,7 @@
 //! collection, a [`PipelinePlan`]: one plan, or one for each part of a `$facet` that only counts, and the stages that run on
 //! what comes of it. Deliberately absent: running stages, `$out` and `$merge` (see `database`).
 
+use super::buckets::take_bucket_conditions;
 use super::choose::Sizes;
 use super::method::{CountBy, Goal, Method, SampleSize, plan};
 use super::{Plan, QuerySpec};
@@ -25,7 +26,7 @@ pub struct Split {
 }
 
 /// The rewrites, in their order: each takes stages from the front of what those before it have left.
-const REWRITES: [fn(&mut Split); 2] = [take_matches, take_order_and_limit];
+const REWRITES: [fn(&mut Split); 3] = [take_bucket_conditions, take_matches, take_order_and_limit];
 
 /// How a pipeline is carried out.
 pub struct PipelinePlan {

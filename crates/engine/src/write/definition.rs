@@ -16,7 +16,7 @@
 
 use super::Writer;
 use crate::catalog::{
-    Catalog, Collection, CollectionOptions, Index, WriteState, delete_collection_entry,
+    Catalog, Collection, CollectionOptions, Index, SYSTEM_VIEWS, WriteState, delete_collection_entry,
     delete_totals, delete_tree, has_collection, has_collection_entry, no_collection_entry,
     put_collection_entry, put_next_tree,
 };
@@ -109,8 +109,9 @@ impl Writer {
         if self.catalog.get(namespace).is_some() {
             return exists(format!("Collection {namespace} already exists."));
         }
-        if self.catalog.view(namespace).is_some() {
-            return exists(format!("A view already exists. NS: {namespace}"));
+        if let Some(view) = self.catalog.view(namespace) {
+            let what = view.timeseries().map_or("view", |_| "timeseries collection");
+            return exists(format!("A {what} already exists. NS: {namespace}"));
         }
         self.catalog.check_case(&namespace.database)?;
         let compression = options.compression;
@@ -134,6 +135,15 @@ impl Writer {
             .catalog
             .get(namespace)
             .ok_or_else(|| Error::new(Code::NamespaceNotFound, "ns not found"))?;
+        if namespace.collection == SYSTEM_VIEWS {
+            let views = self.catalog.views_in(&namespace.database);
+            if views.iter().any(|view| view.timeseries().is_some()) {
+                return Err(Error::new(
+                    Code::CommandFailed,
+                    format!("cannot drop collection {namespace} when time-series collections are present."),
+                ));
+            }
+        }
         let mut writing = collection.state.lock();
         self.define(Redefined {
             before: Some((&collection, &mut writing)),
@@ -175,6 +185,13 @@ impl Writer {
         if self.catalog.view(to).is_some() {
             let message = format!("a view already exists with that name: {to}");
             return Err(Error::new(Code::NamespaceExists, message));
+        }
+        let is_buckets = |one: &Arc<Collection>| one.options.timeseries.is_some();
+        if is_buckets(&source) || target.as_ref().is_some_and(is_buckets) {
+            return Err(Error::new(
+                Code::IllegalOperation,
+                format!("the buckets of a time-series collection cannot be renamed or replaced: {from}, {to}"),
+            ));
         }
         if target.is_some() && !drop_target {
             return Err(Error::new(Code::NamespaceExists, "target namespace exists"));

@@ -39,7 +39,7 @@ impl Default for InsertOptions {
     }
 }
 
-fn gone(namespace: &Namespace) -> Error {
+pub(super) fn gone(namespace: &Namespace) -> Error {
     let message =
         format!("collection {namespace} was renamed or dropped while it was being filled");
     Error::new(Code::NamespaceNotFound, message)
@@ -56,6 +56,12 @@ pub struct InsertOutcome {
 }
 
 impl InsertOutcome {
+    /// Adds the failure of a document.
+    pub(super) fn fail(&mut self, failed: WriteError) {
+        let error = self.error_bytes.bound(failed.error);
+        self.errors.push(WriteError { error, ..failed });
+    }
+
     /// Of an insert whose first documents, so many, are all refused for the same reason.
     pub fn refused(error: &Error, documents: usize) -> Self {
         let mut outcome = Self::default();
@@ -138,12 +144,7 @@ impl Writer {
             }
             outcome.inserted +=
                 self.commit_inserts(&mut writing, prepared, options.ordered, &mut errors)?;
-            outcome
-                .errors
-                .extend(errors.into_iter().map(|failed| WriteError {
-                    error: outcome.error_bytes.bound(failed.error),
-                    ..failed
-                }));
+            errors.into_iter().for_each(|failed| outcome.fail(failed));
             return Ok(seen);
         }
     }
@@ -241,7 +242,7 @@ impl Writer {
     }
 }
 
-fn batch_length(documents: &[&RawDocument]) -> usize {
+pub(super) fn batch_length(documents: &[&RawDocument]) -> usize {
     let mut bytes = 0;
     let fits = |document: &&&RawDocument| {
         bytes += document.as_bytes().len();

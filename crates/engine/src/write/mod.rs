@@ -17,6 +17,7 @@ mod entries;
 mod insert;
 mod modify;
 mod prepare;
+mod timeseries;
 mod unique;
 mod validate;
 mod views;

@@ -36,9 +36,14 @@ pub(super) fn normalise(document: &RawDocument) -> Result<Cow<'_, RawDocument>> 
     } else {
         Cow::Owned(rebuild(document)?)
     };
-    check_size(&stored)?;
-    check_nesting(&stored)?;
+    check_insertable(&stored)?;
     Ok(stored)
+}
+
+/// Refuses a document that is too large, or nested too deeply.
+pub(super) fn check_insertable(document: &RawDocument) -> Result<()> {
+    check_size(document)?;
+    check_nesting(document)
 }
 
 /// Refuses a document above [`DOCUMENT_BYTES_MAX`].

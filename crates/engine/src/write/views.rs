@@ -37,6 +37,29 @@ impl Writer {
         Ok(())
     }
 
+    /// Creates a time-series collection: its collection of buckets, of which it is a view.
+    ///
+    /// # Errors
+    /// `NamespaceExists`; storage failures.
+    pub fn create_timeseries(
+        &self,
+        buckets: &Namespace,
+        series: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<()> {
+        // MongoDB lists it, since its time series have a document there.
+        let (_, _defining) = self.lock_views(&buckets.database)?;
+        let exists = |message| Err(Error::new(Code::NamespaceExists, message));
+        if self.catalog.get(series).is_some() {
+            return exists(format!("Collection {series} already exists."));
+        }
+        if let Some(view) = self.catalog.view(series) {
+            let what = view.timeseries().map_or("view", |_| "timeseries collection");
+            return exists(format!("A {what} already exists. NS: {series}"));
+        }
+        self.create_locked(buckets, options, false).map(|_| ())
+    }
+
     /// Changes a view that is there.
     ///
     /// # Errors
@@ -62,11 +85,13 @@ impl Writer {
     /// # Errors
     /// Storage failures.
     pub fn drop_view(&self, namespace: &Namespace) -> Result<bool> {
-        if self.catalog.view(namespace).is_none() {
+        let is_view = |view: std::sync::Arc<ViewDefinition>| view.timeseries().is_none();
+        if !self.catalog.view(namespace).is_some_and(is_view) {
             return Ok(false);
         }
         let (holder, _defining) = self.lock_views(&namespace.database)?;
-        let Some(before) = self.catalog.view(namespace) else {
+        let before = self.catalog.view(namespace);
+        let Some(before) = before.filter(|before| before.timeseries().is_none()) else {
             return Ok(false);
         };
         self.write_view(&holder, &before, Change::Remove)?;

@@ -25,19 +25,30 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         "recordPreImages",
     ];
     let arguments = context.arguments("collMod", &known)?;
-    if context.engine().has_view(&context.namespace()?) {
+    let namespace = context.namespace()?;
+    let is_timeseries = context.engine().timeseries(&namespace).is_some();
+    if is_timeseries {
+        check_timeseries(&arguments)?;
+    } else if context.engine().has_view(&namespace) {
         return modify_view(context, &arguments);
     }
     if let Some(name) = ["pipeline", "viewOn"]
         .into_iter()
         .find(|name| arguments.get(name).is_some())
-        && context.exists(&context.namespace()?)
+        && context.exists(&namespace)
     {
         let message = format!("option only supported on a view: {name}");
         return Err(Error::new(Code::InvalidOptions, message));
     }
+    let granularity = match arguments.document("timeseries")? {
+        Some(options) => meridian_engine::timeseries::parse_change(options)?,
+        None => None,
+    };
+    if arguments.get("timeseries").is_some() && !is_timeseries && context.exists(&namespace) {
+        let message = "option only supported on a time-series collection: isTimeseriesNamespace";
+        return Err(Error::new(Code::InvalidOptions, message));
+    }
     arguments.refuse_fields(&[
-        "timeseries",
         "changeStreamPreAndPostImages",
         "cappedSize",
         "cappedMax",
@@ -54,19 +65,38 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         )?,
         validation_action: choice(&arguments, "validationAction", &["error", "warn"])?,
         expire_after_seconds: parse_expiry(&arguments)?,
+        granularity,
     };
     if let Some(index) = &change.index {
         check_index_change(index)?;
     }
-    let changed = context
-        .engine()
-        .modify_collection(&context.namespace()?, &change);
+    let changed = context.engine().modify_collection(&namespace, &change);
     let fields = changed.map_err(|error| match error.code {
         Code::NamespaceNotFound => Error::new(Code::NamespaceNotFound, "ns does not exist"),
         _ => error,
     })?;
     reply.elements(&fields);
     Ok(())
+}
+
+/// What a time series may not be changed in.
+const NOT_OF_TIMESERIES: [&str; 5] = [
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "recordPreImages",
+    "changeStreamPreAndPostImages",
+];
+
+fn check_timeseries(arguments: &Arguments<'_>) -> Result<()> {
+    let mut unsupported = NOT_OF_TIMESERIES.into_iter();
+    match unsupported.find(|name| arguments.get(name).is_some()) {
+        Some(name) => Err(Error::new(
+            Code::InvalidOptions,
+            format!("option not supported on a time-series collection: {name}"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What a view may not be changed in.

@@ -13,6 +13,7 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     let namespace = context.namespace()?;
     namespace.check_creatable()?;
     let view = ViewOptions::parse(context)?;
+    check_timeseries(context, &namespace)?;
     let (mut bytes, mut id_index) = (Vec::new(), None);
     let mut own = DocumentWriter::new(&mut bytes);
     for (name, value) in elements(context.body)
@@ -35,6 +36,40 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         return view.create(context, &namespace);
     }
     context.engine().create_collection(&namespace, options)
+}
+
+/// What a time series may not have besides, in the order in which MongoDB looks.
+const NOT_OF_TIMESERIES: [&str; 9] = [
+    "capped",
+    "autoIndexId",
+    "idIndex",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "viewOn",
+    "recordPreImages",
+    "changeStreamPreAndPostImages",
+];
+
+fn check_timeseries(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+    let has = |wanted: &str| elements(context.body).any(|(name, _)| name == wanted);
+    if !has("timeseries") {
+        return Ok(());
+    }
+    if has("encryptedFields") {
+        let message = "Encrypted fields cannot be used with views or timeseries collections";
+        return Err(Error::location(6_346_401, message));
+    }
+    let mut unsupported = NOT_OF_TIMESERIES.into_iter();
+    let refused = unsupported.find(|name| has(name));
+    let refused = refused.or_else(|| has("clusteredIndex").then_some("clusteredIndex"));
+    match refused {
+        Some(name) => Err(Error::new(
+            Code::InvalidOptions,
+            format!("{namespace}: 'timeseries' is not allowed with '{name}'"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Restore tools name the index that every collection has; any other is refused.

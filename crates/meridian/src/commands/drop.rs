@@ -18,6 +18,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     if let Some(indexes_was) = outcome.indexes_was {
         reply.int32("nIndexesWas", indexes_was);
     }
-    reply.string("ns", &namespace.to_string());
+    let name = outcome.name.unwrap_or(namespace);
+    reply.string("ns", &name.to_string());
     Ok(())
 }

@@ -60,6 +60,7 @@ fn describe(info: &CollectionInfo, detail: Detail) -> RawDocumentBuf {
     let kind = match info.kind {
         CollectionKind::Collection { .. } => "collection",
         CollectionKind::View => "view",
+        CollectionKind::Timeseries => "timeseries",
     };
     row.string("name", &info.name).string("type", kind);
     if detail == Detail::Full {
@@ -74,6 +75,9 @@ fn describe_kind(kind: &CollectionKind, row: &mut DocumentWriter<'_>) {
     match kind {
         CollectionKind::View => {
             row.document("info").boolean("readOnly", true);
+        }
+        CollectionKind::Timeseries => {
+            row.document("info").boolean("readOnly", false);
         }
         CollectionKind::Collection { uuid, id_index } => {
             let uuid = RawBinaryRef {

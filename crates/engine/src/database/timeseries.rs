@@ -1,0 +1,207 @@
+//! Statements on time-series collections that are not reads: each becomes one on the collection of buckets. Reads are
+//! those of a view.
+
+use super::{
+    CollModRequest, CreateIndexesOutcome, DeleteStatement, DropIndexes, DropOutcome, Engine, UpdateOutcome,
+    UpdateStatement,
+};
+use crate::catalog::CollectionOptions;
+use crate::error::{Code, Error, Result};
+use crate::namespace::Namespace;
+use crate::timeseries::{BUCKETS_PREFIX, Timeseries, buckets_of, series_of};
+use crate::write::BuildProgress;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{cstr, rawdoc};
+
+impl Engine {
+    /// What makes a collection a time series, if it is one.
+    pub fn timeseries(&self, namespace: &Namespace) -> Option<std::sync::Arc<Timeseries>> {
+        self.catalog.timeseries(namespace).map(|(timeseries, _)| timeseries)
+    }
+
+    /// Creates a time-series collection: its collection of buckets.
+    ///
+    /// # Errors
+    /// `InvalidOptions`; `NamespaceExists`.
+    pub(super) fn create_timeseries(
+        &self,
+        namespace: &Namespace,
+        options: &CollectionOptions,
+        timeseries: &Timeseries,
+    ) -> Result<()> {
+        timeseries.check(namespace)?;
+        if namespace.collection.starts_with(BUCKETS_PREFIX) {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("a collection of buckets cannot be a time series itself: {namespace}"),
+            ));
+        }
+        options.check_expiry()?;
+        let own = options.of_buckets(timeseries)?;
+        self.writer.create_timeseries(&buckets_of(namespace), namespace, own)
+    }
+
+    /// Drops a time-series collection, named by its own name or by that of its buckets; `None` where it is none.
+    pub(super) fn drop_timeseries(&self, namespace: &Namespace) -> Result<Option<DropOutcome>> {
+        let series = series_of(namespace).unwrap_or_else(|| namespace.clone());
+        let Some((_, buckets)) = self.catalog.timeseries(&series) else {
+            return Ok(None);
+        };
+        let dropped = self.writer.drop_collection(&buckets)?;
+        self.cursors.kill_namespace(&buckets);
+        self.cursors.kill_namespace(&series);
+        Ok(Some(DropOutcome {
+            indexes_was: Some(i32::try_from(dropped.definitions().count()).unwrap_or(i32::MAX)),
+            name: Some(series),
+        }))
+    }
+
+    /// An update of the metadata of measurements.
+    pub(super) fn update_measurements(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        statement: &UpdateStatement<'_>,
+    ) -> Result<UpdateOutcome> {
+        let refused = |what: &str| {
+            let message = format!("Cannot perform {what} on a time-series collection");
+            Err(Error::new(Code::InvalidOptions, message))
+        };
+        if !statement.multi {
+            return refused("a non-multi update");
+        }
+        if statement.upsert {
+            return refused("an upsert");
+        }
+        let update = timeseries.bucket_update(statement.update)?;
+        let filter = timeseries.bucket_filter(statement.filter)?;
+        let hint = bucket_hint(timeseries, statement.hint)?;
+        let statement = UpdateStatement {
+            filter: &filter,
+            update: RawBsonRef::Document(&update),
+            hint: hint.as_ref().map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
+            bypass_validation: true,
+            ..statement.clone()
+        };
+        self.update_counting(buckets, &statement, &|bucket| timeseries.measurements_of(bucket) as i64)
+    }
+
+    /// A delete of all measurements with some metadata.
+    pub(super) fn delete_measurements(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        statement: &DeleteStatement<'_>,
+    ) -> Result<i64> {
+        if statement.limit_one {
+            let message = "Cannot perform a non-multi delete on a time-series collection";
+            return Err(Error::new(Code::IllegalOperation, message));
+        }
+        let filter = timeseries.bucket_filter(statement.filter)?;
+        let hint = bucket_hint(timeseries, statement.hint)?;
+        let statement = DeleteStatement {
+            filter: &filter,
+            hint: hint.as_ref().map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
+            ..statement.clone()
+        };
+        self.delete_counting(buckets, &statement, &|bucket| timeseries.measurements_of(bucket) as i64)
+    }
+
+    /// Creates indexes of a time-series collection: on its buckets.
+    pub(super) fn create_timeseries_indexes(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        specs: &[&RawDocument],
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<CreateIndexesOutcome> {
+        let own = specs.iter().map(|spec| timeseries.bucket_index(spec));
+        let own: Vec<RawDocumentBuf> = own.collect::<Result<_>>()?;
+        let own: Vec<&RawDocument> = own.iter().map(|spec| &**spec).collect();
+        let outcome = self.create_indexes(buckets, &own, progress)?;
+        Ok(CreateIndexesOutcome {
+            created_collection: false,
+            ..outcome
+        })
+    }
+
+    /// The indexes of a time-series collection, as users say them.
+    pub(super) fn list_timeseries_indexes(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        let listed = self.list_indexes(buckets)?;
+        let own = listed.iter().filter_map(|spec| timeseries.user_index(spec));
+        Ok(own.collect())
+    }
+
+    /// Which indexes of buckets to drop.
+    pub(super) fn drop_timeseries_indexes(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        which: &DropIndexes,
+    ) -> Result<i32> {
+        match which {
+            DropIndexes::Key(key) => self.drop_indexes(buckets, &DropIndexes::Key(timeseries.bucket_key(key)?)),
+            which => self.drop_indexes(buckets, which),
+        }
+    }
+
+    /// Changes what a time-series collection may be changed in.
+    pub(super) fn modify_timeseries(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        request: &CollModRequest,
+    ) -> Result<RawDocumentBuf> {
+        let mut request = request.clone();
+        if let Some(index) = &request.index {
+            if matches!(index.get("expireAfterSeconds"), Ok(Some(_))) {
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    "TTL indexes are not supported for time-series collections. Please refer to the documentation and \
+                     use the top-level 'expireAfterSeconds' option instead",
+                ));
+            }
+            let mut own = RawDocumentBuf::new();
+            for (name, value) in index.iter().flatten() {
+                match (name.as_str(), value) {
+                    ("keyPattern", RawBsonRef::Document(key)) => own.append(name, timeseries.bucket_key(key)?),
+                    _ => own.append(name, value),
+                }
+            }
+            request.index = Some(own);
+        }
+        self.modify_collection(buckets, &request)
+    }
+
+    /// Figures of the buckets, as `collStats` shows them of a time-series collection.
+    pub fn bucket_figures(&self, namespace: &Namespace) -> Option<RawDocumentBuf> {
+        let (_, buckets) = self.catalog.timeseries(namespace)?;
+        let collection = self.catalog.get(&buckets)?;
+        let mut figures = rawdoc! { "bucketsNs": buckets.to_string() };
+        let count = collection.state.documents();
+        figures.append(cstr!("bucketCount"), compact(count));
+        if count > 0 {
+            figures.append(cstr!("avgBucketSize"), compact(collection.state.bytes() / count));
+        }
+        Some(figures)
+    }
+}
+
+/// A number as MongoDB's statistics have it: 32 bits where it fits.
+fn compact(number: i64) -> bson::RawBson {
+    i32::try_from(number).map_or(bson::RawBson::Int64(number), bson::RawBson::Int32)
+}
+
+/// A hint by key pattern in the words of buckets; `None` for one that stays as it is.
+pub(super) fn bucket_hint(
+    timeseries: &Timeseries,
+    hint: Option<RawBsonRef<'_>>,
+) -> Result<Option<RawDocumentBuf>> {
+    let key = hint.and_then(|hint| hint.as_document());
+    let key = key.filter(|key| !key.iter().flatten().any(|(name, _)| name.as_str() == "$natural"));
+    key.map(|key| timeseries.bucket_key(key)).transpose()
+}

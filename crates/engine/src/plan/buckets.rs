@@ -1,0 +1,107 @@
+//! What readers of a time series can skip: conditions on measurements become conditions on their buckets.
+//!
+//! A condition on the metadata holds for all measurements of a bucket or for none, so it moves before the stage that
+//! unpacks. Bounds of the time tell which buckets may hold a measurement within them: the stage's span, and the least
+//! and greatest time of each bucket, say so. They stay behind the stage as well.
+
+use super::pipeline::Split;
+use crate::aggregate::{Stage, dependencies};
+use crate::query::{Comparison, Filter, Operand, Predicate};
+use crate::timeseries::UnpackBucket;
+use bson::{DateTime, RawBson};
+use bson::raw::RawBsonRef;
+use meridian_value::Collation;
+use meridian_value::path::Path;
+
+/// Moves what can be asked of buckets before the stage that unpacks them, and has it make only what is read.
+pub(super) fn take_bucket_conditions(split: &mut Split) {
+    let Some(Stage::UnpackBucket(unpack)) = split.stages.pop_front_if(|one| matches!(one, Stage::UnpackBucket(_))) else {
+        return;
+    };
+    let mut unpack = unpack;
+    let (mut before, mut behind) = (Vec::new(), Vec::new());
+    while let Some(Stage::Match(filter)) = split.stages.pop_front_if(|one| matches!(one, Stage::Match(_))) {
+        let conditions = match filter.simplify() {
+            Filter::And(conditions) => conditions,
+            other => vec![other],
+        };
+        for condition in conditions {
+            match of_metadata(&condition, unpack.meta_field.as_deref()) {
+                Some(moved) => before.push(moved),
+                None => {
+                    before.extend(of_time(&condition, &unpack));
+                    behind.push(condition);
+                }
+            }
+        }
+    }
+    if !behind.is_empty() {
+        split.stages.push_front(Stage::Match(Filter::And(behind).simplify()));
+    }
+    let read = dependencies(&split.stages);
+    unpack.wanted = read.paths().map(|paths| {
+        let first = |path: &String| path.split('.').next().unwrap_or_default().to_owned();
+        paths.iter().map(first).collect()
+    });
+    split.stages.push_front(Stage::UnpackBucket(unpack));
+    if !before.is_empty() {
+        split.stages.push_front(Stage::Match(Filter::And(before).simplify()));
+    }
+}
+
+/// A condition on nothing but the metadata, as one on buckets.
+fn of_metadata(condition: &Filter, meta: Option<&str>) -> Option<Filter> {
+    let meta = meta?;
+    let all = |parts: &[Filter]| {
+        let parts = parts.iter();
+        parts.map(|part| of_metadata(part, Some(meta))).collect::<Option<Vec<_>>>()
+    };
+    match condition {
+        Filter::And(parts) => all(parts).map(Filter::And),
+        Filter::Or(parts) => all(parts).map(Filter::Or),
+        Filter::Nor(parts) => all(parts).map(Filter::Nor),
+        Filter::Field { path, predicate } if path.first() == meta => {
+            let rest = path.as_str().strip_prefix(meta)?;
+            Some(Filter::Field {
+                path: Path::parse(&format!("meta{rest}")),
+                predicate: predicate.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// What holds for each bucket that has a measurement for which a condition on the time holds.
+fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
+    let Filter::Field { path, predicate: Predicate::Compare(comparison, operand) } = condition else {
+        return Vec::new();
+    };
+    let RawBsonRef::DateTime(time) = operand.value() else {
+        return Vec::new();
+    };
+    if path.as_str() != unpack.time_field {
+        return Vec::new();
+    }
+    let time = time.timestamp_millis();
+    let ends = |end: &str, comparison: Comparison, millis: i64| Filter::Field {
+        path: Path::parse(&format!("control.{end}.{}", unpack.time_field)),
+        predicate: Predicate::Compare(comparison, date(millis)),
+    };
+    let from = |comparison| {
+        let earliest = time.saturating_sub(unpack.span_millis);
+        [ends("max", comparison, time), ends("min", comparison, earliest)]
+    };
+    let until = |comparison| {
+        let latest = time.saturating_add(unpack.span_millis);
+        [ends("min", comparison, time), ends("max", comparison, latest)]
+    };
+    match comparison {
+        Comparison::Gt | Comparison::Gte => from(*comparison).into(),
+        Comparison::Lt | Comparison::Lte => until(*comparison).into(),
+        Comparison::Eq => [from(Comparison::Gte), until(Comparison::Lte)].concat(),
+    }
+}
+
+fn date(millis: i64) -> Operand {
+    Operand::new(RawBson::DateTime(DateTime::from_millis(millis)), Collation::SIMPLE)
+}

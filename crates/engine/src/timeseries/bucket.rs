@@ -1,0 +1,452 @@
+//! Buckets: measurements with equal metadata, by columns, with the least and the greatest value of each.
+//!
+//! ```text
+//! { _id: ObjectId of its start,
+//!   control: { version: 1, min: { at: start, value: 3 }, max: { at: .., value: 7 } },
+//!   meta: "sensor 5",
+//!   data: { at: { "0": .., "1": .. }, value: { "0": 3, "1": 7 } } }
+//! ```
+//!
+//! This is MongoDB's layout of buckets that are not compressed. The start is the first measurement's time, rounded
+//! down. Of documents and arrays the extremes are those of their parts.
+
+use super::Timeseries;
+use crate::error::{Error, Result, malformed};
+use ahash::AHashMap;
+use bson::oid::ObjectId;
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::spec::ElementType;
+use bson::{DateTime, rawdoc};
+use meridian_value::field::{self, Field};
+use meridian_value::{DocumentBuilder, canonical_type, compare};
+
+/// Measurements of a bucket, at most: MongoDB's `timeseriesBucketMaxCount`.
+const ROWS_MAX: usize = 1_000;
+/// A bucket of this many bytes takes no further measurement (`timeseriesBucketMaxSize`), ...
+const BYTES_MAX: usize = 125 * 1024;
+/// ... unless it has fewer than this many (`timeseriesBucketMinCount`) ...
+const LARGE_ROWS_MIN: usize = 10;
+/// ... and less than this, so that values, their extremes and what frames them are a document still.
+const LARGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A document on its way into a bucket.
+#[derive(Debug, Clone)]
+pub struct Measurement<'d> {
+    document: &'d RawDocument,
+    /// Milliseconds since 1970.
+    time: i64,
+    /// The metadata as it is stored: the type's byte and the value, fields of documents sorted. Empty for none.
+    meta: Vec<u8>,
+}
+
+impl Measurement<'_> {
+    /// What tells its series from others: its metadata's bytes.
+    pub fn series(&self) -> &[u8] {
+        &self.meta
+    }
+
+    /// Bytes of its document.
+    pub fn size_bytes(&self) -> usize {
+        self.document.as_bytes().len()
+    }
+}
+
+/// A bucket in memory.
+#[derive(Debug)]
+pub struct MeasurementBucket<'t> {
+    timeseries: &'t Timeseries,
+    id: ObjectId,
+    meta: Vec<u8>,
+    start: i64,
+    rows: usize,
+    columns: Vec<BucketColumn>,
+    by_name: AHashMap<Box<[u8]>, usize>,
+    bytes: usize,
+}
+
+/// The values of one field.
+#[derive(Debug)]
+struct BucketColumn {
+    name: Box<[u8]>,
+    /// `{"row": value}`
+    values: DocumentBuilder,
+    extremes: Extremes,
+}
+
+/// The least and the greatest of values of one type.
+#[derive(Debug)]
+enum Extremes {
+    Scalar(RawBson, RawBson),
+    Document(DocumentExtremes),
+    Array(Vec<Extremes>),
+}
+
+#[derive(Debug, Default)]
+struct DocumentExtremes {
+    fields: Vec<(Box<[u8]>, Extremes)>,
+    by_name: AHashMap<Box<[u8]>, usize>,
+}
+
+/// Which end is asked for.
+#[derive(Clone, Copy)]
+enum End {
+    Least,
+    Greatest,
+}
+
+impl Timeseries {
+    /// Reads a document that is to be inserted.
+    ///
+    /// # Errors
+    /// `BadValue` where there is no time; malformed documents.
+    pub fn measurement<'d>(&self, document: &'d RawDocument) -> Result<Measurement<'d>> {
+        let time = field::find(document, self.time_field.as_bytes());
+        let Some(RawBsonRef::DateTime(time)) = time.and_then(|time| time.value()) else {
+            return Err(Error::bad_value(format!(
+                "'{}' must be present and contain a valid BSON UTC datetime value",
+                self.time_field
+            )));
+        };
+        let meta = self.meta_field.as_ref();
+        let meta = meta.and_then(|name| field::find(document, name.as_bytes()));
+        Ok(Measurement {
+            document,
+            time: time.timestamp_millis(),
+            meta: meta.map_or_else(Vec::new, |meta| normalised_value(&meta)),
+        })
+    }
+
+    /// A name for a bucket of this start that no other has: an `ObjectId` of that second.
+    fn new_id(start: i64) -> ObjectId {
+        let mut bytes = ObjectId::new().bytes();
+        // As in MongoDB, dates outside of 1970 to 2106 wrap around.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let seconds = start.div_euclid(1_000) as u32;
+        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+        ObjectId::from_bytes(bytes)
+    }
+}
+
+/// A value's type and bytes, the fields of its documents sorted by name.
+fn normalised_value(value: &Field<'_>) -> Vec<u8> {
+    let mut out = vec![value.kind()];
+    match value.value() {
+        Some(RawBsonRef::Document(document)) => out.extend(normalised(document, true).as_bytes()),
+        Some(RawBsonRef::Array(array)) => out.extend(normalised(array_document(array), false).as_bytes()),
+        _ => out.extend_from_slice(value.bytes()),
+    }
+    out
+}
+
+fn array_document(array: &bson::RawArray) -> &RawDocument {
+    RawDocument::from_bytes(array.as_bytes()).expect("an array is a document")
+}
+
+fn normalised(document: &RawDocument, sorts: bool) -> RawDocumentBuf {
+    let mut fields: Vec<Field<'_>> = field::fields(document).collect();
+    if sorts {
+        fields.sort_by(|one, other| one.name().cmp(other.name()));
+    }
+    let mut out = DocumentBuilder::with_capacity(document.as_bytes().len());
+    for field in fields {
+        let value = normalised_value(&field);
+        let kind = ElementType::from(value[0]).expect("it was read as one");
+        out.field(kind, field.name(), &value[1..]);
+    }
+    out.finish()
+}
+
+impl<'t> MeasurementBucket<'t> {
+    /// A bucket for a measurement, not in it yet.
+    pub fn new(timeseries: &'t Timeseries, first: &Measurement<'_>) -> Self {
+        let start = timeseries.start_millis(first.time);
+        let mut bucket = Self {
+            timeseries,
+            id: Timeseries::new_id(start),
+            meta: first.meta.clone(),
+            start,
+            rows: 0,
+            columns: Vec::new(),
+            by_name: AHashMap::new(),
+            bytes: first.meta.len(),
+        };
+        let at = RawBsonRef::DateTime(DateTime::from_millis(start));
+        bucket.column(timeseries.time_field.as_bytes(), at);
+        bucket
+    }
+
+    /// Reads a stored bucket; `None` where it is none that could take more.
+    ///
+    /// # Errors
+    /// Malformed documents.
+    pub fn decode(timeseries: &'t Timeseries, stored: &RawDocument) -> Result<Option<Self>> {
+        let document = |from: &'_ RawDocument, name: &str| {
+            let found = from.get(name).map_err(malformed)?;
+            let found = found.and_then(|found| found.as_document());
+            Ok::<_, Error>(found.map(ToOwned::to_owned))
+        };
+        let Some(control) = document(stored, "control")? else {
+            return Ok(None);
+        };
+        let ends = (document(&control, "min")?, document(&control, "max")?);
+        let (Some(min), Some(max)) = ends else {
+            return Ok(None);
+        };
+        let Some(data) = document(stored, "data")? else {
+            return Ok(None);
+        };
+        let time = timeseries.time_field.as_str();
+        let id = stored.get("_id").map_err(malformed)?;
+        let start = min.get(time).map_err(malformed)?;
+        let (Some(RawBsonRef::ObjectId(id)), Some(RawBsonRef::DateTime(start))) = (id, start) else {
+            return Ok(None);
+        };
+        let is_closed = control.get_bool("closed").unwrap_or(false);
+        if is_closed || !matches!(control.get("version"), Ok(Some(RawBsonRef::Int32(1)))) {
+            return Ok(None);
+        }
+        let meta = field::find(stored, b"meta");
+        let mut bucket = Self {
+            timeseries,
+            id,
+            meta: meta.map_or_else(Vec::new, |meta| [&[meta.kind()], meta.bytes()].concat()),
+            start: start.timestamp_millis(),
+            rows: row_count(&data, time),
+            columns: Vec::new(),
+            by_name: AHashMap::new(),
+            bytes: stored.as_bytes().len(),
+        };
+        for column in field::fields(&data) {
+            let values = column.value().and_then(|values| values.as_document());
+            let min = field::find(&min, column.name()).and_then(|least| least.value());
+            let max = field::find(&max, column.name()).and_then(|greatest| greatest.value());
+            let (Some(values), Some(min), Some(max)) = (values, min, max) else {
+                return Ok(None);
+            };
+            let number = bucket.column(column.name(), min);
+            let own = &mut bucket.columns[number];
+            if !own.extremes.takes(max) {
+                return Ok(None);
+            }
+            own.extremes.include(max);
+            field::fields(values).for_each(|value| own.values.copy(&value));
+        }
+        Ok(Some(bucket))
+    }
+
+    /// Whether the metadata is that of a measurement.
+    pub fn is_of(&self, measurement: &Measurement<'_>) -> bool {
+        self.meta == measurement.meta
+    }
+
+    /// Its `_id`.
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// Another `_id`, where the first is taken.
+    pub fn rename(&mut self) {
+        self.id = Timeseries::new_id(self.start);
+    }
+
+    /// Whether a measurement with the same metadata may go into it.
+    pub fn takes(&self, measurement: &Measurement<'_>) -> bool {
+        let bytes = self.bytes + measurement.document.as_bytes().len();
+        let (start, end) = (self.start, self.start.saturating_add(self.timeseries.span_millis()));
+        let has_room = bytes <= BYTES_MAX || (self.rows < LARGE_ROWS_MIN && bytes <= LARGE_BYTES_MAX);
+        (start..end).contains(&measurement.time)
+            && self.rows < ROWS_MAX
+            && (has_room || self.rows == 0)
+            && self.values_of(measurement).all(|value| {
+                let column = self.by_name.get(value.name()).map(|number| &self.columns[*number]);
+                let value = value.value().unwrap_or(RawBsonRef::Null);
+                column.is_none_or(|column| column.extremes.takes(value))
+            })
+    }
+
+    fn values_of<'d>(&self, measurement: &Measurement<'d>) -> impl Iterator<Item = Field<'d>> + use<'d, 't> {
+        let meta = self.timeseries.meta_field.as_deref();
+        let fields = field::fields(measurement.document);
+        fields.filter(move |field| meta.is_none_or(|meta| meta.as_bytes() != field.name()))
+    }
+
+    /// Adds a measurement that it takes.
+    pub fn push(&mut self, measurement: &Measurement<'_>) {
+        let row = self.rows.to_string();
+        for field in self.values_of(measurement) {
+            let Some(value) = field.value() else { continue };
+            let number = self.column(field.name(), value);
+            let column = &mut self.columns[number];
+            column.extremes.include(value);
+            column.values.field(value.element_type(), row.as_bytes(), field.bytes());
+        }
+        self.rows += 1;
+        self.bytes += measurement.document.as_bytes().len();
+    }
+
+    /// The number of the column of a field, which is made for this value where it is new.
+    fn column(&mut self, name: &[u8], value: RawBsonRef<'_>) -> usize {
+        if let Some(number) = self.by_name.get(name) {
+            return *number;
+        }
+        self.by_name.insert(name.into(), self.columns.len());
+        self.columns.push(BucketColumn {
+            name: name.into(),
+            values: DocumentBuilder::default(),
+            extremes: Extremes::of(value),
+        });
+        self.columns.len() - 1
+    }
+
+    /// As it is stored.
+    pub fn encode(self) -> RawDocumentBuf {
+        let mut ends = [End::Least, End::Greatest].map(|end| {
+            let mut out = DocumentBuilder::default();
+            for column in &self.columns {
+                column.extremes.write(&column.name, end, &mut out);
+            }
+            out.finish()
+        });
+        let [min, max] = ends.each_mut().map(std::mem::take);
+        let control = rawdoc! { "version": 1, "min": min, "max": max };
+        let mut out = DocumentBuilder::with_capacity(self.bytes * 2);
+        out.field(ElementType::ObjectId, b"_id", &self.id.bytes());
+        out.field(ElementType::EmbeddedDocument, b"control", control.as_bytes());
+        if let Some((kind, value)) = self.meta.split_first() {
+            let kind = ElementType::from(*kind).expect("it was read as one");
+            out.field(kind, b"meta", value);
+        }
+        let mut data = DocumentBuilder::with_capacity(self.bytes);
+        for column in self.columns {
+            data.document(&column.name, column.values);
+        }
+        out.document(b"data", data);
+        out.finish()
+    }
+}
+
+/// Measurements of a bucket with these columns.
+fn row_count(data: &RawDocument, time: &str) -> usize {
+    let times = data.get_document(time);
+    times.map_or(0, |times| field::fields(times).count())
+}
+
+impl Timeseries {
+    /// How many measurements a stored bucket holds.
+    pub fn measurements_of(&self, stored: &RawDocument) -> usize {
+        let data = stored.get_document("data");
+        data.map_or(0, |data| row_count(data, &self.time_field))
+    }
+}
+
+impl Extremes {
+    fn of(value: RawBsonRef<'_>) -> Self {
+        match value {
+            RawBsonRef::Document(document) => {
+                let mut own = DocumentExtremes::default();
+                own.include(document);
+                Self::Document(own)
+            }
+            RawBsonRef::Array(array) => {
+                let items = array.into_iter().flatten();
+                Self::Array(items.map(Self::of).collect())
+            }
+            scalar => {
+                let scalar = RawBson::from(scalar);
+                Self::Scalar(scalar.clone(), scalar)
+            }
+        }
+    }
+
+    /// Whether a value is of their type, and its parts of the types of theirs.
+    fn takes(&self, value: RawBsonRef<'_>) -> bool {
+        match (self, value) {
+            (Self::Document(own), RawBsonRef::Document(document)) => {
+                field::fields(document).all(|field| {
+                    let own = own.by_name.get(field.name()).map(|number| &own.fields[*number].1);
+                    let value = field.value().unwrap_or(RawBsonRef::Null);
+                    own.is_none_or(|own| own.takes(value))
+                })
+            }
+            (Self::Array(own), RawBsonRef::Array(array)) => {
+                let mut both = own.iter().zip(array.into_iter().flatten());
+                both.all(|(own, item)| own.takes(item))
+            }
+            (Self::Scalar(own, _), value) => {
+                let is_scalar = !matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_));
+                is_scalar && canonical_type(own.as_raw_bson_ref()) == canonical_type(value)
+            }
+            _ => false,
+        }
+    }
+
+    /// Widens them by a value that they take.
+    fn include(&mut self, value: RawBsonRef<'_>) {
+        match (self, value) {
+            (Self::Document(own), RawBsonRef::Document(document)) => own.include(document),
+            (Self::Array(own), RawBsonRef::Array(array)) => {
+                for (number, item) in array.into_iter().flatten().enumerate() {
+                    match own.get_mut(number) {
+                        Some(own) => own.include(item),
+                        None => own.push(Self::of(item)),
+                    }
+                }
+            }
+            (Self::Scalar(least, greatest), value) => {
+                if compare(value, least.as_raw_bson_ref()).is_lt() {
+                    *least = RawBson::from(value);
+                }
+                if compare(value, greatest.as_raw_bson_ref()).is_gt() {
+                    *greatest = RawBson::from(value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn write(&self, name: &[u8], end: End, out: &mut DocumentBuilder) {
+        match self {
+            Self::Scalar(least, greatest) => {
+                let value = match end {
+                    End::Least => least,
+                    End::Greatest => greatest,
+                };
+                let mut one = RawDocumentBuf::new();
+                one.append(bson::cstr!("v"), value.clone());
+                for field in field::fields(&one) {
+                    let kind = value.as_raw_bson_ref().element_type();
+                    out.field(kind, name, field.bytes());
+                }
+            }
+            Self::Document(own) => {
+                let mut inner = DocumentBuilder::default();
+                for (name, extremes) in &own.fields {
+                    extremes.write(name, end, &mut inner);
+                }
+                out.document(name, inner);
+            }
+            Self::Array(own) => {
+                let mut inner = DocumentBuilder::default();
+                for (number, extremes) in own.iter().enumerate() {
+                    extremes.write(number.to_string().as_bytes(), end, &mut inner);
+                }
+                out.field(ElementType::Array, name, inner.finish().as_bytes());
+            }
+        }
+    }
+}
+
+impl DocumentExtremes {
+    fn include(&mut self, document: &RawDocument) {
+        for field in field::fields(document) {
+            let value = field.value().unwrap_or(RawBsonRef::Null);
+            match self.by_name.get(field.name()) {
+                Some(number) => self.fields[*number].1.include(value),
+                None => {
+                    self.by_name.insert(field.name().into(), self.fields.len());
+                    self.fields.push((field.name().into(), Extremes::of(value)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Inserts into a time series: measurements go into buckets, each batch in one commit.
+//!
+//! Without a lock the documents are read. Under the write lock of the collection of buckets each measurement is given to
+//! the open bucket of its series, or begins one; the changed buckets are written whole.
+
+use super::changes::{BATCH_BYTES_MAX, CollectionChanges};
+use super::commit::Locked;
+use super::insert::{batch_length, gone};
+use super::prepare::{DOCUMENT_BYTES_MAX, check_insertable};
+use super::{InsertOptions, InsertOutcome, WriteError, Writer};
+use crate::catalog::{Collection, WriteState};
+use crate::error::{Code, Error, Result, corrupt_document};
+use crate::namespace::Namespace;
+use crate::operation;
+use crate::storage::Family;
+use crate::timeseries::{Measurement, MeasurementBucket, Timeseries};
+use ahash::{AHashMap, AHashSet};
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::spec::ElementType;
+use meridian_value::{Collation, DocumentBuilder};
+use std::borrow::Cow;
+
+/// A measurement, and where its document stands in the request.
+struct Positioned<'d> {
+    measurement: Measurement<'d>,
+    position: usize,
+}
+
+/// A bucket that a batch changes.
+struct ChangedBucket<'t> {
+    bucket: MeasurementBucket<'t>,
+    before: Option<RawDocumentBuf>,
+    /// Where its new measurements stand in the request.
+    positions: Vec<usize>,
+    bytes: usize,
+}
+
+/// The buckets that a batch changes.
+struct ChangedBuckets<'t, 'm> {
+    buckets: Vec<ChangedBucket<'t>>,
+    /// The one that is open for a series.
+    open: AHashMap<&'m [u8], usize>,
+}
+
+/// What comes of the measurements of a batch.
+struct Filled<'m> {
+    /// The open bucket of each series.
+    open: Vec<(&'m [u8], ObjectId)>,
+    /// The documents of buckets that are refused: the error, and where their measurements stand.
+    refused: Vec<(Error, Vec<usize>)>,
+}
+
+impl Writer {
+    /// Inserts documents into a time series with this collection of buckets.
+    ///
+    /// # Errors
+    /// Storage failures; `NamespaceNotFound` where it is dropped meanwhile. What is wrong with single documents is in the
+    /// outcome.
+    pub fn insert_measurements(
+        &self,
+        buckets: &Namespace,
+        documents: &[&RawDocument],
+        options: &InsertOptions,
+    ) -> Result<InsertOutcome> {
+        let mut outcome = InsertOutcome::default();
+        let mut next = 0;
+        while next < documents.len() {
+            operation::check()?;
+            let end = next + batch_length(&documents[next..]);
+            let batch = &documents[next..end];
+            next += self.insert_measured_batch(buckets, batch, next, options, &mut outcome)?;
+            if options.ordered && !outcome.errors.is_empty() {
+                break;
+            }
+        }
+        outcome.errors.sort_by_key(|error| error.index);
+        Ok(outcome)
+    }
+
+    /// Inserts a batch; returns how many documents were seen to.
+    fn insert_measured_batch(
+        &self,
+        namespace: &Namespace,
+        documents: &[&RawDocument],
+        first: usize,
+        options: &InsertOptions,
+        outcome: &mut InsertOutcome,
+    ) -> Result<usize> {
+        loop {
+            let collection = self.catalog.get(namespace);
+            let collection = collection.ok_or_else(|| gone(namespace))?;
+            let timeseries = collection.options.timeseries.clone();
+            let timeseries = timeseries.ok_or_else(|| gone(namespace))?;
+            self.wait_for_room(&collection)?;
+            let mut errors = Vec::new();
+            let mut measured = measure(&timeseries, documents, first, options.ordered, &mut errors);
+            let mut writing = collection.state.lock();
+            if !self.is_current(&collection, &writing) {
+                continue;
+            }
+            let mut changes = CollectionChanges::new(&collection);
+            let seen = loop {
+                changes.reset(&collection);
+                let (filled, seen) = self.fill_buckets(&timeseries, &measured, &mut writing, &mut changes)?;
+                if filled.refused.is_empty() {
+                    changes.sort();
+                    let changes = &changes;
+                    self.commit(&mut [Locked { changes, writing: &mut writing }])?;
+                    for (series, id) in filled.open {
+                        writing.open_buckets.set(series, id);
+                    }
+                    outcome.inserted += seen;
+                    break seen;
+                }
+                let refused = filled.refused;
+                leave_out(&mut measured, refused, options.ordered, &mut errors);
+            };
+            drop(writing);
+            let last = measured.get(seen).map(|next| next.position);
+            // Those that come in the next batch are seen to again.
+            errors.retain(|error| last.is_none_or(|last| error.index < last));
+            for error in errors {
+                outcome.fail(error);
+            }
+            return Ok(last.map_or(documents.len(), |last| last - first));
+        }
+    }
+
+    /// Gives the measurements to buckets, as many as a commit holds, and makes the changes of these.
+    fn fill_buckets<'m>(
+        &self,
+        timeseries: &Timeseries,
+        measured: &'m [Positioned<'_>],
+        writing: &mut WriteState,
+        changes: &mut CollectionChanges<'_>,
+    ) -> Result<(Filled<'m>, usize)> {
+        let collection = changes.collection().clone();
+        let mut changed = ChangedBuckets {
+            buckets: Vec::new(),
+            open: AHashMap::new(),
+        };
+        let mut bytes = 0;
+        let mut seen = 0;
+        for one in measured {
+            if seen > 0 && bytes > BATCH_BYTES_MAX {
+                break;
+            }
+            bytes += self.place(timeseries, &collection, writing, one, &mut changed)?;
+            seen += 1;
+        }
+        let ids = changed.open.iter();
+        let ids = ids.map(|(series, number)| (*series, changed.buckets[*number].bucket.id()));
+        let open = ids.collect();
+        let mut refused = Vec::new();
+        for one in changed.buckets {
+            let positions = one.positions.clone();
+            if let Err(error) = change_bucket(one, &collection, changes) {
+                refused.push((error, positions));
+            }
+        }
+        Ok((Filled { open, refused }, seen))
+    }
+
+    /// Gives one measurement to a bucket; returns the bytes that this adds to the commit.
+    fn place<'t, 'm>(
+        &self,
+        timeseries: &'t Timeseries,
+        collection: &Collection,
+        writing: &WriteState,
+        one: &'m Positioned<'_>,
+        changed: &mut ChangedBuckets<'t, 'm>,
+    ) -> Result<usize> {
+        let (measurement, series) = (&one.measurement, one.measurement.series());
+        let mut bytes = measurement.size_bytes();
+        let mut number = changed.open.get(series).copied();
+        if number.is_none()
+            && let Some(id) = writing.open_buckets.get(series)
+            && let Some(found) = self.open_bucket(timeseries, collection, id)?
+            && found.bucket.is_of(measurement)
+        {
+            bytes += 2 * found.bytes;
+            number = Some(changed.buckets.len());
+            changed.buckets.push(found);
+        }
+        let takes = number.filter(|number| changed.buckets[*number].bucket.takes(measurement));
+        let number = match takes {
+            Some(number) => number,
+            None => {
+                let bucket = self.new_bucket(timeseries, collection, measurement)?;
+                changed.buckets.push(ChangedBucket {
+                    bucket,
+                    before: None,
+                    positions: Vec::new(),
+                    bytes: 0,
+                });
+                changed.buckets.len() - 1
+            }
+        };
+        changed.open.insert(series, number);
+        let own = &mut changed.buckets[number];
+        own.bucket.push(measurement);
+        own.positions.push(one.position);
+        Ok(bytes)
+    }
+
+    fn open_bucket<'t>(
+        &self,
+        timeseries: &'t Timeseries,
+        collection: &Collection,
+        id: ObjectId,
+    ) -> Result<Option<ChangedBucket<'t>>> {
+        let key = collection.documents.key(&encoded_id(id)?);
+        let stored = self.store.get(Family::Documents, &key, <[u8]>::to_vec)?;
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
+        let stored = RawDocumentBuf::from_bytes(stored).map_err(corrupt_document)?;
+        let bucket = MeasurementBucket::decode(timeseries, &stored)?;
+        Ok(bucket.map(|bucket| ChangedBucket {
+            bucket,
+            bytes: stored.as_bytes().len(),
+            before: Some(stored),
+            positions: Vec::new(),
+        }))
+    }
+
+    /// A bucket whose `_id` no other has.
+    fn new_bucket<'t>(
+        &self,
+        timeseries: &'t Timeseries,
+        collection: &Collection,
+        first: &Measurement<'_>,
+    ) -> Result<MeasurementBucket<'t>> {
+        let mut bucket = MeasurementBucket::new(timeseries, first);
+        loop {
+            let key = collection.documents.key(&encoded_id(bucket.id())?);
+            if self.store.get(Family::Documents, &key, |_| ())?.is_none() {
+                return Ok(bucket);
+            }
+            bucket.rename();
+        }
+    }
+}
+
+/// Reads the documents; those that are refused are among the errors. In order, nothing behind the first error is read.
+fn measure<'d>(
+    timeseries: &Timeseries,
+    documents: &[&'d RawDocument],
+    first: usize,
+    ordered: bool,
+    errors: &mut Vec<WriteError>,
+) -> Vec<Positioned<'d>> {
+    let mut measured = Vec::new();
+    for (number, document) in documents.iter().enumerate() {
+        let position = first + number;
+        let measurement = check_insertable(document).and_then(|()| timeseries.measurement(document));
+        match measurement {
+            Ok(measurement) => measured.push(Positioned { measurement, position }),
+            Err(error) => {
+                errors.push(WriteError { index: position, error });
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    measured
+}
+
+/// Takes the measurements of refused buckets out; in order, all behind the first of them as well.
+fn leave_out(
+    measured: &mut Vec<Positioned<'_>>,
+    refused: Vec<(Error, Vec<usize>)>,
+    ordered: bool,
+    errors: &mut Vec<WriteError>,
+) {
+    if ordered {
+        let firsts = refused.into_iter();
+        let firsts = firsts.filter_map(|(error, positions)| Some((positions.into_iter().min()?, error)));
+        if let Some((index, error)) = firsts.min_by_key(|(position, _)| *position) {
+            measured.retain(|one| one.position < index);
+            errors.retain(|other| other.index < index);
+            errors.push(WriteError { index, error });
+        }
+        return;
+    }
+    let mut out = AHashSet::new();
+    for (error, positions) in refused {
+        for index in positions {
+            out.insert(index);
+            let error = error.clone();
+            errors.push(WriteError { index, error });
+        }
+    }
+    measured.retain(|one| !out.contains(&one.position));
+}
+
+/// Adds what becomes of a bucket to the changes.
+fn change_bucket(
+    changed: ChangedBucket<'_>,
+    collection: &Collection,
+    changes: &mut CollectionChanges<'_>,
+) -> Result<()> {
+    debug_assert!(std::sync::Arc::ptr_eq(&collection.state, &changes.collection().state));
+    let id = encoded_id(changed.bucket.id())?;
+    let after = changed.bucket.encode();
+    let bytes = after.as_bytes().len();
+    if bytes > DOCUMENT_BYTES_MAX {
+        return Err(Error::new(
+            Code::BSONObjectTooLarge,
+            format!(
+                "a bucket would take {bytes} bytes, and {DOCUMENT_BYTES_MAX} is the most: it holds each measurement, \
+                 and the least and the greatest value of each field, which are as large again in a bucket of one"
+            ),
+        ));
+    }
+    match changed.before {
+        Some(before) => changes.replace(&id, Cow::Owned(before), after, true),
+        None => changes.insert(Cow::Owned(after), true),
+    }
+}
+
+/// The key of a bucket within its tree.
+fn encoded_id(id: ObjectId) -> Result<Vec<u8>> {
+    let mut document = DocumentBuilder::default();
+    document.field(ElementType::ObjectId, b"_id", &id.bytes());
+    let mut encoded = Vec::new();
+    super::encode_id(&document.finish(), &Collation::SIMPLE, &mut encoded)?;
+    Ok(encoded)
+}
