@@ -11,8 +11,8 @@ use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use crate::query::Filter;
 use crate::write::{Change, Target, Writer};
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::oid::ObjectId;
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
 use meridian_value::Collation;
 use meridian_value::path::{LeafArrays, Path, visit};
@@ -162,14 +162,19 @@ fn expiries(collection: &Collection, now: DateTime) -> Vec<Expiry> {
 /// The `_id`s that buckets of measurements so many seconds ago can have: up to that second, or, before 1970 and from
 /// 2038 on, in the half of the numbers that stands for both.
 fn buckets_before(now: DateTime, seconds: i64) -> impl Iterator<Item = RawDocumentBuf> {
-    let limit = now.timestamp_millis().div_euclid(1_000).saturating_sub(seconds);
+    let limit = now
+        .timestamp_millis()
+        .div_euclid(1_000)
+        .saturating_sub(seconds);
     let id = |seconds: u32| {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&seconds.to_be_bytes());
         ObjectId::from_bytes(bytes)
     };
     let upper_half = 1 << 31;
-    let until = u32::try_from(limit.saturating_add(1)).unwrap_or(0).min(upper_half);
+    let until = u32::try_from(limit.saturating_add(1))
+        .unwrap_or(0)
+        .min(upper_half);
     let lower = rawdoc! { "_id": { "$lt": id(until) } };
     let upper = rawdoc! { "_id": { "$gte": id(upper_half) } };
     [lower, upper].into_iter()

@@ -233,7 +233,9 @@ impl Catalog {
             if let Some(after) = after {
                 let namespace = after.namespace.clone();
                 if let Some(series) = ViewDefinition::of_buckets(&namespace, &after.options) {
-                    state.views.insert(series.namespace.clone(), Arc::new(series));
+                    state
+                        .views
+                        .insert(series.namespace.clone(), Arc::new(series));
                 }
                 state.collections.insert(namespace, Arc::new(after));
             }

@@ -87,7 +87,8 @@ impl CollectionOptions {
     /// # Errors
     /// As [`Self::parse`].
     pub fn of_buckets(&self, timeseries: &Timeseries) -> Result<Self> {
-        let mut options = bson::rawdoc! { "validator": timeseries.bucket_validator(), "clusteredIndex": true };
+        let mut options =
+            bson::rawdoc! { "validator": timeseries.bucket_validator(), "clusteredIndex": true };
         for (name, value) in self.original.iter().flatten() {
             options.append(name, value);
         }
@@ -170,7 +171,7 @@ impl OptionParts {
             "size" | "max" => {
                 return Err(Error::new(
                     Code::InvalidOptions,
-                    format!("the '{key}' field requires capped to be true"),
+                    "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
                 ));
             }
             "collation" if value == RawBsonRef::Null => return Ok(false),
@@ -179,7 +180,13 @@ impl OptionParts {
                     crate::collation::parse("create.collation", document(key, value)?)?;
                 return Ok(false);
             }
-            "temp" | "autoIndexId" => return Ok(false),
+            "temp" => {
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    "the 'temp' field is an invalid option",
+                ));
+            }
+            "autoIndexId" => return Ok(false),
             "storageEngine" | "indexOptionDefaults" if value == RawBsonRef::Null => {
                 return Ok(false);
             }
@@ -193,10 +200,7 @@ impl OptionParts {
                 self.index_compression = index_defaults(defaults)?;
                 return Ok(!defaults.is_empty());
             }
-            "viewOn"
-            | "pipeline"
-            | "changeStreamPreAndPostImages"
-            | "encryptedFields" => {
+            "viewOn" | "pipeline" | "changeStreamPreAndPostImages" | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
                     "the option '{key}' of create"
                 )));
@@ -397,7 +401,12 @@ fn number(key: &str, value: RawBsonRef<'_>) -> Result<i64> {
         }
         #[allow(clippy::cast_possible_truncation)]
         RawBsonRef::Double(number) => Ok(number as i64),
-        _ => Err(wrong_type(key, value, "long")),
+        _ => {
+            let found = crate::types::type_name(value.element_type());
+            Err(Error::type_mismatch(format!(
+                "BSON field 'create.{key}' is the wrong type '{found}', expected types '[long, int, decimal, double']"
+            )))
+        }
     }
 }
 

@@ -108,10 +108,13 @@ impl ViewDefinition {
 
     /// The refusal of what cannot be done to it.
     pub fn refusal(&self) -> Error {
-        let (namespace, what) = (&self.namespace, match self.timeseries {
-            Some(_) => "timeseries collection",
-            None => "view, not a collection",
-        });
+        let (namespace, what) = (
+            &self.namespace,
+            match self.timeseries {
+                Some(_) => "timeseries collection",
+                None => "view, not a collection",
+            },
+        );
         let message = format!("Namespace {namespace} is a {what}");
         Error::new(Code::CommandNotSupportedOnView, message)
     }

@@ -36,13 +36,14 @@ impl Engine {
         request: &AggregateRequest<'_>,
     ) -> Result<Query> {
         if let AggregateTarget::Collection(namespace) = target
+            && !self.asks_for_figures_of_series(namespace, request)?
             && let Some(view) = self.catalog.resolve_view(namespace)?
         {
-            if asks_for_statistics(request) {
+            if first_stage(request) == Some("$collStats") {
                 return Err(at_run_time(self.catalog.not_a_collection(namespace)));
             }
             let target = AggregateTarget::Collection(view.namespace.clone());
-            let hint = view.hint(request.hint)?;
+            let hint = view.hint(request.hint);
             return self.aggregate(&target, &view.before(request, hint.as_deref())?);
         }
         let collation = match target {
@@ -280,11 +281,29 @@ impl Engine {
         options: &RawDocument,
         host: &str,
     ) -> Result<RawDocumentBuf> {
-        let stats = self.collection_stats(namespace)?;
+        let figures = self.bucket_figures(namespace);
+        let stats = match &figures {
+            Some((stats, _)) => stats.clone(),
+            None => self.collection_stats(namespace)?,
+        };
         let mut answer =
             rawdoc! { "ns": namespace.to_string(), "host": host, "localTime": DateTime::now() };
         for (name, _) in options.iter().flatten() {
             match name.as_str() {
+                "count" if figures.is_some() => {
+                    return Err(at_run_time(self.catalog.not_a_collection(namespace)));
+                }
+                "storageStats" if let Some((_, figures)) = &figures => answer.append(
+                    cstr!("storageStats"),
+                    rawdoc! {
+                        "size": stats.size,
+                        "timeseries": figures.clone(),
+                        "storageSize": stats.storage_size,
+                        "totalIndexSize": stats.total_index_size,
+                        "totalSize": stats.storage_size + stats.total_index_size,
+                        "nindexes": i32::try_from(stats.index_sizes.len()).unwrap_or(i32::MAX),
+                    },
+                ),
                 "count" => match i32::try_from(stats.count) {
                     Ok(count) => answer.append(cstr!("count"), count),
                     Err(_) => answer.append(cstr!("count"), stats.count),
@@ -320,11 +339,11 @@ pub(super) struct Running<'a> {
     pub host: &'a str,
 }
 
-/// A view keeps nothing that could be measured.
-fn asks_for_statistics(request: &AggregateRequest<'_>) -> bool {
-    let first = request.pipeline.first();
-    let first = first.and_then(|stage| stage.iter().flatten().next());
-    first.is_some_and(|(name, _)| name.as_str() == "$collStats")
+/// The name of the first stage.
+pub(super) fn first_stage<'r>(request: &AggregateRequest<'r>) -> Option<&'r str> {
+    let first = request.pipeline.first()?;
+    let (name, _) = first.iter().flatten().next()?;
+    Some(name.as_str())
 }
 
 fn begins_with_source(pipeline: &Pipeline) -> bool {

@@ -384,6 +384,9 @@ impl Engine {
     /// The rows of `$indexStats`: how often statements used each index, `_id` first, of a server of this name. None
     /// for a collection that does not exist.
     pub(super) fn index_stats(&self, namespace: &Namespace, host: &str) -> Vec<RawDocumentBuf> {
+        if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
+            return self.timeseries_index_stats(&timeseries, &buckets, host);
+        }
         let Some(collection) = self.catalog.get(namespace) else {
             return Vec::new();
         };
@@ -818,7 +821,11 @@ fn changed_options(
     }
     if let (Some(granularity), Some(timeseries)) = (request.granularity, &options.timeseries) {
         let listed = timeseries.with_granularity(granularity)?.listing();
-        original = with_field(&original, "timeseries", bson::raw::RawBsonRef::Document(&listed));
+        original = with_field(
+            &original,
+            "timeseries",
+            bson::raw::RawBsonRef::Document(&listed),
+        );
     }
     if let Some(validator) = &request.validator {
         crate::query::Filter::parse(validator)

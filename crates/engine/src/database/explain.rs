@@ -79,14 +79,14 @@ impl Engine {
         verbosity: Verbosity,
     ) -> Result<RawDocumentBuf> {
         if let ExplainRequest::Aggregate(aggregate) = request {
-            let hint = view.hint(aggregate.hint)?;
+            let hint = view.hint(aggregate.hint);
             let request = ExplainRequest::Aggregate(view.before(aggregate, hint.as_deref())?);
             return self.explain(&view.namespace, &request, verbosity);
         }
         let statement = ViewStatement::explained(request);
         let statement = statement.ok_or_else(|| self.catalog.not_a_collection(namespace))?;
         let statement = statement.request();
-        let hint = view.hint(statement.hint)?;
+        let hint = view.hint(statement.hint);
         let request = ExplainRequest::Aggregate(view.before(&statement, hint.as_deref())?);
         self.explain(&view.namespace, &request, verbosity)
     }

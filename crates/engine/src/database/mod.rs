@@ -277,7 +277,9 @@ impl Engine {
         options: &InsertOptions,
     ) -> Result<InsertOutcome> {
         if let Some((_, buckets)) = self.catalog.timeseries(namespace) {
-            return self.writer.insert_measurements(&buckets, documents, options);
+            return self
+                .writer
+                .insert_measurements(&buckets, documents, options);
         }
         self.writer.insert(namespace, documents, options)
     }

@@ -41,7 +41,9 @@ impl Engine {
         statement: &UpdateStatement<'_>,
     ) -> Result<UpdateOutcome> {
         match self.catalog.timeseries(namespace) {
-            Some((timeseries, buckets)) => self.update_measurements(&timeseries, &buckets, statement),
+            Some((timeseries, buckets)) => {
+                self.update_measurements(&timeseries, &buckets, statement)
+            }
             None => self.update_counting(namespace, statement, &|_| 1),
         }
     }
@@ -116,7 +118,9 @@ impl Engine {
     /// What the filter refuses; storage failures.
     pub fn delete(&self, namespace: &Namespace, statement: &DeleteStatement<'_>) -> Result<i64> {
         match self.catalog.timeseries(namespace) {
-            Some((timeseries, buckets)) => self.delete_measurements(&timeseries, &buckets, statement),
+            Some((timeseries, buckets)) => {
+                self.delete_measurements(&timeseries, &buckets, statement)
+            }
             None => self.delete_counting(namespace, statement, &|_| 1),
         }
     }

@@ -1,9 +1,11 @@
 //! Statements on time-series collections that are not reads: each becomes one on the collection of buckets. Reads are
 //! those of a view.
 
+use super::aggregate::first_stage;
+use super::requests::AggregateRequest;
 use super::{
-    CollModRequest, CreateIndexesOutcome, DeleteStatement, DropIndexes, DropOutcome, Engine, UpdateOutcome,
-    UpdateStatement,
+    CollModRequest, CollectionStats, CreateIndexesOutcome, DeleteStatement, DropIndexes,
+    DropOutcome, Engine, UpdateOutcome, UpdateStatement,
 };
 use crate::catalog::CollectionOptions;
 use crate::error::{Code, Error, Result};
@@ -16,7 +18,9 @@ use bson::{cstr, rawdoc};
 impl Engine {
     /// What makes a collection a time series, if it is one.
     pub fn timeseries(&self, namespace: &Namespace) -> Option<std::sync::Arc<Timeseries>> {
-        self.catalog.timeseries(namespace).map(|(timeseries, _)| timeseries)
+        self.catalog
+            .timeseries(namespace)
+            .map(|(timeseries, _)| timeseries)
     }
 
     /// Creates a time-series collection: its collection of buckets.
@@ -38,7 +42,8 @@ impl Engine {
         }
         options.check_expiry()?;
         let own = options.of_buckets(timeseries)?;
-        self.writer.create_timeseries(&buckets_of(namespace), namespace, own)
+        self.writer
+            .create_timeseries(&buckets_of(namespace), namespace, own)
     }
 
     /// Drops a time-series collection, named by its own name or by that of its buckets; `None` where it is none.
@@ -67,6 +72,9 @@ impl Engine {
             let message = format!("Cannot perform {what} on a time-series collection");
             Err(Error::new(Code::InvalidOptions, message))
         };
+        if timeseries.meta_field.is_none() {
+            timeseries.bucket_update(statement.update)?;
+        }
         if !statement.multi {
             return refused("a non-multi update");
         }
@@ -75,15 +83,19 @@ impl Engine {
         }
         let update = timeseries.bucket_update(statement.update)?;
         let filter = timeseries.bucket_filter(statement.filter)?;
-        let hint = bucket_hint(timeseries, statement.hint)?;
+        let hint = bucket_hint(timeseries, statement.hint);
         let statement = UpdateStatement {
             filter: &filter,
             update: RawBsonRef::Document(&update),
-            hint: hint.as_ref().map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
+            hint: hint
+                .as_ref()
+                .map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
             bypass_validation: true,
             ..statement.clone()
         };
-        self.update_counting(buckets, &statement, &|bucket| timeseries.measurements_of(bucket) as i64)
+        self.update_counting(buckets, &statement, &|bucket| {
+            timeseries.measurements_of(bucket) as i64
+        })
     }
 
     /// A delete of all measurements with some metadata.
@@ -98,13 +110,17 @@ impl Engine {
             return Err(Error::new(Code::IllegalOperation, message));
         }
         let filter = timeseries.bucket_filter(statement.filter)?;
-        let hint = bucket_hint(timeseries, statement.hint)?;
+        let hint = bucket_hint(timeseries, statement.hint);
         let statement = DeleteStatement {
             filter: &filter,
-            hint: hint.as_ref().map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
+            hint: hint
+                .as_ref()
+                .map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
             ..statement.clone()
         };
-        self.delete_counting(buckets, &statement, &|bucket| timeseries.measurements_of(bucket) as i64)
+        self.delete_counting(buckets, &statement, &|bucket| {
+            timeseries.measurements_of(bucket) as i64
+        })
     }
 
     /// Creates indexes of a time-series collection: on its buckets.
@@ -144,7 +160,15 @@ impl Engine {
         which: &DropIndexes,
     ) -> Result<i32> {
         match which {
-            DropIndexes::Key(key) => self.drop_indexes(buckets, &DropIndexes::Key(timeseries.bucket_key(key)?)),
+            DropIndexes::Key(key) => {
+                let key = timeseries
+                    .bucket_key(key)
+                    .map_err(|error| match error.code {
+                        Code::CannotCreateIndex => Error::new(Code::IndexNotFound, error.message),
+                        _ => error,
+                    })?;
+                self.drop_indexes(buckets, &DropIndexes::Key(key))
+            }
             which => self.drop_indexes(buckets, which),
         }
     }
@@ -168,7 +192,9 @@ impl Engine {
             let mut own = RawDocumentBuf::new();
             for (name, value) in index.iter().flatten() {
                 match (name.as_str(), value) {
-                    ("keyPattern", RawBsonRef::Document(key)) => own.append(name, timeseries.bucket_key(key)?),
+                    ("keyPattern", RawBsonRef::Document(key)) => {
+                        own.append(name, timeseries.bucket_key(key)?)
+                    }
                     _ => own.append(name, value),
                 }
             }
@@ -177,17 +203,77 @@ impl Engine {
         self.modify_collection(buckets, &request)
     }
 
-    /// Figures of the buckets, as `collStats` shows them of a time-series collection.
-    pub fn bucket_figures(&self, namespace: &Namespace) -> Option<RawDocumentBuf> {
+    /// Figures of the buckets of a time-series collection, and what `collStats` shows of them besides.
+    pub fn bucket_figures(
+        &self,
+        namespace: &Namespace,
+    ) -> Option<(CollectionStats, RawDocumentBuf)> {
         let (_, buckets) = self.catalog.timeseries(namespace)?;
-        let collection = self.catalog.get(&buckets)?;
+        let mut stats = self.collection_stats(&buckets).ok()?;
+        stats.index_sizes.retain(|(name, _)| name != "_id_");
         let mut figures = rawdoc! { "bucketsNs": buckets.to_string() };
-        let count = collection.state.documents();
-        figures.append(cstr!("bucketCount"), compact(count));
-        if count > 0 {
-            figures.append(cstr!("avgBucketSize"), compact(collection.state.bytes() / count));
+        figures.append(cstr!("bucketCount"), compact(stats.count));
+        if stats.count > 0 {
+            figures.append(cstr!("avgBucketSize"), compact(stats.average_object_size));
         }
-        Some(figures)
+        Some((stats, figures))
+    }
+
+    /// Whether a pipeline begins with a stage that tells about a time series itself, and not about its measurements.
+    ///
+    /// # Errors
+    /// `$geoNear`, which cannot.
+    pub(super) fn asks_for_figures_of_series(
+        &self,
+        namespace: &Namespace,
+        request: &AggregateRequest<'_>,
+    ) -> Result<bool> {
+        let first = first_stage(request);
+        if !matches!(first, Some("$collStats" | "$indexStats" | "$geoNear"))
+            || self.timeseries(namespace).is_none()
+        {
+            return Ok(false);
+        }
+        if first != Some("$geoNear") {
+            return Ok(true);
+        }
+        let options = request
+            .pipeline
+            .first()
+            .and_then(|stage| stage.get_document("$geoNear").ok());
+        let key = options.and_then(|options| options.get("key").ok().flatten());
+        Err(match key {
+            Some(_) => Error::not_implemented("$geoNear on a time-series collection"),
+            None => Error::location(
+                5_892_921,
+                "Failed to optimize pipeline :: caused by :: Must specify 'key' option for $geoNear on a time-series \
+                 collection",
+            ),
+        })
+    }
+
+    /// The rows of `$indexStats` of a time series, as users say its indexes.
+    pub(super) fn timeseries_index_stats(
+        &self,
+        timeseries: &Timeseries,
+        buckets: &Namespace,
+        host: &str,
+    ) -> Vec<RawDocumentBuf> {
+        let rows = self.index_stats(buckets, host).into_iter();
+        rows.filter_map(|row| {
+            let spec = timeseries.user_index(row.get_document("spec").ok()?)?;
+            let key = spec.get_document("key").ok()?.to_owned();
+            let mut own = RawDocumentBuf::new();
+            for (name, value) in row.iter().flatten() {
+                match name.as_str() {
+                    "key" => own.append(name, key.clone()),
+                    "spec" => own.append(name, spec.clone()),
+                    _ => own.append(name, value),
+                }
+            }
+            Some(own)
+        })
+        .collect()
     }
 }
 
@@ -196,12 +282,15 @@ fn compact(number: i64) -> bson::RawBson {
     i32::try_from(number).map_or(bson::RawBson::Int64(number), bson::RawBson::Int32)
 }
 
-/// A hint by key pattern in the words of buckets; `None` for one that stays as it is.
+/// A hint by key pattern in the words of buckets; `None` for one that stays as it is, and then names no index.
 pub(super) fn bucket_hint(
     timeseries: &Timeseries,
     hint: Option<RawBsonRef<'_>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let key = hint.and_then(|hint| hint.as_document());
-    let key = key.filter(|key| !key.iter().flatten().any(|(name, _)| name.as_str() == "$natural"));
-    key.map(|key| timeseries.bucket_key(key)).transpose()
+) -> Option<RawDocumentBuf> {
+    let key = hint?.as_document()?;
+    let is_natural = key
+        .iter()
+        .flatten()
+        .any(|(name, _)| name.as_str() == "$natural");
+    timeseries.bucket_key(key).ok().filter(|_| !is_natural)
 }

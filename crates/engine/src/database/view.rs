@@ -1,11 +1,11 @@
 //! Statements on views: each becomes a pipeline, behind the stages of the view.
 
 use super::Engine;
-use super::timeseries::bucket_hint;
 use super::distinct::{DistinctValues, values_of};
 use super::requests::{
     AggregateRequest, AggregateTarget, CountRequest, DistinctRequest, ExplainRequest, FindRequest,
 };
+use super::timeseries::bucket_hint;
 use crate::catalog::{ResolvedView, ViewDefinition};
 use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
@@ -148,14 +148,8 @@ impl ResolvedView {
     }
 
     /// A hint as the collection that is read understands it; `None` where it stays as it is.
-    ///
-    /// # Errors
-    /// A key pattern that a time series cannot have.
-    pub(super) fn hint(&self, hint: Option<RawBsonRef<'_>>) -> Result<Option<RawDocumentBuf>> {
-        match &self.timeseries {
-            Some(timeseries) => bucket_hint(timeseries, hint),
-            None => Ok(None),
-        }
+    pub(super) fn hint(&self, hint: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
+        bucket_hint(self.timeseries.as_ref()?, hint)
     }
 }
 

@@ -8,19 +8,25 @@ use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
 use crate::query::{Comparison, Filter, Operand, Predicate};
 use crate::timeseries::UnpackBucket;
-use bson::{DateTime, RawBson};
 use bson::raw::RawBsonRef;
+use bson::{DateTime, RawBson};
 use meridian_value::Collation;
 use meridian_value::path::Path;
 
 /// Moves what can be asked of buckets before the stage that unpacks them, and has it make only what is read.
 pub(super) fn take_bucket_conditions(split: &mut Split) {
-    let Some(Stage::UnpackBucket(unpack)) = split.stages.pop_front_if(|one| matches!(one, Stage::UnpackBucket(_))) else {
+    let Some(Stage::UnpackBucket(unpack)) = split
+        .stages
+        .pop_front_if(|one| matches!(one, Stage::UnpackBucket(_)))
+    else {
         return;
     };
     let mut unpack = unpack;
     let (mut before, mut behind) = (Vec::new(), Vec::new());
-    while let Some(Stage::Match(filter)) = split.stages.pop_front_if(|one| matches!(one, Stage::Match(_))) {
+    while let Some(Stage::Match(filter)) = split
+        .stages
+        .pop_front_if(|one| matches!(one, Stage::Match(_)))
+    {
         let conditions = match filter.simplify() {
             Filter::And(conditions) => conditions,
             other => vec![other],
@@ -36,7 +42,9 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
         }
     }
     if !behind.is_empty() {
-        split.stages.push_front(Stage::Match(Filter::And(behind).simplify()));
+        split
+            .stages
+            .push_front(Stage::Match(Filter::And(behind).simplify()));
     }
     let read = dependencies(&split.stages);
     unpack.wanted = read.paths().map(|paths| {
@@ -45,7 +53,9 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
     });
     split.stages.push_front(Stage::UnpackBucket(unpack));
     if !before.is_empty() {
-        split.stages.push_front(Stage::Match(Filter::And(before).simplify()));
+        split
+            .stages
+            .push_front(Stage::Match(Filter::And(before).simplify()));
     }
 }
 
@@ -54,7 +64,9 @@ fn of_metadata(condition: &Filter, meta: Option<&str>) -> Option<Filter> {
     let meta = meta?;
     let all = |parts: &[Filter]| {
         let parts = parts.iter();
-        parts.map(|part| of_metadata(part, Some(meta))).collect::<Option<Vec<_>>>()
+        parts
+            .map(|part| of_metadata(part, Some(meta)))
+            .collect::<Option<Vec<_>>>()
     };
     match condition {
         Filter::And(parts) => all(parts).map(Filter::And),
@@ -73,7 +85,11 @@ fn of_metadata(condition: &Filter, meta: Option<&str>) -> Option<Filter> {
 
 /// What holds for each bucket that has a measurement for which a condition on the time holds.
 fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
-    let Filter::Field { path, predicate: Predicate::Compare(comparison, operand) } = condition else {
+    let Filter::Field {
+        path,
+        predicate: Predicate::Compare(comparison, operand),
+    } = condition
+    else {
         return Vec::new();
     };
     let RawBsonRef::DateTime(time) = operand.value() else {
@@ -89,11 +105,17 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     };
     let from = |comparison| {
         let earliest = time.saturating_sub(unpack.span_millis);
-        [ends("max", comparison, time), ends("min", comparison, earliest)]
+        [
+            ends("max", comparison, time),
+            ends("min", comparison, earliest),
+        ]
     };
     let until = |comparison| {
         let latest = time.saturating_add(unpack.span_millis);
-        [ends("min", comparison, time), ends("max", comparison, latest)]
+        [
+            ends("min", comparison, time),
+            ends("max", comparison, latest),
+        ]
     };
     match comparison {
         Comparison::Gt | Comparison::Gte => from(*comparison).into(),
@@ -103,5 +125,8 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
 }
 
 fn date(millis: i64) -> Operand {
-    Operand::new(RawBson::DateTime(DateTime::from_millis(millis)), Collation::SIMPLE)
+    Operand::new(
+        RawBson::DateTime(DateTime::from_millis(millis)),
+        Collation::SIMPLE,
+    )
 }

@@ -132,7 +132,9 @@ fn normalised_value(value: &Field<'_>) -> Vec<u8> {
     let mut out = vec![value.kind()];
     match value.value() {
         Some(RawBsonRef::Document(document)) => out.extend(normalised(document, true).as_bytes()),
-        Some(RawBsonRef::Array(array)) => out.extend(normalised(array_document(array), false).as_bytes()),
+        Some(RawBsonRef::Array(array)) => {
+            out.extend(normalised(array_document(array), false).as_bytes())
+        }
         _ => out.extend_from_slice(value.bytes()),
     }
     out
@@ -198,7 +200,8 @@ impl<'t> MeasurementBucket<'t> {
         let time = timeseries.time_field.as_str();
         let id = stored.get("_id").map_err(malformed)?;
         let start = min.get(time).map_err(malformed)?;
-        let (Some(RawBsonRef::ObjectId(id)), Some(RawBsonRef::DateTime(start))) = (id, start) else {
+        let (Some(RawBsonRef::ObjectId(id)), Some(RawBsonRef::DateTime(start))) = (id, start)
+        else {
             return Ok(None);
         };
         let is_closed = control.get_bool("closed").unwrap_or(false);
@@ -252,19 +255,29 @@ impl<'t> MeasurementBucket<'t> {
     /// Whether a measurement with the same metadata may go into it.
     pub fn takes(&self, measurement: &Measurement<'_>) -> bool {
         let bytes = self.bytes + measurement.document.as_bytes().len();
-        let (start, end) = (self.start, self.start.saturating_add(self.timeseries.span_millis()));
-        let has_room = bytes <= BYTES_MAX || (self.rows < LARGE_ROWS_MIN && bytes <= LARGE_BYTES_MAX);
+        let (start, end) = (
+            self.start,
+            self.start.saturating_add(self.timeseries.span_millis()),
+        );
+        let has_room =
+            bytes <= BYTES_MAX || (self.rows < LARGE_ROWS_MIN && bytes <= LARGE_BYTES_MAX);
         (start..end).contains(&measurement.time)
             && self.rows < ROWS_MAX
             && (has_room || self.rows == 0)
             && self.values_of(measurement).all(|value| {
-                let column = self.by_name.get(value.name()).map(|number| &self.columns[*number]);
+                let column = self
+                    .by_name
+                    .get(value.name())
+                    .map(|number| &self.columns[*number]);
                 let value = value.value().unwrap_or(RawBsonRef::Null);
                 column.is_none_or(|column| column.extremes.takes(value))
             })
     }
 
-    fn values_of<'d>(&self, measurement: &Measurement<'d>) -> impl Iterator<Item = Field<'d>> + use<'d, 't> {
+    fn values_of<'d>(
+        &self,
+        measurement: &Measurement<'d>,
+    ) -> impl Iterator<Item = Field<'d>> + use<'d, 't> {
         let meta = self.timeseries.meta_field.as_deref();
         let fields = field::fields(measurement.document);
         fields.filter(move |field| meta.is_none_or(|meta| meta.as_bytes() != field.name()))
@@ -278,7 +291,9 @@ impl<'t> MeasurementBucket<'t> {
             let number = self.column(field.name(), value);
             let column = &mut self.columns[number];
             column.extremes.include(value);
-            column.values.field(value.element_type(), row.as_bytes(), field.bytes());
+            column
+                .values
+                .field(value.element_type(), row.as_bytes(), field.bytes());
         }
         self.rows += 1;
         self.bytes += measurement.document.as_bytes().len();
@@ -311,7 +326,11 @@ impl<'t> MeasurementBucket<'t> {
         let control = rawdoc! { "version": 1, "min": min, "max": max };
         let mut out = DocumentBuilder::with_capacity(self.bytes * 2);
         out.field(ElementType::ObjectId, b"_id", &self.id.bytes());
-        out.field(ElementType::EmbeddedDocument, b"control", control.as_bytes());
+        out.field(
+            ElementType::EmbeddedDocument,
+            b"control",
+            control.as_bytes(),
+        );
         if let Some((kind, value)) = self.meta.split_first() {
             let kind = ElementType::from(*kind).expect("it was read as one");
             out.field(kind, b"meta", value);
@@ -363,7 +382,10 @@ impl Extremes {
         match (self, value) {
             (Self::Document(own), RawBsonRef::Document(document)) => {
                 field::fields(document).all(|field| {
-                    let own = own.by_name.get(field.name()).map(|number| &own.fields[*number].1);
+                    let own = own
+                        .by_name
+                        .get(field.name())
+                        .map(|number| &own.fields[*number].1);
                     let value = field.value().unwrap_or(RawBsonRef::Null);
                     own.is_none_or(|own| own.takes(value))
                 })

@@ -264,10 +264,7 @@ fn wrong_type(field: &str, value: RawBsonRef<'_>, expected: &str) -> Error {
 }
 
 fn unknown_field(field: &str) -> Error {
-    Error::location(
-        40415,
-        format!("BSON field '{field}' is an unknown field."),
-    )
+    Error::location(40415, format!("BSON field '{field}' is an unknown field."))
 }
 
 fn text<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a str> {
@@ -287,7 +284,9 @@ fn span_seconds(field: &str, value: RawBsonRef<'_>) -> Result<i64> {
     if seconds < 1 {
         return Err(Error::location(
             51024,
-            format!("BSON field 'bucketMaxSpanSeconds' value must be >= 1, actual value '{seconds}'"),
+            format!(
+                "BSON field 'bucketMaxSpanSeconds' value must be >= 1, actual value '{seconds}'"
+            ),
         ));
     }
     Ok(seconds)

@@ -35,7 +35,12 @@ impl UnpackBucket {
     /// # Errors
     /// Missing options and wrong types.
     pub fn parse(value: RawBsonRef<'_>) -> Result<Self> {
-        let wrong = || Error::location(5_346_500, "$_internalUnpackBucket specification must be an object");
+        let wrong = || {
+            Error::location(
+                5_346_500,
+                "$_internalUnpackBucket specification must be an object",
+            )
+        };
         let options = value.as_document().ok_or_else(wrong)?;
         let (mut time, mut meta, mut span) = (None, None, None);
         for element in options {
@@ -121,9 +126,14 @@ impl UnpackBucket {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        match columns.iter_mut().all(|column| column.values.peek().is_none()) {
+        match columns
+            .iter_mut()
+            .all(|column| column.values.peek().is_none())
+        {
             true => Ok(ControlFlow::Continue(())),
-            false => Err(no_bucket("a column holds a value of a measurement that is not there")),
+            false => Err(no_bucket(
+                "a column holds a value of a measurement that is not there",
+            )),
         }
     }
 
@@ -163,7 +173,9 @@ fn columns_of(bucket: &RawDocument) -> Result<&RawDocument> {
     match version.transpose()?.flatten() {
         Some(RawBsonRef::Int32(1)) => {}
         Some(RawBsonRef::Int32(2)) => {
-            return Err(Error::not_implemented("buckets of 'control.version' 2, whose columns are compressed,"));
+            return Err(Error::not_implemented(
+                "buckets of 'control.version' 2, whose columns are compressed,",
+            ));
         }
         _ => return Err(no_bucket("'control.version' is not 1")),
     }
@@ -173,6 +185,7 @@ fn columns_of(bucket: &RawDocument) -> Result<&RawDocument> {
 }
 
 fn no_bucket(why: &str) -> Error {
-    let message = format!("cannot unpack a document that is not a bucket of a time-series collection: {why}");
+    let message =
+        format!("cannot unpack a document that is not a bucket of a time-series collection: {why}");
     Error::new(Code::BadValue, message)
 }

@@ -82,9 +82,16 @@ impl Timeseries {
     /// `InvalidOptions` for another field, replacements and pipelines; malformed documents.
     pub fn bucket_update(&self, update: RawBsonRef<'_>) -> Result<RawDocumentBuf> {
         let using = |what: &str| {
-            let message = format!("Cannot perform an update on a time-series collection using a {what}");
+            let message =
+                format!("Cannot perform an update on a time-series collection using a {what}");
             Err(Error::new(Code::InvalidOptions, message))
         };
+        if self.meta_field.is_none() {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "Cannot perform an update on a time-series collection that does not have a metaField",
+            ));
+        }
         let RawBsonRef::Document(update) = update else {
             return using("pipeline update");
         };
@@ -104,7 +111,10 @@ impl Timeseries {
                 let (path, value) = change.map_err(malformed)?;
                 let path = self.changed(path.as_str())?;
                 match (operator.as_str(), value) {
-                    ("$rename", RawBsonRef::String(to)) => own.append(name_of(&path)?, self.changed(to)?),
+                    ("$rename", RawBsonRef::String(to)) => {
+                        own.append(name_of(&path)?, self.changed(to)?)
+                    }
+                    ("$rename", _) => return Err(self.changed("").expect_err("no name is a path")),
                     (_, value) => own.append(name_of(&path)?, value),
                 }
             }
@@ -115,13 +125,11 @@ impl Timeseries {
 
     fn changed(&self, path: &str) -> Result<String> {
         self.meta_path(path).ok_or_else(|| {
-            let message = match &self.meta_field {
-                Some(meta) => format!(
-                    "Cannot perform an update on a time-series collection which updates a field that is not the \
-                     metaField '{meta}'"
-                ),
-                None => "Cannot perform an update on a time-series collection that does not have a metaField".to_owned(),
-            };
+            let message = format!(
+                "Cannot perform an update on a time-series collection which updates a field that is not the metaField \
+                 '{}'",
+                self.meta_field.as_deref().unwrap_or_default()
+            );
             Error::new(Code::InvalidOptions, message)
         })
     }
@@ -143,7 +151,11 @@ impl Timeseries {
             match direction(value) {
                 Some(direction) => {
                     let (min, max) = (format!("control.min.{name}"), format!("control.max.{name}"));
-                    let paths = if direction < 0.0 { [max, min] } else { [min, max] };
+                    let paths = if direction < 0.0 {
+                        [max, min]
+                    } else {
+                        [min, max]
+                    };
                     paths.iter().for_each(|path| put(&mut out, path, &field));
                 }
                 None if value.as_str() == Some("2dsphere") && !is_time => {
@@ -164,8 +176,15 @@ impl Timeseries {
         let mut fields = field::fields(key);
         while let Some(field) = fields.next() {
             let name = std::str::from_utf8(field.name()).ok()?;
-            if let Some(rest) = name.strip_prefix("meta").filter(|rest| rest.is_empty() || rest.starts_with('.')) {
-                put(&mut out, &format!("{}{rest}", self.meta_field.as_deref()?), &field);
+            if let Some(rest) = name
+                .strip_prefix("meta")
+                .filter(|rest| rest.is_empty() || rest.starts_with('.'))
+            {
+                put(
+                    &mut out,
+                    &format!("{}{rest}", self.meta_field.as_deref()?),
+                    &field,
+                );
                 continue;
             }
             let (first, second) = ("control.min.", "control.max.");
@@ -193,6 +212,16 @@ impl Timeseries {
         for element in spec {
             let (name, value) = element.map_err(malformed)?;
             match (name.as_str(), value) {
+                ("key", RawBsonRef::Document(key)) if key.is_empty() => {
+                    return Err(Error::new(
+                        Code::CannotCreateIndex,
+                        "BadValue: Empty object is not a valid index spec",
+                    ));
+                }
+                ("key", value) if value.as_document().is_none() => {
+                    let message = "invalid parameter: expected an object (key)";
+                    return Err(Error::location(10065, message));
+                }
                 ("key", RawBsonRef::Document(key)) => {
                     let kinds = || field::fields(key).filter_map(|field| field.value());
                     if kinds().any(|kind| kind.as_str() == Some("text")) {
@@ -204,8 +233,10 @@ impl Timeseries {
                 ("expireAfterSeconds", _) => return unsupported("TTL indexes are"),
                 ("sparse", value) if is_true(value) => {
                     let key = spec.get_document("key").map_err(malformed)?;
-                    let mut paths = field::fields(key).map(|field| String::from_utf8_lossy(field.name()).into_owned());
-                    if paths.any(|path| self.meta_path(&path).is_none()) {
+                    let mut paths = field::fields(key)
+                        .map(|field| String::from_utf8_lossy(field.name()).into_owned());
+                    if paths.any(|path| path != self.time_field && self.meta_path(&path).is_none())
+                    {
                         return Err(Error::new(
                             Code::InvalidOptions,
                             "Sparse indexes are not supported on time-series measurements",
@@ -294,7 +325,9 @@ fn is_true(value: RawBsonRef<'_>) -> bool {
 fn unusual_key(key: &RawDocument, name: &str, value: RawBsonRef<'_>, is_time: bool) -> Error {
     let what = match is_time {
         true => "Indexes on the time field must be ascending or descending (numbers only)",
-        false => "Indexes on measurement fields must be ascending or descending (numbers only), or '2dsphere'",
+        false => {
+            "Indexes on measurement fields must be ascending or descending (numbers only), or '2dsphere'"
+        }
     };
     Error::new(
         Code::CannotCreateIndex,

@@ -16,15 +16,16 @@
 
 use super::Writer;
 use crate::catalog::{
-    Catalog, Collection, CollectionOptions, Index, SYSTEM_VIEWS, WriteState, delete_collection_entry,
-    delete_totals, delete_tree, has_collection, has_collection_entry, no_collection_entry,
-    put_collection_entry, put_next_tree,
+    Catalog, Collection, CollectionOptions, Index, SYSTEM_VIEWS, WriteState,
+    delete_collection_entry, delete_totals, delete_tree, has_collection, has_collection_entry,
+    no_collection_entry, put_collection_entry, put_next_tree,
 };
 use crate::error::{Code, Error, Result};
 use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use crate::rank::RankIndex;
 use crate::storage::{Batch, Condition, Family, Outcome, Store, StoreError, TreeKey};
+use crate::timeseries::BUCKETS_PREFIX;
 use std::sync::Arc;
 
 /// A version of a collection that is being made, and counts for indexes that it makes ready.
@@ -110,7 +111,9 @@ impl Writer {
             return exists(format!("Collection {namespace} already exists."));
         }
         if let Some(view) = self.catalog.view(namespace) {
-            let what = view.timeseries().map_or("view", |_| "timeseries collection");
+            let what = view
+                .timeseries()
+                .map_or("view", |_| "timeseries collection");
             return exists(format!("A {what} already exists. NS: {namespace}"));
         }
         self.catalog.check_case(&namespace.database)?;
@@ -140,7 +143,9 @@ impl Writer {
             if views.iter().any(|view| view.timeseries().is_some()) {
                 return Err(Error::new(
                     Code::CommandFailed,
-                    format!("cannot drop collection {namespace} when time-series collections are present."),
+                    format!(
+                        "cannot drop collection {namespace} when time-series collections are present."
+                    ),
                 ));
             }
         }
@@ -173,6 +178,10 @@ impl Writer {
             let message = format!("cannot rename view: {from}");
             return Err(Error::new(Code::CommandNotSupportedOnView, message));
         }
+        if from.collection.starts_with(BUCKETS_PREFIX) {
+            let message = "Renaming system.buckets collections is not allowed";
+            return Err(Error::new(Code::IllegalOperation, message));
+        }
         if self.catalog.get(from).is_none() {
             return Err(Error::new(
                 Code::NamespaceNotFound,
@@ -186,11 +195,13 @@ impl Writer {
             let message = format!("a view already exists with that name: {to}");
             return Err(Error::new(Code::NamespaceExists, message));
         }
-        let is_buckets = |one: &Arc<Collection>| one.options.timeseries.is_some();
-        if is_buckets(&source) || target.as_ref().is_some_and(is_buckets) {
+        if target
+            .as_ref()
+            .is_some_and(|target| target.options.timeseries.is_some())
+        {
             return Err(Error::new(
                 Code::IllegalOperation,
-                format!("the buckets of a time-series collection cannot be renamed or replaced: {from}, {to}"),
+                format!("the buckets of a time-series collection cannot be replaced: {to}"),
             ));
         }
         if target.is_some() && !drop_target {

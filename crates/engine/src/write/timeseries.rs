@@ -102,11 +102,15 @@ impl Writer {
             let mut changes = CollectionChanges::new(&collection);
             let seen = loop {
                 changes.reset(&collection);
-                let (filled, seen) = self.fill_buckets(&timeseries, &measured, &mut writing, &mut changes)?;
+                let (filled, seen) =
+                    self.fill_buckets(&timeseries, &measured, &mut writing, &mut changes)?;
                 if filled.refused.is_empty() {
                     changes.sort();
                     let changes = &changes;
-                    self.commit(&mut [Locked { changes, writing: &mut writing }])?;
+                    self.commit(&mut [Locked {
+                        changes,
+                        writing: &mut writing,
+                    }])?;
                     for (series, id) in filled.open {
                         writing.open_buckets.set(series, id);
                     }
@@ -254,11 +258,18 @@ fn measure<'d>(
     let mut measured = Vec::new();
     for (number, document) in documents.iter().enumerate() {
         let position = first + number;
-        let measurement = check_insertable(document).and_then(|()| timeseries.measurement(document));
+        let measurement =
+            check_insertable(document).and_then(|()| timeseries.measurement(document));
         match measurement {
-            Ok(measurement) => measured.push(Positioned { measurement, position }),
+            Ok(measurement) => measured.push(Positioned {
+                measurement,
+                position,
+            }),
             Err(error) => {
-                errors.push(WriteError { index: position, error });
+                errors.push(WriteError {
+                    index: position,
+                    error,
+                });
                 if ordered {
                     break;
                 }
@@ -277,7 +288,8 @@ fn leave_out(
 ) {
     if ordered {
         let firsts = refused.into_iter();
-        let firsts = firsts.filter_map(|(error, positions)| Some((positions.into_iter().min()?, error)));
+        let firsts =
+            firsts.filter_map(|(error, positions)| Some((positions.into_iter().min()?, error)));
         if let Some((index, error)) = firsts.min_by_key(|(position, _)| *position) {
             measured.retain(|one| one.position < index);
             errors.retain(|other| other.index < index);
@@ -302,7 +314,10 @@ fn change_bucket(
     collection: &Collection,
     changes: &mut CollectionChanges<'_>,
 ) -> Result<()> {
-    debug_assert!(std::sync::Arc::ptr_eq(&collection.state, &changes.collection().state));
+    debug_assert!(std::sync::Arc::ptr_eq(
+        &collection.state,
+        &changes.collection().state
+    ));
     let id = encoded_id(changed.bucket.id())?;
     let after = changed.bucket.encode();
     let bytes = after.as_bytes().len();

@@ -54,7 +54,9 @@ impl Writer {
             return exists(format!("Collection {series} already exists."));
         }
         if let Some(view) = self.catalog.view(series) {
-            let what = view.timeseries().map_or("view", |_| "timeseries collection");
+            let what = view
+                .timeseries()
+                .map_or("view", |_| "timeseries collection");
             return exists(format!("A {what} already exists. NS: {series}"));
         }
         self.create_locked(buckets, options, false).map(|_| ())

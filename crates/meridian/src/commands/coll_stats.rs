@@ -11,12 +11,19 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let scale = parse_scale(&arguments)?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     reply.string("ns", &namespace.to_string());
-    let stats = context.engine().collection_stats(&namespace)?;
-    reply
-        .count("size", stats.size / scale)
-        .count("count", stats.count);
-    if stats.count > 0 {
-        reply.count("avgObjSize", stats.average_object_size);
+    let figures = context.engine().bucket_figures(&namespace);
+    let stats = match &figures {
+        Some((stats, _)) => stats.clone(),
+        None => context.engine().collection_stats(&namespace)?,
+    };
+    reply.count("size", stats.size / scale);
+    if let Some((_, figures)) = &figures {
+        reply.embed("timeseries", figures);
+    } else {
+        reply.count("count", stats.count);
+        if stats.count > 0 {
+            reply.count("avgObjSize", stats.average_object_size);
+        }
     }
     reply.int32("numOrphanDocs", 0);
     reply.count("storageSize", stats.storage_size / scale);
