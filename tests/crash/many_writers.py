@@ -15,6 +15,7 @@ import pymongo
 from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 DATABASE = "many"
+SERIES = "many_series"
 DOCUMENTS = 500
 # What the others bring about: duplicates, collections and indexes that were just dropped, renamed or are built.
 EXPECTED_CODES = {11000, 11, 26, 31, 27, 48, 73, 85, 86, 112, 175, 276, 12586, 10107}
@@ -36,6 +37,7 @@ class Writers:
 
     def __init__(self, client, log, seed):
         self.database = client[DATABASE]
+        self.series = client[SERIES]
         self.log = os.open(log, os.O_WRONLY | os.O_APPEND)
         self.seed = seed
         self.number = 0
@@ -128,6 +130,32 @@ class Writers:
         filled = [gaps, {"$fill": {"sortBy": {"n": 1}, "output": {"tags": {"method": "locf"}}}}, {"$match": {"_id": {"$exists": True}}}]
         stages = choice.choice([[window], filled])
         self.database["updated"].aggregate([*stages, {"$project": {"n": 1, "tags": 1}}, {"$merge": {"into": "merged", "whenMatched": "replace"}}])
+
+    def measurements(self, choice):
+        """Measurements of ten series, each batch acknowledged; nobody deletes those of the first five."""
+        ids = [f"{self.seed}-{choice.getrandbits(60)}" for _ in range(choice.choice([1, 7, 60]))]
+        documents = [{"t": time_in(choice.uniform(-5000, 5000)), "m": {"s": choice.randrange(5), "k": choice.randrange(2)}, "id": identity, "v": choice.choice([1, 2.5, "x"])} for identity in ids]
+        others = [{"t": time_in(-choice.randrange(10**6)), "m": {"s": choice.randrange(5, 10)}, "v": {"w": choice.randrange(9)}} for _ in range(20)]
+        self.series["measured"].insert_many(choice.sample([*documents, *others], len(documents) + 20), ordered=choice.random() < 0.5)
+        os.write(self.log, "".join(f"measured {identity} 1\n" for identity in ids).encode())
+
+    def more_measurements(self, choice):
+        self.measurements(choice)
+
+    def series_changes(self, choice):
+        """Metadata is changed and series are deleted below those who add to them; indexes come and go."""
+        measured = self.series["measured"]
+        measured.update_many({"m.s": choice.randrange(10)}, {"$set": {"m.k": choice.randrange(3)}})
+        measured.delete_many({"m.s": choice.randrange(5, 10)})
+        name = choice.choice(["m_1_t_1", "t_-1"])
+        if choice.random() < 0.3:
+            measured.create_index({"m_1_t_1": [("m", 1), ("t", 1)], "t_-1": [("t", -1)]}[name])
+        elif choice.random() < 0.1:
+            measured.drop_index(name)
+        if choice.random() < 0.2:
+            self.series.drop_collection("passing")
+            self.series.create_collection("passing", timeseries={"timeField": "t"})
+        self.series["passing"].insert_many([{"t": time_in(number), "v": number} for number in range(50)])
 
     def users(self, choice):
         """Made, changed and dropped one after the other; what was acknowledged last is in the log, by name."""

@@ -33,6 +33,9 @@ def prepare(server):
         if name != "unique":
             collection.insert_many([many_writers.document(choice, at) for at in range(many_writers.DOCUMENTS)])
     database["unique"].create_index("u", unique=True)
+    series = server.client[many_writers.SERIES]
+    series.create_collection("measured", timeseries={"timeField": "t", "metaField": "m"})
+    series.create_collection("passing", timeseries={"timeField": "t"})
     # Its entries stay in their places and get other values.
     database["updated"].create_index("tags", name="clustering", clustering=True)
     database["expiring"].create_index("at", expireAfterSeconds=0)
@@ -73,13 +76,34 @@ def compare_users(server, lines, where):
         assert report["valid"], f"{where}: {name}: {report['errors']}"
 
 
+def compare_series(server, acknowledged, where):
+    """Each acknowledged measurement is there once, and bounds of the time find what a walk finds."""
+    database = server.client[many_writers.SERIES]
+    measured = list(database["measured"].find())
+    ids = [document["id"] for document in measured if "id" in document]
+    assert len(ids) == len(set(ids)), f"{where}: measurements are there twice"
+    lost = set(acknowledged) - set(ids)
+    assert not lost, f"{where}: {len(lost)} acknowledged measurements are lost: {list(lost)[:5]}"
+    times = sorted(document["t"] for document in measured)
+    for low, high in ((0, 1), (0.3, 0.4), (0.5, 0.501), (0.9, 1)):
+        start, end = (times[int(share * (len(times) - 1))] for share in (low, high))
+        there = sum(start <= document["t"] < end and document["m"]["s"] < 7 for document in measured)
+        found = database["measured"].count_documents({"t": {"$gte": start, "$lt": end}, "m.s": {"$lt": 7}})
+        assert found == there, f"{where}: {found} measurements found from {start} to {end}, {there} there"
+    for name in database.list_collection_names(filter={"type": "timeseries"}):
+        report = database.command("validate", f"system.buckets.{name}", full=True)
+        assert report["valid"], f"{where}: {name}: {report['errors']}"
+
+
 def compare(server, log, where):
     database = server.client[many_writers.DATABASE]
     there = {document["_id"] for document in database["ledger"].find({}, {"_id": 1})}
     lines = log.read_text().split("\n")[:-1]
     lost = {line for line in lines if " " not in line} - there
     assert not lost, f"{where}: {len(lost)} acknowledged documents are lost: {list(lost)[:5]}"
-    compare_users(server, [line.split() for line in lines if " " in line], where)
+    told = [line.split() for line in lines if " " in line]
+    compare_users(server, [line for line in told if line[0] != "measured"], where)
+    compare_series(server, [line[1] for line in told if line[0] == "measured"], where)
     for query in ({}, {"n": {"$gte": 0}}):
         for document in database["large"].find(query):
             assert hashlib.sha256(document["content"]).digest() == document["digest"], f"{where}: {query}: {document['_id']}"
