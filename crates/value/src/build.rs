@@ -1,7 +1,7 @@
 //! Puts documents together of fields whose bytes stand elsewhere already.
 
 use crate::field::Field;
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 
 /// A document that is being written.
@@ -38,6 +38,14 @@ impl DocumentBuilder {
     pub fn reusing(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         bytes.extend_from_slice(&[0; 4]);
+        Self { bytes }
+    }
+
+    /// A document's fields, and room for those that follow.
+    pub fn extending(document: &RawDocument) -> Self {
+        let fields = document.as_bytes();
+        let mut bytes = Vec::with_capacity(fields.len() + fields.len() / 4 + 64);
+        bytes.extend_from_slice(&fields[..fields.len() - 1]);
         Self { bytes }
     }
 

@@ -182,19 +182,14 @@ impl<'t> MeasurementBucket<'t> {
     /// # Errors
     /// Malformed documents.
     pub fn decode(timeseries: &'t Timeseries, stored: &RawDocument) -> Result<Option<Self>> {
-        let document = |from: &'_ RawDocument, name: &str| {
-            let found = from.get(name).map_err(malformed)?;
-            let found = found.and_then(|found| found.as_document());
-            Ok::<_, Error>(found.map(ToOwned::to_owned))
-        };
-        let Some(control) = document(stored, "control")? else {
+        let Some(control) = document_in(stored, "control")? else {
             return Ok(None);
         };
-        let ends = (document(&control, "min")?, document(&control, "max")?);
+        let ends = (document_in(control, "min")?, document_in(control, "max")?);
         let (Some(min), Some(max)) = ends else {
             return Ok(None);
         };
-        let Some(data) = document(stored, "data")? else {
+        let Some(data) = document_in(stored, "data")? else {
             return Ok(None);
         };
         let time = timeseries.time_field.as_str();
@@ -214,15 +209,15 @@ impl<'t> MeasurementBucket<'t> {
             id,
             meta: meta.map_or_else(Vec::new, |meta| [&[meta.kind()], meta.bytes()].concat()),
             start: start.timestamp_millis(),
-            rows: row_count(&data, time),
+            rows: row_count(data, time),
             columns: Vec::new(),
             by_name: AHashMap::new(),
             bytes: stored.as_bytes().len(),
         };
-        for column in field::fields(&data) {
+        for column in field::fields(data) {
             let values = column.value().and_then(|values| values.as_document());
-            let min = field::find(&min, column.name()).and_then(|least| least.value());
-            let max = field::find(&max, column.name()).and_then(|greatest| greatest.value());
+            let min = field::find(min, column.name()).and_then(|least| least.value());
+            let max = field::find(max, column.name()).and_then(|greatest| greatest.value());
             let (Some(values), Some(min), Some(max)) = (values, min, max) else {
                 return Ok(None);
             };
@@ -232,7 +227,7 @@ impl<'t> MeasurementBucket<'t> {
                 return Ok(None);
             }
             own.extremes.include(max);
-            field::fields(values).for_each(|value| own.values.copy(&value));
+            own.values = DocumentBuilder::extending(values);
         }
         Ok(Some(bucket))
     }
@@ -342,6 +337,11 @@ impl<'t> MeasurementBucket<'t> {
         out.document(b"data", data);
         out.finish()
     }
+}
+
+fn document_in<'d>(document: &'d RawDocument, name: &str) -> Result<Option<&'d RawDocument>> {
+    let found = document.get(name).map_err(malformed)?;
+    Ok(found.and_then(|found| found.as_document()))
 }
 
 /// Measurements of a bucket with these columns.

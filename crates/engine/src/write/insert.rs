@@ -242,7 +242,7 @@ impl Writer {
     }
 }
 
-pub(super) fn batch_length(documents: &[&RawDocument]) -> usize {
+fn batch_length(documents: &[&RawDocument]) -> usize {
     let mut bytes = 0;
     let fits = |document: &&&RawDocument| {
         bytes += document.as_bytes().len();

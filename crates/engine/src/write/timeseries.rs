@@ -5,10 +5,10 @@
 
 use super::changes::{BATCH_BYTES_MAX, CollectionChanges};
 use super::commit::Locked;
-use super::insert::{batch_length, gone};
+use super::insert::gone;
 use super::prepare::{DOCUMENT_BYTES_MAX, check_insertable};
 use super::{InsertOptions, InsertOutcome, WriteError, Writer};
-use crate::catalog::{Collection, WriteState};
+use crate::catalog::{Collection, Index, WriteState};
 use crate::error::{Code, Error, Result, corrupt_document};
 use crate::namespace::Namespace;
 use crate::operation;
@@ -20,6 +20,9 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_value::{Collation, DocumentBuilder};
 use std::borrow::Cow;
+
+/// Measurements up to this size fit into a bucket with all that it needs besides.
+const SAFE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A measurement, and where its document stands in the request.
 struct Positioned<'d> {
@@ -63,71 +66,64 @@ impl Writer {
         documents: &[&RawDocument],
         options: &InsertOptions,
     ) -> Result<InsertOutcome> {
-        let mut outcome = InsertOutcome::default();
-        let mut next = 0;
-        while next < documents.len() {
-            operation::check()?;
-            let end = next + batch_length(&documents[next..]);
-            let batch = &documents[next..end];
-            next += self.insert_measured_batch(buckets, batch, next, options, &mut outcome)?;
-            if options.ordered && !outcome.errors.is_empty() {
-                break;
-            }
+        let (mut outcome, mut errors) = (InsertOutcome::default(), Vec::new());
+        let collection = self.catalog.get(buckets).ok_or_else(|| gone(buckets))?;
+        let timeseries = collection.options.timeseries.as_ref();
+        let timeseries = timeseries.ok_or_else(|| gone(buckets))?;
+        let mut measured = measure(timeseries, documents, options.ordered, &mut errors);
+        if !options.ordered || refuses_nothing(&collection, timeseries, &measured) {
+            by_series(&mut measured);
         }
-        outcome.errors.sort_by_key(|error| error.index);
+        while !measured.is_empty() {
+            operation::check()?;
+            let inserted =
+                self.insert_batch_measured(buckets, &mut measured, options.ordered, &mut errors)?;
+            outcome.inserted += inserted;
+        }
+        errors.sort_by_key(|error| error.index);
+        errors.into_iter().for_each(|error| outcome.fail(error));
         Ok(outcome)
     }
 
-    /// Inserts a batch; returns how many documents were seen to.
-    fn insert_measured_batch(
+    /// Inserts as many of the first measurements as a commit holds, and takes them and those that are refused out;
+    /// returns how many are stored.
+    fn insert_batch_measured(
         &self,
-        namespace: &Namespace,
-        documents: &[&RawDocument],
-        first: usize,
-        options: &InsertOptions,
-        outcome: &mut InsertOutcome,
+        buckets: &Namespace,
+        measured: &mut Vec<Positioned<'_>>,
+        ordered: bool,
+        errors: &mut Vec<WriteError>,
     ) -> Result<usize> {
         loop {
-            let collection = self.catalog.get(namespace);
-            let collection = collection.ok_or_else(|| gone(namespace))?;
+            let collection = self.catalog.get(buckets).ok_or_else(|| gone(buckets))?;
             let timeseries = collection.options.timeseries.clone();
-            let timeseries = timeseries.ok_or_else(|| gone(namespace))?;
+            let timeseries = timeseries.ok_or_else(|| gone(buckets))?;
             self.wait_for_room(&collection)?;
-            let mut errors = Vec::new();
-            let mut measured = measure(&timeseries, documents, first, options.ordered, &mut errors);
             let mut writing = collection.state.lock();
             if !self.is_current(&collection, &writing) {
                 continue;
             }
             let mut changes = CollectionChanges::new(&collection);
-            let seen = loop {
-                changes.reset(&collection);
-                let (filled, seen) =
-                    self.fill_buckets(&timeseries, &measured, &mut writing, &mut changes)?;
-                if filled.refused.is_empty() {
-                    changes.sort();
-                    let changes = &changes;
-                    self.commit(&mut [Locked {
-                        changes,
-                        writing: &mut writing,
-                    }])?;
-                    for (series, id) in filled.open {
-                        writing.open_buckets.set(series, id);
-                    }
-                    outcome.inserted += seen;
-                    break seen;
-                }
+            let (filled, seen) =
+                self.fill_buckets(&timeseries, measured, &mut writing, &mut changes)?;
+            if !filled.refused.is_empty() {
+                drop(writing);
                 let refused = filled.refused;
-                leave_out(&mut measured, refused, options.ordered, &mut errors);
-            };
-            drop(writing);
-            let last = measured.get(seen).map(|next| next.position);
-            // Those that come in the next batch are seen to again.
-            errors.retain(|error| last.is_none_or(|last| error.index < last));
-            for error in errors {
-                outcome.fail(error);
+                leave_out(measured, refused, ordered, errors);
+                return Ok(0);
             }
-            return Ok(last.map_or(documents.len(), |last| last - first));
+            changes.sort();
+            let changes = &changes;
+            self.commit(&mut [Locked {
+                changes,
+                writing: &mut writing,
+            }])?;
+            for (series, id) in filled.open {
+                writing.open_buckets.set(series, id);
+            }
+            drop(writing);
+            measured.drain(..seen);
+            return Ok(seen);
         }
     }
 
@@ -251,13 +247,11 @@ impl Writer {
 fn measure<'d>(
     timeseries: &Timeseries,
     documents: &[&'d RawDocument],
-    first: usize,
     ordered: bool,
     errors: &mut Vec<WriteError>,
 ) -> Vec<Positioned<'d>> {
     let mut measured = Vec::new();
-    for (number, document) in documents.iter().enumerate() {
-        let position = first + number;
+    for (position, document) in documents.iter().enumerate() {
         let measurement =
             check_insertable(document).and_then(|()| timeseries.measurement(document));
         match measurement {
@@ -277,6 +271,46 @@ fn measure<'d>(
         }
     }
     measured
+}
+
+/// Puts the measurements of a series together, so that its bucket is written once for all of them.
+fn by_series(measured: &mut Vec<Positioned<'_>>) {
+    let mut places: AHashMap<Box<[u8]>, usize> = AHashMap::new();
+    let mut placed: Vec<(usize, Positioned<'_>)> = Vec::with_capacity(measured.len());
+    for one in measured.drain(..) {
+        let (series, next) = (one.measurement.series(), places.len());
+        let place = places.get(series).copied().unwrap_or(next);
+        if place == next {
+            places.insert(series.into(), next);
+        }
+        placed.push((place, one));
+    }
+    // Within a series the order stays.
+    placed.sort_by_key(|(place, _)| *place);
+    measured.extend(placed.into_iter().map(|(_, one)| one));
+}
+
+/// Whether no measurement can be refused once its bucket is made, so that the order of the request does not matter: there
+/// is no index that refuses values, and all are far from too large.
+fn refuses_nothing(
+    collection: &Collection,
+    timeseries: &Timeseries,
+    measured: &[Positioned<'_>],
+) -> bool {
+    let of_time = ["min", "max"].map(|end| format!("control.{end}.{}", timeseries.time_field));
+    let takes_all = |index: &std::sync::Arc<Index>| {
+        let key = index.spec.key.iter();
+        let others = key
+            .clone()
+            .filter(|(path, _)| !of_time.contains(path))
+            .count();
+        // Two arrays in one key are refused; a time is none.
+        others <= 1 && key.into_iter().all(|(_, field)| field.is_by_value())
+    };
+    collection.indexes.iter().all(takes_all)
+        && measured
+            .iter()
+            .all(|one| one.measurement.size_bytes() <= SAFE_BYTES_MAX)
 }
 
 /// Takes the measurements of refused buckets out; in order, all behind the first of them as well.
