@@ -399,3 +399,38 @@ def test_random_reads(servers, part, indexed):
         mongods = reply_text(servers[1].run(DATABASE, series), ordered)
         assert actual == mongods, f"{SEED} {number} {pipeline}\n{actual[:2000]}\n{mongods[:2000]}"
     assert subject.client[DATABASE].x.estimated_document_count() == 400
+
+
+def test_what_clients_make_large(servers):
+    """At the bound, one past it and far beyond: what does not fit is refused by name, what is beside it is stored."""
+    make(servers)
+    subject = servers[0].client[DATABASE]
+
+    def insert(*documents, **options):
+        reply = subject.command({"insert": "x", "documents": list(documents), **options})
+        return reply["n"], [(error["index"], error["code"]) for error in reply.get("writeErrors", [])]
+
+    # A bucket holds a value, and twice as much for the extremes.
+    assert insert({"t": at(1), "m": 1, "v": "x" * 5_500_000}) == (1, [])
+    large = {"t": at(1), "m": 1, "v": "x" * 5_650_000}
+    small = {"t": at(2), "m": 2, "v": 1}
+    assert insert(large) == (0, [(0, 10334)])
+    assert insert(small, large, small) == (1, [(1, 10334)])
+    assert insert(small, large, small, ordered=False) == (2, [(1, 10334)])
+    assert insert({"t": at(1), "m": "x" * 15_000_000}) == (1, [])
+    # Fields, and levels.
+    assert insert(*({"t": at(3), "m": 3, **{f"f{number}": number for number in range(50_000)}} for _ in range(3))) == (3, [])
+    nested = 1
+    for _ in range(80):
+        nested = {"a": nested} if random.random() < 0.5 else [nested]
+    assert insert(*({"t": at(4), "m": 4, "v": nested} for _ in range(3))) == (3, [])
+    assert insert(*({"t": at(5), "m": {"k": nested}, "v": 1} for _ in range(3))) == (3, [])
+    # More series than are open at once.
+    for start in range(0, 160_000, 40_000):
+        assert insert(*({"t": at(6), "m": 10 + start + number} for number in range(40_000)), ordered=False) == (40_000, [])
+    assert insert(*({"t": at(7), "m": 10 + number} for number in range(10)), ordered=False) == (10, [])
+    assert subject.x.count_documents({"m": {"$gte": 10, "$lt": 20}}) == 20
+    assert subject.x.count_documents({}) == 160_000 + 10 + 1 + 3 + 1 + 3 + 3 + 3
+    assert subject.x.count_documents({"m": 3, "f49999": 49_999}) == 3
+    assert subject.x.find_one({"m": 4})["v"] == nested
+    assert subject.command("validate", "system.buckets.x", full=True)["valid"]

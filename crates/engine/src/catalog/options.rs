@@ -169,8 +169,7 @@ impl OptionParts {
             }
             "capped" => return Ok(false),
             "size" | "max" => {
-                return Err(Error::new(
-                    Code::InvalidOptions,
+                return Err(invalid(
                     "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
                 ));
             }
@@ -180,12 +179,7 @@ impl OptionParts {
                     crate::collation::parse("create.collation", document(key, value)?)?;
                 return Ok(false);
             }
-            "temp" => {
-                return Err(Error::new(
-                    Code::InvalidOptions,
-                    "the 'temp' field is an invalid option",
-                ));
-            }
+            "temp" => return Err(invalid("the 'temp' field is an invalid option")),
             "autoIndexId" => return Ok(false),
             "storageEngine" | "indexOptionDefaults" if value == RawBsonRef::Null => {
                 return Ok(false);
@@ -295,9 +289,8 @@ fn index_defaults(defaults: &RawDocument) -> Result<Option<Compression>> {
 }
 
 fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
-    match value {
-        RawBsonRef::Boolean(false) => return Ok(None),
-        _ => {}
+    if value == RawBsonRef::Boolean(false) {
+        return Ok(None);
     }
     let spec = document("clusteredIndex", value)?;
     let mut name = "_id_".to_owned();
@@ -370,6 +363,10 @@ fn validation_action(action: &str) -> Result<ValidationAction> {
             "Enumeration value '{action}' for field 'create.validationAction' is not a valid value."
         ))),
     }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(Code::InvalidOptions, message)
 }
 
 fn wrong_type(key: &str, value: RawBsonRef<'_>, expected: &str) -> Error {

@@ -116,7 +116,7 @@ impl Engine {
             hint: hint
                 .as_ref()
                 .map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
-            ..statement.clone()
+            ..*statement
         };
         self.delete_counting(buckets, &statement, &|bucket| {
             timeseries.measurements_of(bucket) as i64

@@ -89,7 +89,7 @@ struct DocumentExtremes {
 
 /// Which end is asked for.
 #[derive(Clone, Copy)]
-enum End {
+enum Extreme {
     Least,
     Greatest,
 }
@@ -310,7 +310,7 @@ impl<'t> MeasurementBucket<'t> {
 
     /// As it is stored.
     pub fn encode(self) -> RawDocumentBuf {
-        let mut ends = [End::Least, End::Greatest].map(|end| {
+        let mut ends = [Extreme::Least, Extreme::Greatest].map(|end| {
             let mut out = DocumentBuilder::default();
             for column in &self.columns {
                 column.extremes.write(&column.name, end, &mut out);
@@ -426,12 +426,12 @@ impl Extremes {
         }
     }
 
-    fn write(&self, name: &[u8], end: End, out: &mut DocumentBuilder) {
+    fn write(&self, name: &[u8], end: Extreme, out: &mut DocumentBuilder) {
         match self {
             Self::Scalar(least, greatest) => {
                 let value = match end {
-                    End::Least => least,
-                    End::Greatest => greatest,
+                    Extreme::Least => least,
+                    Extreme::Greatest => greatest,
                 };
                 let mut one = RawDocumentBuf::new();
                 one.append(bson::cstr!("v"), value.clone());

@@ -11,6 +11,9 @@ mod bucket;
 mod unpack;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 pub use bucket::{Measurement, MeasurementBucket};
 pub use unpack::UnpackBucket;
 

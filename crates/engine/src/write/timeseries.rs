@@ -25,7 +25,7 @@ use std::borrow::Cow;
 const SAFE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A measurement, and where its document stands in the request.
-struct Positioned<'d> {
+struct PlacedMeasurement<'d> {
     measurement: Measurement<'d>,
     position: usize,
 }
@@ -90,7 +90,7 @@ impl Writer {
     fn insert_batch_measured(
         &self,
         buckets: &Namespace,
-        measured: &mut Vec<Positioned<'_>>,
+        measured: &mut Vec<PlacedMeasurement<'_>>,
         ordered: bool,
         errors: &mut Vec<WriteError>,
     ) -> Result<usize> {
@@ -131,7 +131,7 @@ impl Writer {
     fn fill_buckets<'m>(
         &self,
         timeseries: &Timeseries,
-        measured: &'m [Positioned<'_>],
+        measured: &'m [PlacedMeasurement<'_>],
         writing: &mut WriteState,
         changes: &mut CollectionChanges<'_>,
     ) -> Result<(Filled<'m>, usize)> {
@@ -168,7 +168,7 @@ impl Writer {
         timeseries: &'t Timeseries,
         collection: &Collection,
         writing: &WriteState,
-        one: &'m Positioned<'_>,
+        one: &'m PlacedMeasurement<'_>,
         changed: &mut ChangedBuckets<'t, 'm>,
     ) -> Result<usize> {
         let (measurement, series) = (&one.measurement, one.measurement.series());
@@ -249,13 +249,13 @@ fn measure<'d>(
     documents: &[&'d RawDocument],
     ordered: bool,
     errors: &mut Vec<WriteError>,
-) -> Vec<Positioned<'d>> {
+) -> Vec<PlacedMeasurement<'d>> {
     let mut measured = Vec::new();
     for (position, document) in documents.iter().enumerate() {
         let measurement =
             check_insertable(document).and_then(|()| timeseries.measurement(document));
         match measurement {
-            Ok(measurement) => measured.push(Positioned {
+            Ok(measurement) => measured.push(PlacedMeasurement {
                 measurement,
                 position,
             }),
@@ -274,9 +274,9 @@ fn measure<'d>(
 }
 
 /// Puts the measurements of a series together, so that its bucket is written once for all of them.
-fn by_series(measured: &mut Vec<Positioned<'_>>) {
+fn by_series(measured: &mut Vec<PlacedMeasurement<'_>>) {
     let mut places: AHashMap<Box<[u8]>, usize> = AHashMap::new();
-    let mut placed: Vec<(usize, Positioned<'_>)> = Vec::with_capacity(measured.len());
+    let mut placed: Vec<(usize, PlacedMeasurement<'_>)> = Vec::with_capacity(measured.len());
     for one in measured.drain(..) {
         let (series, next) = (one.measurement.series(), places.len());
         let place = places.get(series).copied().unwrap_or(next);
@@ -295,7 +295,7 @@ fn by_series(measured: &mut Vec<Positioned<'_>>) {
 fn refuses_nothing(
     collection: &Collection,
     timeseries: &Timeseries,
-    measured: &[Positioned<'_>],
+    measured: &[PlacedMeasurement<'_>],
 ) -> bool {
     let of_time = ["min", "max"].map(|end| format!("control.{end}.{}", timeseries.time_field));
     let takes_all = |index: &std::sync::Arc<Index>| {
@@ -315,7 +315,7 @@ fn refuses_nothing(
 
 /// Takes the measurements of refused buckets out; in order, all behind the first of them as well.
 fn leave_out(
-    measured: &mut Vec<Positioned<'_>>,
+    measured: &mut Vec<PlacedMeasurement<'_>>,
     refused: Vec<(Error, Vec<usize>)>,
     ordered: bool,
     errors: &mut Vec<WriteError>,
