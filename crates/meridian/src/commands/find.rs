@@ -84,8 +84,10 @@ fn refuse_on_view(arguments: &Arguments<'_>) -> Result<()> {
         "showRecordId",
         "readOnce",
     ];
+    // The one document that drivers ask for by `findOne`.
+    let is_one = arguments.get("limit").and_then(integer) == Some(1);
     for name in flags {
-        if boolean(arguments, name)? {
+        if boolean(arguments, name)? && !(name == "singleBatch" && is_one) {
             return refused(format!("Option {name} not supported in aggregation."));
         }
     }
