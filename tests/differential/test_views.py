@@ -30,7 +30,7 @@ def aggregate(name, *pipeline, **options):
 READS = [
     *({"find": name} for name in VIEWS), *({"count": name} for name in VIEWS), *(aggregate(name) for name in VIEWS),
     *({"find": "vv", **options} for options in (
-        {"filter": {"a": 2}, "sort": {"a": 1}, "limit": 2, "projection": {"_id": 0}}, {"singleBatch": True}, {"singleBatch": True, "limit": 1}, {"singleBatch": True, "limit": 1.0, "sort": {"a": -1}}, {"singleBatch": True, "limit": 2}, {"singleBatch": True, "limit": 1, "batchSize": 1}, {"limit": -1},
+        {"filter": {"a": 2}, "sort": {"a": 1}, "limit": 2, "projection": {"_id": 0}}, {"singleBatch": True}, {"singleBatch": True, "limit": 1}, {"singleBatch": True, "limit": 1.0, "sort": {"a": -1}}, {"singleBatch": True, "limit": 2}, {"limit": -1},
         {"projection": {"a": {"$slice": 1}}}, {"projection": {"a.$": 1}}, {"filter": {"a": 2}, "projection": {"a.$": 1}}, {"projection": {"a": 1, "b": 0}},
         {"projection": {"x": {"$add": ["$a", 1]}}}, {"projection": {"a.b": 1, "a": 1}}, {"projection": {"a": "$$ROOT"}}, {"projection": {"": 1}}, {"projection": {"_id": 0}},
         {"sort": {"$natural": 1}}, {"sort": {"$natural": -1}}, {"sort": {"$natural": -1}, "filter": {"a": {"$gt": 2}}}, {"sort": {"$natural": 1, "a": 1}},
