@@ -293,6 +293,86 @@ def test_databases_go_with_their_series(servers):
     same(servers, {"find": "x"})
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"$unset": {"data.t.0": 1, "data.v.0": 1, "data._id.0": 1}},
+        {"$unset": {"data.t.1": 1, "data.v.1": 1, "data._id.1": 1}},
+        {"$unset": {"data.v.2": 1}},
+        {"$set": {"meta": 2}},
+        {"$set": {"control.closed": True}},
+        {"$set": {"control.version": Int64(1)}},
+        {"$set": {"control.max.v": 100}},
+        {"$unset": {"control.min.v": 1}},
+        {"$set": {"data.w": {"1": 5}}},
+    ],
+    ids=named,
+)
+def test_buckets_that_are_changed_by_hand(servers, change):
+    """What was put into a bucket by hand stays what it is when more comes to the series."""
+    make(servers, [{"t": at(number), "m": 1, "v": number, "_id": number} for number in range(3)])
+    same(servers, {"update": "system.buckets.x", "updates": [{"q": {}, "u": change}]})
+    same(servers, {"find": "x"})
+    for number in (9, 10):
+        same(servers, {"insert": "x", "documents": [{"t": at(number), "m": 1, "v": number, "_id": number, "w": 1}]})
+        same(servers, {"find": "x"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *({"collMod": "system.buckets.x", **change} for change in ({"validator": {}}, {"validationLevel": "off"}, {"validationAction": "warn"})),
+        {"create": "system.buckets.v", "viewOn": "x", "pipeline": []}, {"create": "system.js", "viewOn": "x"}, {"create": "system.buckets."}, {"insert": "system.buckets.", "documents": [{"a": 1}]},
+        *({"find": "x", "filter": {"w": "A"}, "collation": collation} for collation in ({"locale": "en", "strength": 2}, {"locale": "simple"}, {"locale": "x"})),
+        {"count": "x", "query": {"m.k": "A"}, "collation": {"locale": "en", "strength": 2}}, {"distinct": "x", "key": "w", "collation": {"locale": "en", "strength": 1}},
+        {"aggregate": "x", "pipeline": [{"$group": {"_id": "$m.k", "n": {"$sum": 1}}}], "cursor": {}, "collation": {"locale": "en", "strength": 2}},
+        {"aggregate": "x", "pipeline": [{"$lookup": {"from": "x", "localField": "w", "foreignField": "m.k", "as": "k"}}, {"$project": {"k": {"$size": "$k"}}}], "cursor": {}, "collation": {"locale": "en", "strength": 2}},
+        {"delete": "x", "deletes": [{"q": {"m.k": "A"}, "limit": 0, "collation": {"locale": "en", "strength": 2}}]}, {"collMod": "x", "timeseries": {"granularity": "hours"}},
+    ],
+    ids=named,
+)  # fmt: skip
+@pytest.mark.parametrize("collation", [None, {"locale": "fr", "strength": 1}], ids=named)
+def test_collations_and_names(servers, command, collation):
+    for server in servers:
+        options = {"collation": collation} if collation else {}
+        server.client[DATABASE].command({"create": "x", "timeseries": SERIES, **options})
+        documents = [{"t": at(number), "m": {"k": key}, "w": other, "_id": number} for number, (key, other) in enumerate(zip("aAbBáa", "AabbaÁ"))]
+        server.client[DATABASE].command({"insert": "x", "documents": documents})
+    same(servers, {"createIndexes": "x", "indexes": [{"key": {"m.k": 1}, "name": "k"}]})
+    same(servers, command)
+    same(servers, {"find": "x"})
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+@pytest.mark.parametrize("write", [
+    {"insert": "system.buckets.x", "documents": [{"a": 1}]}, {"insert": "system.buckets.x", "documents": [{"_id": ObjectId(), "control": {"version": 1}, "data": {}}]},
+    {"update": "system.buckets.x", "updates": [{"q": {}, "u": {"$unset": {"control": 1}}}]}, {"update": "system.buckets.x", "updates": [{"q": {"a": 1}, "u": {"$set": {"a": 1}}, "upsert": True}]},
+    {"findAndModify": "system.buckets.x", "query": {}, "update": {"$unset": {"data": 1}}},
+], ids=named)  # fmt: skip
+def test_what_is_no_bucket_never_gets_among_them(servers, write, bypass):
+    make(servers, MEASUREMENTS)
+    reply = dict(servers[0].run(DATABASE, {**write, "bypassDocumentValidation": bypass}))
+    code = dict(reply["writeErrors"][0])["code"] if "writeErrors" in reply else reply["code"]
+    assert code == "int32(121)"
+    same(servers, {"find": "x"})
+
+
+def test_many_fields_take_time_in_proportion(servers):
+    """Quadratic, these would take an hour."""
+    subject = servers[0].client[DATABASE]
+    make(servers)
+    for names in ("abc", "abc", "xyz"):
+        fields = {f"{name}{number}": None for name in names for number in range(60_000)}
+        assert subject.command({"insert": "x", "documents": [{"t": at(1), "m": 1, **fields}]})["n"] == 1
+    for number in range(500):
+        fresh = {f"{number} {name}": None for name in range(10)}
+        assert subject.command({"insert": "x", "documents": [{"t": at(1), "m": 2, **fresh}]})["n"] == 1
+    assert subject.x.count_documents({}) == 503
+    # Each of these fits; both do not fit into one bucket.
+    large = [{"t": at(1), "m": 3, **{f"{name}{number}": None for number in range(300_000)}} for name in "ab"]
+    assert subject.command({"insert": "x", "documents": large})["n"] == 2
+
+
 def test_expiry(servers):
     """A bucket goes when its last measurement has expired; dates before 1970 have names that come late."""
     subject = servers[0].client[DATABASE]

@@ -97,7 +97,10 @@ impl Namespace {
         if name.contains(".system.") {
             return Err(Error::bad_value(format!("Invalid namespace: {self}")));
         }
-        let theirs = SYSTEM_COLLECTIONS.contains(&name) || name.starts_with("system.buckets.");
+        let theirs = SYSTEM_COLLECTIONS.contains(&name)
+            || name
+                .strip_prefix("system.buckets.")
+                .is_some_and(|series| !series.is_empty());
         if self.is_system() && !theirs && !(self.database == "admin" && name == "system.version") {
             return Err(Error::new(
                 Code::InvalidNamespace,

@@ -6,6 +6,7 @@ use crate::catalog::Collection;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::rank::Disagreement;
+use crate::storage::TreeKey;
 use crate::ttl::{self, Sweepable};
 use crate::write::{Target, Writer};
 use bson::DateTime;
@@ -73,7 +74,21 @@ fn start_building(engine: &Arc<Engine>) {
 impl Engine {
     /// Compares some counts with what is stored.
     fn audit(&self) {
-        match self.writer.ranks().audit_next(self.catalog.ranks()) {
+        let is_there = |tree| {
+            let all = self.catalog.all();
+            let holder = all.iter().find(|one| holds(one, tree));
+            holder.is_some_and(|holder| {
+                // Who drops a tree holds the lock until its collection is published without it.
+                let _writing = holder.state.lock();
+                let now = self.catalog.all();
+                now.iter().any(|one| holds(one, tree))
+            })
+        };
+        let audited = self
+            .writer
+            .ranks()
+            .audit_next(self.catalog.ranks(), &is_there);
+        match audited {
             Ok(None) => {}
             Ok(Some(wrong)) => self.report(wrong),
             Err(error) => {
@@ -84,8 +99,7 @@ impl Engine {
 
     fn report(&self, Disagreement { tree, buckets }: Disagreement) {
         let all = self.catalog.all();
-        let holds = |one: &&Arc<Collection>| one.trees().iter().any(|(_, own)| *own == tree);
-        let collection = all.iter().find(holds);
+        let collection = all.iter().find(|one| holds(one, tree));
         let namespace = collection.map(|one| one.namespace.to_string());
         let index = collection.and_then(|one| one.indexes.iter().find(|own| own.tree == tree));
         tracing::error!(
@@ -95,6 +109,10 @@ impl Engine {
             "counts disagreed with what is stored; the index is counted anew. Please report this"
         );
     }
+}
+
+fn holds(collection: &Collection, tree: TreeKey) -> bool {
+    collection.trees().iter().any(|(_, own)| *own == tree)
 }
 
 fn start_sweeping(engine: &Arc<Engine>) {

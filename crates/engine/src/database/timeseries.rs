@@ -23,6 +23,12 @@ impl Engine {
             .map(|(timeseries, _)| timeseries)
     }
 
+    /// Whether a collection holds the buckets of a time series.
+    pub fn holds_buckets(&self, namespace: &Namespace) -> bool {
+        let collection = self.catalog.get(namespace);
+        collection.is_some_and(|collection| collection.options.timeseries.is_some())
+    }
+
     /// Creates a time-series collection: its collection of buckets.
     ///
     /// # Errors

@@ -94,9 +94,11 @@ impl Engine {
         })
     }
 
-    fn values_of_view(&self, view: &Namespace) -> DistinctValues {
+    fn values_of_view(&self, view: &Namespace, asked: Option<&Collation>) -> DistinctValues {
         let view = self.catalog.view(view);
-        DistinctValues::new(view.map(|view| view.collation.clone()).unwrap_or_default())
+        let own = view.map(|view| view.collation.clone());
+        // Of a view itself no other one is taken.
+        DistinctValues::new(asked.cloned().or(own).unwrap_or_default())
     }
 
     /// The distinct values of a path in a view.
@@ -107,7 +109,10 @@ impl Engine {
     ) -> Result<RawArrayBuf> {
         parse_field_path(request.key)?;
         let mut query = self.run_on_view(view, &ViewStatement::distinct(request))?;
-        let (path, mut values) = (Path::parse(request.key), self.values_of_view(view));
+        let (path, mut values) = (
+            Path::parse(request.key),
+            self.values_of_view(view, request.collation.as_ref()),
+        );
         while let Some(document) = query.next_document()? {
             values_of(document, &path, &mut values)?;
         }
@@ -131,17 +136,17 @@ impl ResolvedView {
         request: &AggregateRequest<'r>,
         hint: Option<&'r RawDocument>,
     ) -> Result<AggregateRequest<'r>> {
-        if request
-            .collation
-            .as_ref()
-            .is_some_and(|asked| *asked != self.collation)
-        {
-            return Err(other_collation(""));
-        }
+        let asked = request.collation.as_ref();
+        // A time series is read by any collation, as a collection is.
+        let collation = match asked {
+            Some(asked) if self.timeseries.is_some() => asked,
+            Some(asked) if *asked != self.collation => return Err(other_collation("")),
+            _ => &self.collation,
+        };
         let stages = self.pipeline.iter().map(|stage| &**stage);
         Ok(AggregateRequest {
             pipeline: stages.chain(request.pipeline.iter().copied()).collect(),
-            collation: Some(self.collation.clone()),
+            collation: Some(collation.clone()),
             hint: hint.map_or(request.hint, |hint| Some(RawBsonRef::Document(hint))),
             ..request.clone()
         })

@@ -26,8 +26,13 @@ const ROWS_MAX: usize = 1_000;
 const BYTES_MAX: usize = 125 * 1024;
 /// ... unless it has fewer than this many (`timeseriesBucketMinCount`) ...
 const LARGE_ROWS_MIN: usize = 10;
-/// ... and less than this, so that values, their extremes and what frames them are a document still.
-const LARGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// ... and less than this, as it is stored.
+const LARGE_BYTES_MAX: usize = 12 * 1024 * 1024;
+
+/// What a value takes in a column beside its own bytes: its type, the number of the row and a zero.
+const ROW_BYTES: usize = 5;
+/// What a column takes beside names and values: what frames it, in three places.
+const COLUMN_BYTES: usize = 16;
 
 /// A document on its way into a bucket.
 #[derive(Debug, Clone)]
@@ -209,18 +214,32 @@ impl<'t> MeasurementBucket<'t> {
             id,
             meta: meta.map_or_else(Vec::new, |meta| [&[meta.kind()], meta.bytes()].concat()),
             start: start.timestamp_millis(),
-            rows: row_count(data, time),
+            rows: 0,
             columns: Vec::new(),
             by_name: AHashMap::new(),
             bytes: stored.as_bytes().len(),
         };
+        let mut rows_seen = 0;
+        let (mut least, mut greatest) = (field::fields(min), field::fields(max));
         for column in field::fields(data) {
+            // We write all three in one order; in another order they were written by somebody else.
+            let ends = [least.next(), greatest.next()];
+            let of_column = ends
+                .iter()
+                .flatten()
+                .filter(|end| end.name() == column.name());
+            let of_column: Vec<RawBsonRef<'_>> = of_column.filter_map(|end| end.value()).collect();
             let values = column.value().and_then(|values| values.as_document());
-            let min = field::find(min, column.name()).and_then(|least| least.value());
-            let max = field::find(max, column.name()).and_then(|greatest| greatest.value());
-            let (Some(values), Some(min), Some(max)) = (values, min, max) else {
+            let (Some(values), &[min, max]) = (values, of_column.as_slice()) else {
                 return Ok(None);
             };
+            let Some(rows) = rows_before(values) else {
+                return Ok(None);
+            };
+            if column.name() == time.as_bytes() {
+                bucket.rows = field::fields(values).count();
+            }
+            rows_seen = rows_seen.max(rows);
             let number = bucket.column(column.name(), min);
             let own = &mut bucket.columns[number];
             if !own.extremes.takes(max) {
@@ -229,7 +248,8 @@ impl<'t> MeasurementBucket<'t> {
             own.extremes.include(max);
             own.values = DocumentBuilder::extending(values);
         }
-        Ok(Some(bucket))
+        // What was changed by hand may lack rows, or have some that no measurement has.
+        Ok((rows_seen == bucket.rows).then_some(bucket))
     }
 
     /// Whether the metadata is that of a measurement.
@@ -249,7 +269,7 @@ impl<'t> MeasurementBucket<'t> {
 
     /// Whether a measurement with the same metadata may go into it.
     pub fn takes(&self, measurement: &Measurement<'_>) -> bool {
-        let bytes = self.bytes + measurement.document.as_bytes().len();
+        let bytes = self.bytes + self.growth_bytes(measurement);
         let (start, end) = (
             self.start,
             self.start.saturating_add(self.timeseries.span_millis()),
@@ -278,8 +298,20 @@ impl<'t> MeasurementBucket<'t> {
         fields.filter(move |field| meta.is_none_or(|meta| meta.as_bytes() != field.name()))
     }
 
+    /// By how many bytes a measurement makes it larger, about: a value is kept once, in a new column also as the least and
+    /// the greatest.
+    fn growth_bytes(&self, measurement: &Measurement<'_>) -> usize {
+        let values = self.values_of(measurement);
+        let bytes = values.map(|value| match self.by_name.contains_key(value.name()) {
+            true => value.bytes().len() + ROW_BYTES,
+            false => 3 * (value.bytes().len() + value.name().len()) + COLUMN_BYTES,
+        });
+        bytes.sum()
+    }
+
     /// Adds a measurement that it takes.
     pub fn push(&mut self, measurement: &Measurement<'_>) {
+        self.bytes += self.growth_bytes(measurement);
         let row = self.rows.to_string();
         for field in self.values_of(measurement) {
             let Some(value) = field.value() else { continue };
@@ -291,7 +323,6 @@ impl<'t> MeasurementBucket<'t> {
                 .field(value.element_type(), row.as_bytes(), field.bytes());
         }
         self.rows += 1;
-        self.bytes += measurement.document.as_bytes().len();
     }
 
     /// The number of the column of a field, which is made for this value where it is new.
@@ -342,6 +373,22 @@ impl<'t> MeasurementBucket<'t> {
 fn document_in<'d>(document: &'d RawDocument, name: &str) -> Result<Option<&'d RawDocument>> {
     let found = document.get(name).map_err(malformed)?;
     Ok(found.and_then(|found| found.as_document()))
+}
+
+/// One more than the last row of a column, whose rows ascend; `None` where they do not.
+fn rows_before(values: &RawDocument) -> Option<usize> {
+    let mut rows = 0;
+    for value in field::fields(values) {
+        let name = std::str::from_utf8(value.name()).ok()?;
+        let row: usize = name.parse().ok()?;
+        if row < rows
+            || (name.len() > 1 && !name.starts_with(|digit: char| ('1'..='9').contains(&digit)))
+        {
+            return None;
+        }
+        rows = row + 1;
+    }
+    Some(rows)
 }
 
 /// Measurements of a bucket with these columns.

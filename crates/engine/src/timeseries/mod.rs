@@ -313,13 +313,12 @@ pub fn parse_change(options: &RawDocument) -> Result<Option<Granularity>> {
 }
 
 impl Timeseries {
-    /// The same with another granularity: at most one step coarser.
+    /// The same with another granularity, which is not finer.
     ///
     /// # Errors
     /// `InvalidOptions`.
     pub fn with_granularity(&self, granularity: Granularity) -> Result<Self> {
-        let steps = granularity as i32 - self.granularity as i32;
-        if !(0..=1).contains(&steps) {
+        if granularity < self.granularity {
             return Err(Error::new(
                 Code::InvalidOptions,
                 "Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes' or \

@@ -6,6 +6,7 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field, Fields};
+use meridian_value::number::Number;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -170,9 +171,13 @@ fn columns_of(bucket: &RawDocument) -> Result<&RawDocument> {
     let control = field::find(bucket, b"control").and_then(|control| control.value());
     let version = control.and_then(|control| control.as_document());
     let version = version.map(|control| control.get("version").map_err(malformed));
-    match version.transpose()?.flatten() {
-        Some(RawBsonRef::Int32(1)) => {}
-        Some(RawBsonRef::Int32(2)) => {
+    let version = version.transpose()?.flatten();
+    match version
+        .and_then(Number::from_raw)
+        .and_then(Number::to_i64_truncated)
+    {
+        Some(1) => {}
+        Some(2) => {
             return Err(Error::not_implemented(
                 "buckets of 'control.version' 2, whose columns are compressed,",
             ));

@@ -139,6 +139,10 @@ impl Timeseries {
     /// # Errors
     /// `BadValue` for kinds that fields of measurements cannot have; `NotImplemented` for `2dsphere` on them.
     pub fn bucket_key(&self, key: &RawDocument) -> Result<RawDocumentBuf> {
+        if key.is_empty() {
+            let message = "BadValue: Empty object is not a valid index spec";
+            return Err(Error::new(Code::CannotCreateIndex, message));
+        }
         let mut out = DocumentBuilder::default();
         for field in field::fields(key) {
             let name = String::from_utf8_lossy(field.name()).into_owned();
@@ -212,12 +216,6 @@ impl Timeseries {
         for element in spec {
             let (name, value) = element.map_err(malformed)?;
             match (name.as_str(), value) {
-                ("key", RawBsonRef::Document(key)) if key.is_empty() => {
-                    return Err(Error::new(
-                        Code::CannotCreateIndex,
-                        "BadValue: Empty object is not a valid index spec",
-                    ));
-                }
                 ("key", value) if value.as_document().is_none() => {
                     let message = "invalid parameter: expected an object (key)";
                     return Err(Error::location(10065, message));

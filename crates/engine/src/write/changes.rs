@@ -104,7 +104,7 @@ impl<'d> CollectionChanges<'d> {
             &mut self.keys,
         )
         .and_then(|()| {
-            if !bypass_validation {
+            if !bypass_validation || self.holds_buckets() {
                 validate(&self.collection, &document, None)?;
             }
             let (number, id) = (self.documents.len() as u32, &self.keys[start + 4..]);
@@ -125,7 +125,7 @@ impl<'d> CollectionChanges<'d> {
         after: RawDocumentBuf,
         bypass_validation: bool,
     ) -> Result<()> {
-        if !bypass_validation {
+        if !bypass_validation || self.holds_buckets() {
             validate(&self.collection, &after, Some(&before))?;
         }
         let start = self.begin(id);
@@ -143,6 +143,11 @@ impl<'d> CollectionChanges<'d> {
         let (keys, number) = (self.collection.keys(), self.documents.len() as u32);
         let result = self.entries.delete(keys, number, &before, id);
         self.finish(start, result, Some(before), None)
+    }
+
+    /// Buckets of a time series are validated always: one that is none would make all reads of it errors.
+    fn holds_buckets(&self) -> bool {
+        self.collection.options.timeseries.is_some()
     }
 
     /// Begins the key of another document; where it begins.

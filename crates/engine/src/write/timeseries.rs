@@ -24,6 +24,11 @@ use std::borrow::Cow;
 /// Measurements up to this size fit into a bucket with all that it needs besides.
 const SAFE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// A stored bucket up to this size takes further measurements, however few they are, ...
+const REWRITTEN_BYTES_MIN: usize = 6 * 1024;
+/// ... and a larger one if it is at most so many times as large as what it gets.
+const REWRITTEN_SHARE_MAX: usize = 8;
+
 /// A measurement, and where its document stands in the request.
 struct PlacedMeasurement<'d> {
     measurement: Measurement<'d>,
@@ -142,11 +147,17 @@ impl Writer {
         };
         let mut bytes = 0;
         let mut seen = 0;
-        for one in measured {
+        for number in 0..measured.len() {
             if seen > 0 && bytes > BATCH_BYTES_MAX {
                 break;
             }
-            bytes += self.place(timeseries, &collection, writing, one, &mut changed)?;
+            bytes += self.place(
+                timeseries,
+                &collection,
+                writing,
+                &measured[number..],
+                &mut changed,
+            )?;
             seen += 1;
         }
         let ids = changed.open.iter();
@@ -162,15 +173,16 @@ impl Writer {
         Ok((Filled { open, refused }, seen))
     }
 
-    /// Gives one measurement to a bucket; returns the bytes that this adds to the commit.
+    /// Gives the first measurement to a bucket; returns the bytes that this adds to the commit.
     fn place<'t, 'm>(
         &self,
         timeseries: &'t Timeseries,
         collection: &Collection,
         writing: &WriteState,
-        one: &'m PlacedMeasurement<'_>,
+        measured: &'m [PlacedMeasurement<'_>],
         changed: &mut ChangedBuckets<'t, 'm>,
     ) -> Result<usize> {
+        let one = &measured[0];
         let (measurement, series) = (&one.measurement, one.measurement.series());
         let mut bytes = measurement.size_bytes();
         let mut number = changed.open.get(series).copied();
@@ -178,6 +190,7 @@ impl Writer {
             && let Some(id) = writing.open_buckets.get(series)
             && let Some(found) = self.open_bucket(timeseries, collection, id)?
             && found.bucket.is_of(measurement)
+            && is_worth_writing_anew(found.bytes, measured)
         {
             bytes += 2 * found.bytes;
             number = Some(changed.buckets.len());
@@ -342,6 +355,17 @@ fn leave_out(
     measured.retain(|one| !out.contains(&one.position));
 }
 
+/// Whether a bucket of so many bytes is written anew for the first measurements, those of one series: a large one is not for
+/// a few, so that the bytes that are written stay in proportion to those that are inserted.
+fn is_worth_writing_anew(bytes: usize, measured: &[PlacedMeasurement<'_>]) -> bool {
+    let series = measured[0].measurement.series();
+    let own = measured
+        .iter()
+        .take_while(|one| one.measurement.series() == series);
+    let added: usize = own.map(|one| one.measurement.size_bytes()).sum();
+    bytes <= REWRITTEN_BYTES_MIN.max(REWRITTEN_SHARE_MAX * added)
+}
+
 /// Adds what becomes of a bucket to the changes.
 fn change_bucket(
     changed: ChangedBucket<'_>,
@@ -364,10 +388,20 @@ fn change_bucket(
             ),
         ));
     }
-    match changed.before {
+    let changed = match changed.before {
         Some(before) => changes.replace(&id, Cow::Owned(before), after, true),
         None => changes.insert(Cow::Owned(after), true),
-    }
+    };
+    changed.map_err(|error| match error.code {
+        Code::CannotIndexParallelArrays => {
+            let message = format!(
+                "Indexed measurement field contains an array value: {}",
+                error.message
+            );
+            Error::location(5_930_501, message)
+        }
+        _ => error,
+    })
 }
 
 /// The key of a bucket within its tree.

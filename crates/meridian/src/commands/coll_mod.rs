@@ -27,7 +27,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.arguments("collMod", &known)?;
     let namespace = context.namespace()?;
     let is_timeseries = context.engine().timeseries(&namespace).is_some();
-    if is_timeseries {
+    if is_timeseries || context.engine().holds_buckets(&namespace) {
         check_timeseries(&arguments)?;
     } else if context.engine().has_view(&namespace) {
         return modify_view(context, &arguments);

@@ -173,6 +173,11 @@ impl<'a> ViewOptions<'a> {
                 "Cannot create a view called 'system.views': this is a reserved system namespace";
             return Err(Error::new(Code::InvalidNamespace, message));
         }
+        if namespace.collection.starts_with("system.") {
+            let message =
+                "View name cannot start with 'system.', which is reserved for system namespaces";
+            return Err(Error::new(Code::InvalidNamespace, message));
+        }
         let engine = context.engine();
         engine.create_view(namespace, self.view_on, self.pipeline, self.collation)
     }
