@@ -104,7 +104,7 @@ impl Foreign for ForeignCollections {
         let (namespace, pipeline) = match engine.catalog.resolve_view(&namespace)? {
             None => (namespace, pipeline),
             Some(view) => {
-                if view.timeseries.is_none() && view.collation != *variables.collation() {
+                if view.collation != *variables.collation() {
                     return Err(other_collation(&namespace.to_string()));
                 }
                 let stages: Vec<&RawDocument> = view.pipeline.iter().map(|one| &**one).collect();
