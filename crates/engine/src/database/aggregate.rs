@@ -111,8 +111,7 @@ impl Engine {
                 collection: name.to_owned(),
             };
             let view = self.catalog.view(&name);
-            if view.is_some_and(|view| view.timeseries().is_none() && view.collation != *collation)
-            {
+            if view.is_some_and(|view| view.collation != *collation) {
                 refused = Err(other_collation(&name.to_string()));
             }
         });
