@@ -107,14 +107,14 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         let earliest = time.saturating_sub(unpack.span_millis);
         [
             ends("max", comparison, time),
-            ends("min", comparison, earliest),
+            ends("min", Comparison::Gte, earliest),
         ]
     };
     let until = |comparison| {
         let latest = time.saturating_add(unpack.span_millis);
         [
             ends("min", comparison, time),
-            ends("max", comparison, latest),
+            ends("max", Comparison::Lte, latest),
         ]
     };
     match comparison {

@@ -294,8 +294,14 @@ impl<'t> MeasurementBucket<'t> {
         measurement: &Measurement<'d>,
     ) -> impl Iterator<Item = Field<'d>> + use<'d, 't> {
         let meta = self.timeseries.meta_field.as_deref();
+        let time = self.timeseries.time_field.as_bytes();
+        let mut has_time = false;
         let fields = field::fields(measurement.document);
-        fields.filter(move |field| meta.is_none_or(|meta| meta.as_bytes() != field.name()))
+        fields.filter(move |field| {
+            // A document may have a field twice; of times the first is the measurement's.
+            let is_second = field.name() == time && std::mem::replace(&mut has_time, true);
+            !is_second && meta.is_none_or(|meta| meta.as_bytes() != field.name())
+        })
     }
 
     /// By how many bytes a measurement makes it larger, about: a value is kept once, in a new column also as the least and

@@ -183,7 +183,7 @@ fn a_bucket_takes_so_many_bytes() {
     let series = series();
     let sized =
         |bytes: usize| raw(&doc! { "t": DateTime::from_millis(0), "m": 1, "v": "x".repeat(bytes) });
-    for (bytes, rows) in [(1_000, 124), (20_000, 10), (1_000_000, 4), (5_000_000, 1)] {
+    for (bytes, rows) in [(1_000, 123), (20_000, 10), (1_000_000, 10), (5_000_000, 1)] {
         let document = sized(bytes);
         let measurement = series.measurement(&document).unwrap();
         let mut bucket = MeasurementBucket::new(&series, &measurement);
@@ -206,6 +206,29 @@ fn times_at_the_ends_of_what_dates_hold_have_buckets() {
         bucket.push(&measurement);
         assert_eq!(unpacked(&bucket.encode()).len(), 1);
     }
+}
+
+/// A document that has its time twice is one measurement.
+#[test]
+fn a_second_time_is_left_out() {
+    let series = series();
+    let mut twice = raw(&doc! { "t": DateTime::from_millis(5), "v": 1 });
+    twice.append(bson::cstr!("t"), "x");
+    twice.append(bson::cstr!("t"), DateTime::from_millis(7));
+    let measurement = series.measurement(&twice).unwrap();
+    let mut bucket = MeasurementBucket::new(&series, &measurement);
+    for _ in 0..2 {
+        assert!(bucket.takes(&measurement));
+        bucket.push(&measurement);
+    }
+    let stored = bucket.encode();
+    let one = doc! { "t": DateTime::from_millis(5), "v": 1 };
+    assert_eq!(unpacked(&stored), [one.clone(), one]);
+    assert!(
+        MeasurementBucket::decode(&series, &stored)
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]

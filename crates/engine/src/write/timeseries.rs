@@ -164,7 +164,8 @@ impl Writer {
         let ids = ids.map(|(series, number)| (*series, changed.buckets[*number].bucket.id()));
         let open = ids.collect();
         let mut refused = Vec::new();
-        for one in changed.buckets {
+        let changed = changed.buckets.into_iter();
+        for one in changed.filter(|one| !one.positions.is_empty()) {
             let positions = one.positions.clone();
             if let Err(error) = change_bucket(one, &collection, changes) {
                 refused.push((error, positions));
