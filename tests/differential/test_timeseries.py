@@ -395,7 +395,7 @@ def test_expiry(servers):
 
 
 def random_value(random_):
-    return random_.choice([1, 2.5, None, "s", True, Int64(7), Decimal128("3.1"), [1, 5], [7, "x"], {"z": 1}, {"z": "y"}, at(random_.randrange(99)), -3, 0, []])
+    return random_.choice([1, 2.5, None, "s", True, Int64(7), Decimal128("3.1"), [1, 5], [7, "x"], {"z": 1}, {"z": "y"}, at(random_.randrange(99)), -3, 0, [], float("nan"), -0.0, [float("nan"), 3], {"z": float("nan")}, {"z": [2, 9]}, {"z": [{"y": 4}, 1]}])
 
 
 def random_documents(random_, count):
@@ -405,7 +405,7 @@ def random_documents(random_, count):
             document["m"] = random_.choice([1, 2, "a", None, {"s": 1, "k": "x"}, {"s": 2, "k": "y"}, {"k": "x", "s": 1}, [1, 2], {"s": [1, 3]}])
         for name in "uvw":
             if random_.random() < 0.7:
-                document[name] = random_value(random_) if name == "u" else random_.randrange(50)
+                document[name] = random_value(random_) if name == "u" else random_.randrange(50) if random_.random() < 0.97 else float("nan")
         document["n"] = number
         yield SON(random_.sample(sorted(document.items()), len(document)))
 
@@ -421,7 +421,7 @@ def random_condition(random_, depth=0):
     if kind == 3:
         return {random_.choice(["m", "m.s", "m.k", "m.s.0"]): random_.choice([1, 2, "a", "x", None, {"$gt": 1}, {"$exists": True}, {"$in": [1, 2, "y"]}, {"$ne": 1}, {"$type": "object"}, {"k": "x", "s": 1}])}
     if kind == 4:
-        return {random_.choice("uvw"): {compare: random_value(random_)}}
+        return {random_.choice(["u", "v", "w", "u.z", "u.0", "u.z.y", "n", "absent"]): {compare: random_value(random_)}}
     if kind == 5:
         return {"$expr": {compare: [random_.choice(["$t", "$v", "$m.s"]), random_.choice([time, 1, 20])]}}
     if kind == 6:

@@ -2,7 +2,7 @@
 //!
 //! A condition on the metadata holds for all measurements of a bucket or for none, so it moves before the stage that
 //! unpacks. Bounds of the time tell which buckets may hold a measurement within them: the stage's span, and the least
-//! and greatest time of each bucket, say so. They stay behind the stage as well.
+//! and greatest time of each bucket, say so. So do bounds of other fields. They stay behind the stage as well.
 
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
@@ -36,6 +36,7 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
                 Some(moved) => before.push(moved),
                 None => {
                     before.extend(of_time(&condition, &unpack));
+                    before.extend(of_field(&condition, &unpack));
                     behind.push(condition);
                 }
             }
@@ -121,6 +122,51 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         Comparison::Gt | Comparison::Gte => from(*comparison).into(),
         Comparison::Lt | Comparison::Lte => until(*comparison).into(),
         Comparison::Eq => [from(Comparison::Gte), until(Comparison::Lte)].concat(),
+    }
+}
+
+/// What holds for each bucket that has a measurement for which a comparison of another field holds: its greatest value, or
+/// its least, is beyond the bound. A column's values are of one type, so that comparisons within types tell; where they are
+/// documents or arrays the extremes have their shape, and are compared part by part as the values are.
+fn of_field(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
+    let Filter::Field {
+        path,
+        predicate: Predicate::Compare(comparison, operand),
+    } = condition
+    else {
+        return Vec::new();
+    };
+    let is_ordered = match operand.value() {
+        // Extremes are those of texts without a collation.
+        RawBsonRef::String(_) => operand.collation().is_simple(),
+        RawBsonRef::Double(number) => !number.is_nan(),
+        RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::ObjectId(_) => true,
+        _ => false,
+    };
+    if !is_ordered || path.first() == unpack.time_field {
+        return Vec::new();
+    }
+    let beyond = |end: &str, comparison: Comparison| Filter::Field {
+        path: Path::parse(&format!("control.{end}.{}", path.as_str())),
+        predicate: Predicate::Compare(comparison, operand.clone()),
+    };
+    let from = || beyond("max", Comparison::Gte);
+    // NaN is less than all numbers where extremes are found, and not compared with them where values are asked for.
+    let until = || {
+        let nan = Operand::new(RawBson::Double(f64::NAN), Collation::SIMPLE);
+        let is_nan = Filter::Field {
+            path: Path::parse(&format!("control.min.{}", path.as_str())),
+            predicate: Predicate::Compare(Comparison::Eq, nan),
+        };
+        Filter::Or(vec![beyond("min", Comparison::Lte), is_nan])
+    };
+    match comparison {
+        Comparison::Gt | Comparison::Gte => vec![from()],
+        Comparison::Lt | Comparison::Lte => vec![until()],
+        Comparison::Eq => vec![from(), until()],
     }
 }
 
