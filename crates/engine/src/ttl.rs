@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use crate::query::Filter;
+use crate::timeseries::bucket_id;
 use crate::write::{Change, Target, Writer};
-use bson::oid::ObjectId;
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr, rawdoc};
 use meridian_value::Collation;
@@ -142,12 +142,12 @@ fn expiries(collection: &Collection, now: DateTime) -> Vec<Expiry> {
     let clustered = collection.options.expire_after_seconds;
     if let (Some(seconds), Some(timeseries)) = (clustered, &collection.options.timeseries) {
         // A bucket expires with its last measurement. Where it is kept is said by its start.
-        expiries.extend(buckets_before(now, seconds).map(|ids| Expiry {
+        expiries.push(Expiry {
             path: format!("control.max.{}", timeseries.time_field),
             seconds,
-            partial_filter: Some(ids),
+            partial_filter: Some(buckets_before(now, seconds)),
             collation: Collation::SIMPLE,
-        }));
+        });
         return expiries;
     }
     expiries.extend(clustered.map(|seconds| Expiry {
@@ -159,25 +159,12 @@ fn expiries(collection: &Collection, now: DateTime) -> Vec<Expiry> {
     expiries
 }
 
-/// The `_id`s that buckets of measurements so many seconds ago can have: up to that second, or, before 1970 and from
-/// 2038 on, in the half of the numbers that stands for both.
-fn buckets_before(now: DateTime, seconds: i64) -> impl Iterator<Item = RawDocumentBuf> {
+/// The `_id`s that buckets of measurements so many seconds ago can have.
+fn buckets_before(now: DateTime, seconds: i64) -> RawDocumentBuf {
     let limit = now
         .timestamp_millis()
-        .div_euclid(1_000)
-        .saturating_sub(seconds);
-    let id = |seconds: u32| {
-        let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
-        ObjectId::from_bytes(bytes)
-    };
-    let upper_half = 1 << 31;
-    let until = u32::try_from(limit.saturating_add(1))
-        .unwrap_or(0)
-        .min(upper_half);
-    let lower = rawdoc! { "_id": { "$lt": id(until) } };
-    let upper = rawdoc! { "_id": { "$gte": id(upper_half) } };
-    [lower, upper].into_iter()
+        .saturating_sub(seconds.saturating_mul(1_000));
+    rawdoc! { "_id": { "$lte": bucket_id(limit, true) } }
 }
 
 fn sweep_path(

@@ -7,7 +7,8 @@
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
 use crate::query::{Comparison, Filter, Operand, Predicate};
-use crate::timeseries::UnpackBucket;
+use crate::timeseries::{UnpackBucket, bucket_id};
+use bson::oid::ObjectId;
 use bson::raw::RawBsonRef;
 use bson::{DateTime, RawBson};
 use meridian_value::Collation;
@@ -104,9 +105,18 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         path: Path::parse(&format!("control.{end}.{}", unpack.time_field)),
         predicate: Predicate::Compare(comparison, date(millis)),
     };
+    // Buckets lie in the order of their starts.
+    let named = |comparison: Comparison, id: ObjectId| Filter::Field {
+        path: Path::parse("_id"),
+        predicate: Predicate::Compare(
+            comparison,
+            Operand::new(RawBson::ObjectId(id), Collation::SIMPLE),
+        ),
+    };
     let from = |comparison| {
         let earliest = time.saturating_sub(unpack.span_millis);
         [
+            named(Comparison::Gte, bucket_id(earliest, false)),
             ends("max", comparison, time),
             ends("min", Comparison::Gte, earliest),
         ]
@@ -114,6 +124,7 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     let until = |comparison| {
         let latest = time.saturating_add(unpack.span_millis);
         [
+            named(Comparison::Lte, bucket_id(time, true)),
             ends("min", comparison, time),
             ends("max", Comparison::Lte, latest),
         ]

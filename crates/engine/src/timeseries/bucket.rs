@@ -124,12 +124,44 @@ impl Timeseries {
     /// A name for a bucket of this start that no other has: an `ObjectId` of that second.
     fn new_id(start: i64) -> ObjectId {
         let mut bytes = ObjectId::new().bytes();
-        // As in MongoDB, dates outside of 1970 to 2106 wrap around.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let seconds = start.div_euclid(1_000) as u32;
-        bytes[..4].copy_from_slice(&seconds.to_be_bytes());
+        bytes[..4].copy_from_slice(&id_seconds(start));
         ObjectId::from_bytes(bytes)
     }
+
+    /// Checks that a bucket's name says when it starts, by which readers find it.
+    ///
+    /// # Errors
+    /// `BadValue`.
+    pub fn check_bucket(&self, bucket: &RawDocument) -> Result<()> {
+        let control = bucket.get_document("control");
+        let min = control.and_then(|control| control.get_document("min"));
+        let start = min.and_then(|min| min.get_datetime(&self.time_field));
+        let id = bucket.get_object_id("_id");
+        match (id, start) {
+            (Ok(id), Ok(start)) if id.bytes()[..4] == id_seconds(start.timestamp_millis()) => {
+                Ok(())
+            }
+            _ => Err(Error::bad_value(format!(
+                "the '_id' of a bucket of a time series must be an ObjectId of the second of 'control.min.{}', or of the \
+                 nearest that an ObjectId can have",
+                self.time_field
+            ))),
+        }
+    }
+}
+
+/// The least or the greatest name that a bucket of this start can have.
+pub fn bucket_id(start: i64, greatest: bool) -> ObjectId {
+    let mut bytes = [if greatest { 0xff } else { 0 }; 12];
+    bytes[..4].copy_from_slice(&id_seconds(start));
+    ObjectId::from_bytes(bytes)
+}
+
+/// The seconds of a bucket's name. Times that an `ObjectId` cannot have (before 1970, from 2106 on) are those at its ends,
+/// so that names are in the order of starts; in MongoDB they wrap around.
+fn id_seconds(start: i64) -> [u8; 4] {
+    let seconds = start.div_euclid(1_000).clamp(0, u32::MAX.into());
+    u32::try_from(seconds).unwrap_or(u32::MAX).to_be_bytes()
 }
 
 /// A value's type and bytes, the fields of its documents sorted by name.

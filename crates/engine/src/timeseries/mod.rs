@@ -14,7 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use bucket::{Measurement, MeasurementBucket};
+pub use bucket::{Measurement, MeasurementBucket, bucket_id};
 pub use unpack::UnpackBucket;
 
 use crate::error::{Code, Error, Result};

@@ -204,7 +204,9 @@ fn times_at_the_ends_of_what_dates_hold_have_buckets() {
         let measurement = series.measurement(&document).unwrap();
         let mut bucket = MeasurementBucket::new(&series, &measurement);
         bucket.push(&measurement);
-        assert_eq!(unpacked(&bucket.encode()).len(), 1);
+        let stored = bucket.encode();
+        assert_eq!(unpacked(&stored).len(), 1);
+        series.check_bucket(&stored).unwrap();
     }
 }
 

@@ -104,9 +104,10 @@ impl<'d> CollectionChanges<'d> {
             &mut self.keys,
         )
         .and_then(|()| {
-            if !bypass_validation || self.holds_buckets() {
+            if validates(&self.collection, bypass_validation) {
                 validate(&self.collection, &document, None)?;
             }
+            check_bucket(&self.collection, &document)?;
             let (number, id) = (self.documents.len() as u32, &self.keys[start + 4..]);
             self.entries
                 .insert(self.collection.keys(), number, &document, id)
@@ -125,9 +126,10 @@ impl<'d> CollectionChanges<'d> {
         after: RawDocumentBuf,
         bypass_validation: bool,
     ) -> Result<()> {
-        if !bypass_validation || self.holds_buckets() {
+        if validates(&self.collection, bypass_validation) {
             validate(&self.collection, &after, Some(&before))?;
         }
+        check_bucket(&self.collection, &after)?;
         let start = self.begin(id);
         let (keys, number) = (self.collection.keys(), self.documents.len() as u32);
         let result = self.entries.replace(keys, number, [&before, &after], id);
@@ -143,11 +145,6 @@ impl<'d> CollectionChanges<'d> {
         let (keys, number) = (self.collection.keys(), self.documents.len() as u32);
         let result = self.entries.delete(keys, number, &before, id);
         self.finish(start, result, Some(before), None)
-    }
-
-    /// Buckets of a time series are validated always: one that is none would make all reads of it errors.
-    fn holds_buckets(&self) -> bool {
-        self.collection.options.timeseries.is_some()
     }
 
     /// Begins the key of another document; where it begins.
@@ -318,5 +315,17 @@ impl<'d> CollectionChanges<'d> {
         }
         self.entries
             .each_tree(&|number| self.is_wanted(number), visit);
+    }
+}
+
+/// Buckets of a time series are validated always: one that is none would make all reads of it errors.
+fn validates(collection: &Collection, bypass_validation: bool) -> bool {
+    !bypass_validation || collection.options.timeseries.is_some()
+}
+
+fn check_bucket(collection: &Collection, document: &RawDocument) -> Result<()> {
+    match &collection.options.timeseries {
+        Some(timeseries) => timeseries.check_bucket(document),
+        None => Ok(()),
     }
 }
