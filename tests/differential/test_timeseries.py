@@ -10,7 +10,9 @@ import re
 
 import pytest
 from bson import SON, Decimal128, Int64, ObjectId, Regex, Timestamp
-from harness import canonical, cases
+from bson.raw_bson import RawBSONDocument
+from harness import canonical
+from pymongo.errors import BulkWriteError
 from test_random_query import SEED
 
 DATABASE = "series"
@@ -202,6 +204,42 @@ def test_documents_without_time_are_refused(servers, document, ordered):
     same(servers, {"find": "x"})
 
 
+@pytest.mark.parametrize("count", [0, 1, 9, 40])
+def test_ordered_inserts_stop_at_what_an_index_refuses(servers, count):
+    """Also where it shares its bucket with those before it, and nothing behind it is stored."""
+    make(servers)
+    same(servers, {"createIndexes": "x", "indexes": [{"key": {"a": 1, "b": 1}, "name": "i"}]})
+    documents = [*({"t": at(number), "m": number % 2, "a": 1, "_id": number} for number in range(count)), {"t": at(50), "m": 0, "b": [1]}, {"t": at(51), "m": 0}, {"t": at(52), "m": 1}]
+    reply = servers[0].client[DATABASE].command({"insert": "x", "documents": documents})
+    assert (reply["n"], [(error["index"], error["code"]) for error in reply["writeErrors"]]) == (count, [(count, 5930501)])
+    assert servers[0].client[DATABASE].x.count_documents({}) == count
+
+
+def test_what_grows_in_its_bucket_is_refused_in_order(servers):
+    subject = servers[0].client[DATABASE]
+    make(servers)
+    wide = {"t": at(1), "m": "B", **{f"{number:04x}": None for number in range(590_000)}}
+    documents = [{"t": at(1), "m": "A", "v": "x" * 3_500_000} for _ in range(6)]
+    with pytest.raises(BulkWriteError) as refused:
+        subject.x.insert_many([documents[0], wide, *documents[1:]])
+    assert (refused.value.details["nInserted"], refused.value.details["writeErrors"][0]["index"]) == (1, 1)
+    assert subject.x.count_documents({}) == 1
+
+
+def test_fields_that_come_twice(servers):
+    """The first counts, also below."""
+    document = b"".join([b"\x09t\0" + (1_600_000_000_000).to_bytes(8, "little"), b"\x10v\0\x05\0\0\0", b"\x02v\0\x02\0\0\0a\0", b"\x10v\0\x09\0\0\0"])
+    document = (len(document) + 5).to_bytes(4, "little") + document + b"\0"
+    make(servers)
+    subject = servers[0].client[DATABASE]
+    for _ in range(2):
+        # mongod has no v in the second of its measurements.
+        assert subject.command({"insert": "x", "documents": [RawBSONDocument(document)]})["n"] == 1
+    for condition, count in (({}, 2), ({"v": 5}, 2), ({"v": {"$gt": 3}}, 2), ({"v": "a"}, 0), ({"v": 9}, 0)):
+        assert subject.x.count_documents(condition) == count
+        assert list(subject.x.find(condition)) == [{"t": datetime.datetime(2020, 9, 13, 12, 26, 40), "v": 5}] * count
+
+
 @pytest.mark.parametrize("query", QUERIES, ids=named)
 def test_deletes(servers, query):
     make(servers, MEASUREMENTS)
@@ -305,6 +343,7 @@ def test_databases_go_with_their_series(servers):
         {"$set": {"control.closed": True}},
         {"$set": {"control.version": Int64(1)}},
         {"$set": {"control.max.v": 100}},
+        {"$set": {"control.max.t": at(0, 1970)}},
         {"$unset": {"control.min.v": 1}},
         {"$set": {"data.w": {"1": 5}}},
     ],
@@ -386,13 +425,11 @@ def test_expiry(servers):
         {"t": datetime.datetime(1950, 1, 1), "m": 4}, {"t": datetime.datetime(2150, 1, 1), "m": 5},
     ]  # fmt: skip
     assert subject.command({"insert": "x", "documents": documents})["n"] == 6
-    servers[0].client.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": 1})
     deadline = datetime.datetime.now() + ago(seconds=30)
     while datetime.datetime.now() < deadline:
         left = subject.x.distinct("m")
         if sorted(left) == [2, 3, 5]:
             break
-    servers[0].client.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": 60})
     assert sorted(left) == [2, 3, 5]
 
 

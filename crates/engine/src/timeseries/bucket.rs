@@ -75,6 +75,8 @@ struct BucketColumn {
     name: Box<[u8]>,
     /// `{"row": value}`
     values: DocumentBuilder,
+    /// One more than the last row that was pushed.
+    rows: usize,
     extremes: Extremes,
 }
 
@@ -88,8 +90,18 @@ enum Extremes {
 
 #[derive(Debug, Default)]
 struct DocumentExtremes {
-    fields: Vec<(Box<[u8]>, Extremes)>,
+    fields: Vec<FieldExtremes>,
     by_name: AHashMap<Box<[u8]>, usize>,
+    /// Documents so far.
+    documents: usize,
+}
+
+#[derive(Debug)]
+struct FieldExtremes {
+    name: Box<[u8]>,
+    extremes: Extremes,
+    /// Which document was the last that had it.
+    document: usize,
 }
 
 /// Which end is asked for.
@@ -274,7 +286,7 @@ impl<'t> MeasurementBucket<'t> {
             rows_seen = rows_seen.max(rows);
             let number = bucket.column(column.name(), min);
             let own = &mut bucket.columns[number];
-            if !own.extremes.takes(max) {
+            if !own.extremes.takes(max) || compare(max, min).is_lt() {
                 return Ok(None);
             }
             own.extremes.include(max);
@@ -326,14 +338,8 @@ impl<'t> MeasurementBucket<'t> {
         measurement: &Measurement<'d>,
     ) -> impl Iterator<Item = Field<'d>> + use<'d, 't> {
         let meta = self.timeseries.meta_field.as_deref();
-        let time = self.timeseries.time_field.as_bytes();
-        let mut has_time = false;
         let fields = field::fields(measurement.document);
-        fields.filter(move |field| {
-            // A document may have a field twice; of times the first is the measurement's.
-            let is_second = field.name() == time && std::mem::replace(&mut has_time, true);
-            !is_second && meta.is_none_or(|meta| meta.as_bytes() != field.name())
-        })
+        fields.filter(move |field| meta.is_none_or(|meta| meta.as_bytes() != field.name()))
     }
 
     /// By how many bytes a measurement makes it larger, about: a value is kept once, in a new column also as the least and
@@ -355,6 +361,10 @@ impl<'t> MeasurementBucket<'t> {
             let Some(value) = field.value() else { continue };
             let number = self.column(field.name(), value);
             let column = &mut self.columns[number];
+            // A document may have a field twice: the first counts, as in MongoDB.
+            if std::mem::replace(&mut column.rows, self.rows + 1) > self.rows {
+                continue;
+            }
             column.extremes.include(value);
             column
                 .values
@@ -372,6 +382,7 @@ impl<'t> MeasurementBucket<'t> {
         self.columns.push(BucketColumn {
             name: name.into(),
             values: DocumentBuilder::default(),
+            rows: 0,
             extremes: Extremes::of(value),
         });
         self.columns.len() - 1
@@ -470,7 +481,7 @@ impl Extremes {
                     let own = own
                         .by_name
                         .get(field.name())
-                        .map(|number| &own.fields[*number].1);
+                        .map(|number| &own.fields[*number].extremes);
                     let value = field.value().unwrap_or(RawBsonRef::Null);
                     own.is_none_or(|own| own.takes(value))
                 })
@@ -527,8 +538,8 @@ impl Extremes {
             }
             Self::Document(own) => {
                 let mut inner = DocumentBuilder::default();
-                for (name, extremes) in &own.fields {
-                    extremes.write(name, end, &mut inner);
+                for field in &own.fields {
+                    field.extremes.write(&field.name, end, &mut inner);
                 }
                 out.document(name, inner);
             }
@@ -545,14 +556,23 @@ impl Extremes {
 
 impl DocumentExtremes {
     fn include(&mut self, document: &RawDocument) {
+        self.documents += 1;
+        let document_number = self.documents;
         for field in field::fields(document) {
             let value = field.value().unwrap_or(RawBsonRef::Null);
-            match self.by_name.get(field.name()) {
-                Some(number) => self.fields[*number].1.include(value),
-                None => {
-                    self.by_name.insert(field.name().into(), self.fields.len());
-                    self.fields.push((field.name().into(), Extremes::of(value)));
-                }
+            let Some(number) = self.by_name.get(field.name()) else {
+                self.by_name.insert(field.name().into(), self.fields.len());
+                self.fields.push(FieldExtremes {
+                    name: field.name().into(),
+                    extremes: Extremes::of(value),
+                    document: document_number,
+                });
+                continue;
+            };
+            let own = &mut self.fields[*number];
+            // What a document has twice is what it has first.
+            if std::mem::replace(&mut own.document, document_number) != document_number {
+                own.extremes.include(value);
             }
         }
     }

@@ -106,16 +106,7 @@ impl Writer {
         options: CollectionOptions,
         temporary: bool,
     ) -> Result<Arc<Collection>> {
-        let exists = |message| Err(Error::new(Code::NamespaceExists, message));
-        if self.catalog.get(namespace).is_some() {
-            return exists(format!("Collection {namespace} already exists."));
-        }
-        if let Some(view) = self.catalog.view(namespace) {
-            let what = view
-                .timeseries()
-                .map_or("view", |_| "timeseries collection");
-            return exists(format!("A {what} already exists. NS: {namespace}"));
-        }
+        self.refuse_taken(namespace)?;
         self.catalog.check_case(&namespace.database)?;
         let compression = options.compression;
         let tree = self.catalog.allocate_tree(Family::Documents, compression)?;
@@ -126,6 +117,23 @@ impl Writer {
             after: Some(Draft::of(collection)),
         })?;
         self.catalog.require(namespace)
+    }
+
+    /// Refuses a name that a collection or view has. The caller holds `defining`.
+    pub(super) fn refuse_taken(&self, namespace: &Namespace) -> Result<()> {
+        let exists = |message| Err(Error::new(Code::NamespaceExists, message));
+        if self.catalog.get(namespace).is_some() {
+            return exists(format!("Collection {namespace} already exists."));
+        }
+        match self.catalog.view(namespace) {
+            Some(view) => {
+                let what = view
+                    .timeseries()
+                    .map_or("view", |_| "timeseries collection");
+                exists(format!("A {what} already exists. NS: {namespace}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Drops a collection with everything in it. Returns the version that was dropped.

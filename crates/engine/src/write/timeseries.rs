@@ -21,8 +21,9 @@ use bson::spec::ElementType;
 use meridian_value::{Collation, DocumentBuilder};
 use std::borrow::Cow;
 
-/// Measurements up to this size fit into a bucket with all that it needs besides.
-const SAFE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Measurements up to this size fit into a bucket with all that it needs besides: at most six times as much, for fields of
+/// one letter without a value.
+const SAFE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// A stored bucket up to this size takes further measurements, however few they are, ...
 const REWRITTEN_BYTES_MIN: usize = 6 * 1024;
@@ -55,8 +56,13 @@ struct ChangedBuckets<'t, 'm> {
 struct Filled<'m> {
     /// The open bucket of each series.
     open: Vec<(&'m [u8], ObjectId)>,
-    /// The documents of buckets that are refused: the error, and where their measurements stand.
-    refused: Vec<(Error, Vec<usize>)>,
+    refused: Vec<RefusedBucket>,
+}
+
+/// A bucket that cannot be stored, and where the measurements stand that were added to it.
+struct RefusedBucket {
+    error: Error,
+    positions: Vec<usize>,
 }
 
 impl Writer {
@@ -79,26 +85,30 @@ impl Writer {
         if !options.ordered || refuses_nothing(&collection, timeseries, &measured) {
             by_series(&mut measured);
         }
+        let mut attempt = measured.len();
         while !measured.is_empty() {
             operation::check()?;
-            let inserted =
-                self.insert_batch_measured(buckets, &mut measured, options.ordered, &mut errors)?;
-            outcome.inserted += inserted;
+            let count = attempt.clamp(1, measured.len());
+            let (seen, refused) = self.insert_batch_measured(buckets, &measured[..count])?;
+            outcome.inserted += seen;
+            measured.drain(..seen);
+            attempt = match refused.is_empty() {
+                true => measured.len(),
+                false => leave_out(&mut measured, refused, options.ordered, &mut errors),
+            };
         }
         errors.sort_by_key(|error| error.index);
         errors.into_iter().for_each(|error| outcome.fail(error));
         Ok(outcome)
     }
 
-    /// Inserts as many of the first measurements as a commit holds, and takes them and those that are refused out;
-    /// returns how many are stored.
+    /// Inserts as many of the first measurements as a commit holds; returns how many are stored, none where buckets are
+    /// refused, and those.
     fn insert_batch_measured(
         &self,
         buckets: &Namespace,
-        measured: &mut Vec<PlacedMeasurement<'_>>,
-        ordered: bool,
-        errors: &mut Vec<WriteError>,
-    ) -> Result<usize> {
+        measured: &[PlacedMeasurement<'_>],
+    ) -> Result<(usize, Vec<RefusedBucket>)> {
         loop {
             let collection = self.catalog.get(buckets).ok_or_else(|| gone(buckets))?;
             let timeseries = collection.options.timeseries.clone();
@@ -112,10 +122,7 @@ impl Writer {
             let (filled, seen) =
                 self.fill_buckets(&timeseries, measured, &mut writing, &mut changes)?;
             if !filled.refused.is_empty() {
-                drop(writing);
-                let refused = filled.refused;
-                leave_out(measured, refused, ordered, errors);
-                return Ok(0);
+                return Ok((0, filled.refused));
             }
             changes.sort();
             let changes = &changes;
@@ -126,9 +133,7 @@ impl Writer {
             for (series, id) in filled.open {
                 writing.open_buckets.set(series, id);
             }
-            drop(writing);
-            measured.drain(..seen);
-            return Ok(seen);
+            return Ok((seen, Vec::new()));
         }
     }
 
@@ -168,7 +173,7 @@ impl Writer {
         for one in changed.filter(|one| !one.positions.is_empty()) {
             let positions = one.positions.clone();
             if let Err(error) = change_bucket(one, &collection, changes) {
-                refused.push((error, positions));
+                refused.push(RefusedBucket { error, positions });
             }
         }
         Ok((Filled { open, refused }, seen))
@@ -327,33 +332,42 @@ fn refuses_nothing(
             .all(|one| one.measurement.size_bytes() <= SAFE_BYTES_MAX)
 }
 
-/// Takes the measurements of refused buckets out; in order, all behind the first of them as well.
+/// Takes the measurements of refused buckets out. In order, the first of them alone is refused, and all behind it are left
+/// out: where it shares its bucket, fewer measurements are to be tried. Returns how many are to be tried next.
 fn leave_out(
     measured: &mut Vec<PlacedMeasurement<'_>>,
-    refused: Vec<(Error, Vec<usize>)>,
+    refused: Vec<RefusedBucket>,
     ordered: bool,
     errors: &mut Vec<WriteError>,
-) {
+) -> usize {
     if ordered {
-        let firsts = refused.into_iter();
-        let firsts =
-            firsts.filter_map(|(error, positions)| Some((positions.into_iter().min()?, error)));
-        if let Some((index, error)) = firsts.min_by_key(|(position, _)| *position) {
-            measured.retain(|one| one.position < index);
-            errors.retain(|other| other.index < index);
-            errors.push(WriteError { index, error });
+        let first = refused.into_iter().min_by_key(|bucket| bucket.positions[0]);
+        let Some(RefusedBucket { error, positions }) = first else {
+            return measured.len();
+        };
+        let middle = positions[positions.len() / 2];
+        if positions.len() > 1 {
+            let before = measured.iter().take_while(|one| one.position < middle);
+            return before.count();
         }
-        return;
+        measured.retain(|one| one.position < middle);
+        errors.retain(|other| other.index < middle);
+        errors.push(WriteError {
+            index: middle,
+            error,
+        });
+        return measured.len();
     }
     let mut out = AHashSet::new();
-    for (error, positions) in refused {
-        for index in positions {
+    for bucket in refused {
+        for index in bucket.positions {
             out.insert(index);
-            let error = error.clone();
+            let error = bucket.error.clone();
             errors.push(WriteError { index, error });
         }
     }
     measured.retain(|one| !out.contains(&one.position));
+    measured.len()
 }
 
 /// Whether a bucket of so many bytes is written anew for the first measurements, those of one series: a large one is not for
@@ -394,7 +408,7 @@ fn change_bucket(
         None => changes.insert(Cow::Owned(after), true),
     };
     changed.map_err(|error| match error.code {
-        Code::CannotIndexParallelArrays => {
+        Code::CannotIndexParallelArrays if indexes_measurements(collection) => {
             let message = format!(
                 "Indexed measurement field contains an array value: {}",
                 error.message
@@ -403,6 +417,18 @@ fn change_bucket(
         }
         _ => error,
     })
+}
+
+/// Whether an index has a field of measurements, the time aside.
+fn indexes_measurements(collection: &Collection) -> bool {
+    let time = collection.options.timeseries.as_ref();
+    let time = time.map(|timeseries| timeseries.time_field.as_str());
+    let of_measurements = |path: &String| {
+        let path = path.strip_prefix("control.min.");
+        path.is_some_and(|path| Some(path) != time)
+    };
+    let mut keys = collection.indexes.iter().flat_map(|index| &index.spec.key);
+    keys.any(|(path, _)| of_measurements(path))
 }
 
 /// The key of a bucket within its tree.

@@ -49,16 +49,7 @@ impl Writer {
     ) -> Result<()> {
         // MongoDB lists it, since its time series have a document there.
         let (_, _defining) = self.lock_views(&buckets.database)?;
-        let exists = |message| Err(Error::new(Code::NamespaceExists, message));
-        if self.catalog.get(series).is_some() {
-            return exists(format!("Collection {series} already exists."));
-        }
-        if let Some(view) = self.catalog.view(series) {
-            let what = view
-                .timeseries()
-                .map_or("view", |_| "timeseries collection");
-            return exists(format!("A {what} already exists. NS: {series}"));
-        }
+        self.refuse_taken(series)?;
         self.create_locked(buckets, options, false).map(|_| ())
     }
 
