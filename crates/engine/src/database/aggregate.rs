@@ -7,6 +7,7 @@ use super::foreign::ForeignCollections;
 use super::output::check_output;
 use super::read::Opened;
 use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
+use super::statistics::CollectionStats;
 use super::view::other_collation;
 use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
 use crate::catalog::Collection;
@@ -293,33 +294,14 @@ impl Engine {
                 "count" if figures.is_some() => {
                     return Err(at_run_time(self.catalog.not_a_collection(namespace)));
                 }
-                "storageStats" if let Some((_, figures)) = &figures => answer.append(
-                    cstr!("storageStats"),
-                    rawdoc! {
-                        "size": stats.size,
-                        "timeseries": figures.clone(),
-                        "storageSize": stats.storage_size,
-                        "totalIndexSize": stats.total_index_size,
-                        "totalSize": stats.storage_size + stats.total_index_size,
-                        "nindexes": i32::try_from(stats.index_sizes.len()).unwrap_or(i32::MAX),
-                    },
-                ),
                 "count" => match i32::try_from(stats.count) {
                     Ok(count) => answer.append(cstr!("count"), count),
                     Err(_) => answer.append(cstr!("count"), stats.count),
                 },
-                "storageStats" => answer.append(
-                    cstr!("storageStats"),
-                    rawdoc! {
-                        "size": stats.size,
-                        "count": stats.count,
-                        "avgObjSize": stats.average_object_size,
-                        "storageSize": stats.storage_size,
-                        "totalIndexSize": stats.total_index_size,
-                        "totalSize": stats.storage_size + stats.total_index_size,
-                        "nindexes": i32::try_from(stats.index_sizes.len()).unwrap_or(i32::MAX),
-                    },
-                ),
+                "storageStats" => {
+                    let figures = figures.as_ref().map(|(_, figures)| figures);
+                    answer.append(cstr!("storageStats"), storage_stats(&stats, figures));
+                }
                 other => {
                     return Err(Error::not_implemented(format!(
                         "the option '{other}' of $collStats"
@@ -337,6 +319,25 @@ pub(super) struct Running<'a> {
     pub variables: Variables,
     /// What `$indexStats` calls this server.
     pub host: &'a str,
+}
+
+/// `storageStats` of `$collStats`; a time series has the figures of its buckets in place of counts.
+fn storage_stats(stats: &CollectionStats, buckets: Option<&RawDocumentBuf>) -> RawDocumentBuf {
+    let mut answer = rawdoc! { "size": stats.size };
+    match buckets {
+        Some(figures) => answer.append(cstr!("timeseries"), figures.clone()),
+        None => {
+            answer.append(cstr!("count"), stats.count);
+            answer.append(cstr!("avgObjSize"), stats.average_object_size);
+        }
+    }
+    answer.append(cstr!("storageSize"), stats.storage_size);
+    answer.append(cstr!("totalIndexSize"), stats.total_index_size);
+    let total = stats.storage_size + stats.total_index_size;
+    answer.append(cstr!("totalSize"), total);
+    let indexes = i32::try_from(stats.index_sizes.len()).unwrap_or(i32::MAX);
+    answer.append(cstr!("nindexes"), indexes);
+    answer
 }
 
 /// The name of the first stage.

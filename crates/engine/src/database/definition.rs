@@ -236,7 +236,7 @@ impl Engine {
         check_database_name(database)?;
         let collections = self.catalog.in_database(database);
         let existed = !collections.is_empty();
-        // Views go before their collections, and with `system.views`, which stays while there are time series.
+        // By name, so that the buckets of time series go before `system.views`, which stays while there are any.
         for collection in collections {
             match self.drop_collection(&collection.namespace) {
                 Err(error) if error.code != Code::NamespaceNotFound => return Err(error),

@@ -78,9 +78,7 @@ impl Engine {
             let message = format!("Cannot perform {what} on a time-series collection");
             Err(Error::new(Code::InvalidOptions, message))
         };
-        if timeseries.meta_field.is_none() {
-            timeseries.bucket_update(statement.update)?;
-        }
+        timeseries.check_updatable()?;
         if !statement.multi {
             return refused("a non-multi update");
         }
@@ -93,10 +91,7 @@ impl Engine {
         let statement = UpdateStatement {
             filter: &filter,
             update: RawBsonRef::Document(&update),
-            hint: hint
-                .as_ref()
-                .map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
-            bypass_validation: true,
+            hint: hint.as_deref().map(RawBsonRef::Document).or(statement.hint),
             ..statement.clone()
         };
         self.update_counting(buckets, &statement, &|bucket| {
@@ -119,9 +114,7 @@ impl Engine {
         let hint = bucket_hint(timeseries, statement.hint);
         let statement = DeleteStatement {
             filter: &filter,
-            hint: hint
-                .as_ref()
-                .map_or(statement.hint, |hint| Some(RawBsonRef::Document(hint))),
+            hint: hint.as_deref().map(RawBsonRef::Document).or(statement.hint),
             ..*statement
         };
         self.delete_counting(buckets, &statement, &|bucket| {

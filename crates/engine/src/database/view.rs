@@ -147,7 +147,7 @@ impl ResolvedView {
         Ok(AggregateRequest {
             pipeline: stages.chain(request.pipeline.iter().copied()).collect(),
             collation: Some(collation.clone()),
-            hint: hint.map_or(request.hint, |hint| Some(RawBsonRef::Document(hint))),
+            hint: hint.map(RawBsonRef::Document).or(request.hint),
             ..request.clone()
         })
     }

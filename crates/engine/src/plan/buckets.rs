@@ -36,8 +36,7 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
             match of_metadata(&condition, unpack.meta_field.as_deref()) {
                 Some(moved) => before.push(moved),
                 None => {
-                    before.extend(of_time(&condition, &unpack));
-                    before.extend(of_field(&condition, &unpack));
+                    before.extend(of_comparison(&condition, &unpack));
                     behind.push(condition);
                 }
             }
@@ -85,8 +84,8 @@ fn of_metadata(condition: &Filter, meta: Option<&str>) -> Option<Filter> {
     }
 }
 
-/// What holds for each bucket that has a measurement for which a condition on the time holds.
-fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
+/// What holds for each bucket that has a measurement for which a comparison holds; nothing for other conditions.
+fn of_comparison(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     let Filter::Field {
         path,
         predicate: Predicate::Compare(comparison, operand),
@@ -94,24 +93,29 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     else {
         return Vec::new();
     };
-    let RawBsonRef::DateTime(time) = operand.value() else {
-        return Vec::new();
-    };
-    if path.as_str() != unpack.time_field {
-        return Vec::new();
+    match operand.value() {
+        RawBsonRef::DateTime(time) if path.as_str() == unpack.time_field => {
+            of_time(*comparison, time, unpack)
+        }
+        _ if path.first() == unpack.time_field => Vec::new(),
+        _ => of_field(path, *comparison, operand),
     }
+}
+
+/// The same of a comparison of the time.
+fn of_time(comparison: Comparison, time: DateTime, unpack: &UnpackBucket) -> Vec<Filter> {
     let time = time.timestamp_millis();
     let ends = |end: &str, comparison: Comparison, millis: i64| Filter::Field {
         path: Path::parse(&format!("control.{end}.{}", unpack.time_field)),
-        predicate: Predicate::Compare(comparison, date(millis)),
+        predicate: Predicate::Compare(
+            comparison,
+            constant(RawBson::DateTime(DateTime::from_millis(millis))),
+        ),
     };
     // Buckets lie in the order of their starts.
     let named = |comparison: Comparison, id: ObjectId| Filter::Field {
         path: Path::parse("_id"),
-        predicate: Predicate::Compare(
-            comparison,
-            Operand::new(RawBson::ObjectId(id), Collation::SIMPLE),
-        ),
+        predicate: Predicate::Compare(comparison, constant(RawBson::ObjectId(id))),
     };
     let from = |comparison| {
         let earliest = time.saturating_sub(unpack.span_millis);
@@ -130,23 +134,16 @@ fn of_time(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         ]
     };
     match comparison {
-        Comparison::Gt | Comparison::Gte => from(*comparison).into(),
-        Comparison::Lt | Comparison::Lte => until(*comparison).into(),
+        Comparison::Gt | Comparison::Gte => from(comparison).into(),
+        Comparison::Lt | Comparison::Lte => until(comparison).into(),
         Comparison::Eq => [from(Comparison::Gte), until(Comparison::Lte)].concat(),
     }
 }
 
-/// What holds for each bucket that has a measurement for which a comparison of another field holds: its greatest value, or
-/// its least, is beyond the bound. A column's values are of one type, so that comparisons within types tell; where they are
-/// documents or arrays the extremes have their shape, and are compared part by part as the values are.
-fn of_field(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
-    let Filter::Field {
-        path,
-        predicate: Predicate::Compare(comparison, operand),
-    } = condition
-    else {
-        return Vec::new();
-    };
+/// The same of a comparison of another field: the bucket's greatest value, or its least, is beyond the bound. A column's
+/// values are of one type, so that comparisons within types tell; where they are documents or arrays the extremes have their
+/// shape, and are compared part by part as the values are.
+fn of_field(path: &Path, comparison: Comparison, operand: &Operand) -> Vec<Filter> {
     let is_ordered = match operand.value() {
         // Extremes are those of texts without a collation.
         RawBsonRef::String(_) => operand.collation().is_simple(),
@@ -157,7 +154,7 @@ fn of_field(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         | RawBsonRef::ObjectId(_) => true,
         _ => false,
     };
-    if !is_ordered || path.first() == unpack.time_field {
+    if !is_ordered {
         return Vec::new();
     }
     let beyond = |end: &str, comparison: Comparison| Filter::Field {
@@ -167,7 +164,7 @@ fn of_field(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     let from = || beyond("max", Comparison::Gte);
     // NaN is less than all numbers where extremes are found, and not compared with them where values are asked for.
     let until = || {
-        let nan = Operand::new(RawBson::Double(f64::NAN), Collation::SIMPLE);
+        let nan = constant(RawBson::Double(f64::NAN));
         let is_nan = Filter::Field {
             path: Path::parse(&format!("control.min.{}", path.as_str())),
             predicate: Predicate::Compare(Comparison::Eq, nan),
@@ -181,9 +178,6 @@ fn of_field(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
     }
 }
 
-fn date(millis: i64) -> Operand {
-    Operand::new(
-        RawBson::DateTime(DateTime::from_millis(millis)),
-        Collation::SIMPLE,
-    )
+fn constant(value: RawBson) -> Operand {
+    Operand::new(value, Collation::SIMPLE)
 }

@@ -76,6 +76,20 @@ impl Timeseries {
         })
     }
 
+    /// Refuses all updates of a series without metadata.
+    ///
+    /// # Errors
+    /// `InvalidOptions`.
+    pub fn check_updatable(&self) -> Result<()> {
+        match self.meta_field {
+            Some(_) => Ok(()),
+            None => Err(Error::new(
+                Code::InvalidOptions,
+                "Cannot perform an update on a time-series collection that does not have a metaField",
+            )),
+        }
+    }
+
     /// An update, which may only change the metadata.
     ///
     /// # Errors
@@ -86,12 +100,6 @@ impl Timeseries {
                 format!("Cannot perform an update on a time-series collection using a {what}");
             Err(Error::new(Code::InvalidOptions, message))
         };
-        if self.meta_field.is_none() {
-            return Err(Error::new(
-                Code::InvalidOptions,
-                "Cannot perform an update on a time-series collection that does not have a metaField",
-            ));
-        }
         let RawBsonRef::Document(update) = update else {
             return using("pipeline update");
         };
@@ -164,8 +172,7 @@ impl Timeseries {
                 }
                 None if value.as_str() == Some("2dsphere") && !is_time => {
                     return Err(Error::not_implemented(format!(
-                        "the index kind '2dsphere' on '{name}', a field of measurements of a time-series collection; \
-                         on the metadata it is: that"
+                        "the index kind '2dsphere' on '{name}', which is no metadata of the time-series collection,"
                     )));
                 }
                 None => return Err(unusual_key(key, &name, value, is_time)),
@@ -221,8 +228,8 @@ impl Timeseries {
                     return Err(Error::location(10065, message));
                 }
                 ("key", RawBsonRef::Document(key)) => {
-                    let kinds = || field::fields(key).filter_map(|field| field.value());
-                    if kinds().any(|kind| kind.as_str() == Some("text")) {
+                    let mut kinds = field::fields(key).filter_map(|field| field.value());
+                    if kinds.any(|kind| kind.as_str() == Some("text")) {
                         return unsupported("Text indexes are");
                     }
                     out.append(name, self.bucket_key(key)?);
