@@ -12,7 +12,7 @@ import pytest
 from bson import SON, Decimal128, Int64, ObjectId, Regex, Timestamp
 from bson.raw_bson import RawBSONDocument
 from harness import canonical
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, ExecutionTimeout, OperationFailure
 from test_random_query import SEED
 
 DATABASE = "series"
@@ -396,6 +396,22 @@ def test_what_is_no_bucket_never_gets_among_them(servers, write, bypass):
     code = dict(reply["writeErrors"][0])["code"] if "writeErrors" in reply else reply["code"]
     assert code == "int32(121)"
     same(servers, {"find": "x"})
+
+
+def test_a_bucket_that_unpacks_to_far_more_than_it_is_ends_in_time(servers):
+    """Written by hand: 20,000 measurements share metadata of 8 MB. What would be kept of them does not fit into memory."""
+    make(servers)
+    subject = servers[0].client[DATABASE]
+    name, times = ObjectId(bytes.fromhex("65920080") + b"1" * 8), {str(number): at() for number in range(20_000)}
+    bucket = {"_id": name, "control": {"version": 1, "min": {"t": at()}, "max": {"t": at()}}, "meta": "x" * 8_000_000, "data": {"t": times}}
+    subject["system.buckets.x"].insert_one(bucket)
+    assert subject.x.count_documents({}) == 20_000
+    for stages in ([{"$group": {"_id": "$m", "n": {"$sum": 1}}}], [{"$project": {"m": 1}}, {"$match": {"m": "y"}}]):
+        with pytest.raises(ExecutionTimeout):
+            list(subject.x.aggregate(stages, maxTimeMS=300))
+    with pytest.raises(OperationFailure) as refused:
+        list(subject.x.find())
+    assert refused.value.code == 146
 
 
 def test_many_fields_take_time_in_proportion(servers):

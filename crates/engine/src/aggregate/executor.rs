@@ -24,6 +24,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::NearMetadata;
 use crate::expression::Variables;
 use crate::expression::value::{field_name, within_levels};
+use crate::operation;
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
 use crate::query::Filter;
 use crate::sorter::{Limits, STAGE_BYTES_MAX};
@@ -439,6 +440,7 @@ fn pass_several(
         Step::Unwind(unwind) => {
             let mut further = ControlFlow::Continue(());
             unwind.apply(document, &mut |item| {
+                operation::check()?;
                 if further.is_continue() {
                     further = pass(behind, Cow::Owned(item), variables, ready)?;
                 }
@@ -447,6 +449,7 @@ fn pass_several(
             Ok(further)
         }
         Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
+            operation::check()?;
             pass(behind, Cow::Owned(measured), variables, ready)
         }),
         Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {

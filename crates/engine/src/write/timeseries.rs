@@ -172,7 +172,7 @@ impl Writer {
         let changed = changed.buckets.into_iter();
         for one in changed.filter(|one| !one.positions.is_empty()) {
             let positions = one.positions.clone();
-            if let Err(error) = change_bucket(one, &collection, changes) {
+            if let Err(error) = change_bucket(one, changes) {
                 refused.push(RefusedBucket { error, positions });
             }
         }
@@ -382,15 +382,7 @@ fn is_worth_writing_anew(bytes: usize, measured: &[PlacedMeasurement<'_>]) -> bo
 }
 
 /// Adds what becomes of a bucket to the changes.
-fn change_bucket(
-    changed: ChangedBucket<'_>,
-    collection: &Collection,
-    changes: &mut CollectionChanges<'_>,
-) -> Result<()> {
-    debug_assert!(std::sync::Arc::ptr_eq(
-        &collection.state,
-        &changes.collection().state
-    ));
+fn change_bucket(changed: ChangedBucket<'_>, changes: &mut CollectionChanges<'_>) -> Result<()> {
     let id = encoded_id(changed.bucket.id())?;
     let after = changed.bucket.encode();
     let bytes = after.as_bytes().len();
@@ -408,7 +400,7 @@ fn change_bucket(
         None => changes.insert(Cow::Owned(after), true),
     };
     changed.map_err(|error| match error.code {
-        Code::CannotIndexParallelArrays if indexes_measurements(collection) => {
+        Code::CannotIndexParallelArrays if indexes_measurements(changes.collection()) => {
             let message = format!(
                 "Indexed measurement field contains an array value: {}",
                 error.message
