@@ -1,9 +1,10 @@
 //! Results that are fetched batch by batch.
 //!
 //! A [`Query`] is a running plan; between batches it waits in the [`CursorRegistry`] under the id that
-//! the client knows. A cursor belongs to its namespace, may belong to a session, and is closed when
+//! the client knows. One that tails a capped collection stays open at its end, and may wait there for what comes next. A cursor belongs to its namespace, may belong to a session, and is closed when
 //! nobody asked for ten minutes.
 
+use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, SUSPENDED_BYTES_FREE};
 use crate::namespace::Namespace;
@@ -13,11 +14,17 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Cursors that may be open at once; opening one more is refused.
 pub const CURSORS_MAX: usize = 100_000;
+/// How long a batch waits for documents where the client does not say it, as in MongoDB, ...
+pub const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
+/// ... how long at most, whatever the client says, ...
+pub const AWAIT_MAX: Duration = Duration::from_mins(1);
+/// ... and how often it looks whether the cursor is still open.
+const AWAIT_STEP: Duration = Duration::from_millis(100);
 /// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
 pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
 
@@ -52,6 +59,45 @@ impl Documents for std::vec::IntoIter<RawDocumentBuf> {
     }
 }
 
+/// In the place of documents that are gone.
+struct Killed(Error);
+
+impl Documents for Killed {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        Err(self.0.clone())
+    }
+
+    fn suspend(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Why cursors end of a collection that was dropped.
+pub(crate) fn collection_dropped(collection: &Collection) -> Error {
+    let uuid = bson::Uuid::from_bytes(collection.uuid);
+    let message = format!("collection dropped. UUID {uuid}");
+    Error::new(Code::QueryPlanKilled, message)
+}
+
+/// Why cursors end of a collection that has another name.
+pub(crate) fn collection_renamed(collection: &Collection, to: &Namespace) -> Error {
+    let (from, uuid) = (
+        &collection.namespace,
+        bson::Uuid::from_bytes(collection.uuid),
+    );
+    let message = format!("collection renamed from '{from}' to '{to}'. UUID {uuid}");
+    Error::new(Code::QueryPlanKilled, message)
+}
+
+/// What a query tails.
+pub(crate) struct Tail {
+    pub collection: Arc<Collection>,
+    /// Whether there was any document to go on behind.
+    pub has_begun: Arc<AtomicBool>,
+    /// Whether a batch waits for documents where there are none.
+    pub awaits_data: bool,
+}
+
 /// A running plan.
 pub struct Query {
     source: Source,
@@ -60,6 +106,8 @@ pub struct Query {
     /// The current row has not been handed out: it did not fit into the last batch.
     held: bool,
     exhausted: bool,
+    /// Set where more may come behind the end.
+    tail: Option<Tail>,
     /// What MongoDB puts before an error that running the plan met.
     error_context: &'static str,
     /// For the document that has not been handed out.
@@ -73,6 +121,7 @@ impl Query {
             current: None,
             held: false,
             exhausted: false,
+            tail: None,
             error_context: "",
             memory: Reservation::none(),
         }
@@ -83,6 +132,15 @@ impl Query {
     pub(crate) fn with_error_context(mut self, context: &'static str) -> Self {
         self.error_context = context;
         self
+    }
+
+    /// The same query, which stays open at its end.
+    #[must_use]
+    pub(crate) fn tailing(self, tail: Tail) -> Self {
+        Self {
+            tail: Some(tail),
+            ..self
+        }
     }
 
     pub(crate) fn from_rows(rows: Box<dyn Rows>) -> Self {
@@ -145,8 +203,46 @@ impl Query {
             self.held = false;
             count += 1;
             bytes += size;
+            if count == count_max && self.tail.is_some() {
+                // It stays open whatever comes next.
+                return Ok(false);
+            }
         }
-        Ok(true)
+        Ok(self.exhausted)
+    }
+
+    /// As [`Self::fill_while`]; a query that awaits data waits for it until then, as long as its cursor `is_open`.
+    fn fill_waiting(
+        &mut self,
+        count_max: Option<usize>,
+        fits: &mut dyn FnMut(usize) -> bool,
+        until: Instant,
+        is_open: &dyn Fn() -> bool,
+        sink: &mut dyn FnMut(&RawDocument),
+    ) -> Result<bool> {
+        loop {
+            let collection = self.tail.as_ref().filter(|tail| tail.awaits_data);
+            let collection = collection.map(|tail| tail.collection.clone());
+            let arrivals = collection.as_ref().map(|own| own.state.arrivals());
+            let seen = arrivals.map(|arrivals| arrivals.commits());
+            let mut is_empty = true;
+            let is_exhausted = self.fill_while(count_max, fits, &mut |document| {
+                is_empty = false;
+                sink(document);
+            })?;
+            self.suspend()?;
+            let (Some(arrivals), Some(seen), true, false) = (arrivals, seen, is_empty, is_exhausted)
+            else {
+                return Ok(is_exhausted);
+            };
+            let now = Instant::now();
+            if now >= until || !is_open() {
+                return Ok(false);
+            }
+            operation::release_ticket();
+            arrivals.wait(seen, until.min(now + AWAIT_STEP));
+            operation::check()?;
+        }
     }
 
     /// Has the query hold little while it waits for the client. A document that did not fit into the last batch is
@@ -204,8 +300,14 @@ impl Query {
                 self.current.is_some()
             }),
         };
-        self.exhausted = !matches!(advanced, Ok(true));
-        advanced.map_err(|error| error.within(self.error_context))
+        self.exhausted = match (&advanced, &self.tail) {
+            (Ok(false), Some(tail)) => !tail.has_begun.load(Ordering::Relaxed),
+            (advanced, _) => !matches!(advanced, Ok(true)),
+        };
+        advanced.map_err(|error| match error.code {
+            Code::CappedPositionLost => error,
+            _ => error.within(self.error_context),
+        })
     }
 
     fn document(&self) -> &RawDocument {
@@ -231,6 +333,7 @@ struct OpenCursor {
     namespace: Namespace,
     owner: CursorOwner,
     no_timeout: bool,
+    awaits_data: bool,
     /// Whether its second batch was handed out.
     went_on: bool,
     last_used: Instant,
@@ -304,22 +407,27 @@ impl CursorRegistry {
             "" => query,
             _ => query.with_error_context("Executor error during getMore"),
         };
+        let awaits_data = query.tail.as_ref().is_some_and(|tail| tail.awaits_data);
+        let time_left = operation::current().and_then(|operation| operation.time_left());
         let query = Arc::new(Mutex::new(query));
         let cursor = OpenCursor {
             query,
             namespace,
             owner,
             no_timeout,
+            awaits_data,
             went_on: false,
             last_used: Instant::now(),
-            time_left: operation::current().and_then(|operation| operation.time_left()),
+            // Whoever awaits data says for each batch how long.
+            time_left: time_left.filter(|_| !awaits_data),
         };
         cursors.insert(id, cursor);
         self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(id)
     }
 
-    /// Hands out the next batch, see [`Query::fill_while`]; true when the cursor was exhausted and is closed now.
+    /// Hands out the next batch, see [`Query::fill_while`]; true when the cursor was exhausted and is closed now. One that
+    /// awaits data waits for it `until` then.
     ///
     /// # Errors
     /// `CursorNotFound` (43), `Unauthorized` for another namespace; what the query returns, which
@@ -329,6 +437,7 @@ impl CursorRegistry {
         id: i64,
         namespace: &Namespace,
         count_max: Option<usize>,
+        until: Option<Instant>,
         fits: &mut dyn FnMut(usize) -> bool,
         sink: &mut dyn FnMut(&RawDocument),
     ) -> Result<bool> {
@@ -343,11 +452,14 @@ impl CursorRegistry {
         if let Some(operation) = &operation {
             operation.limit(time_left);
         }
-        let filled = operation::check().and_then(|()| {
-            let is_exhausted = running.fill_while(count_max, fits, sink)?;
-            running.suspend()?;
-            Ok(is_exhausted)
-        });
+        let now = Instant::now();
+        let until = until.unwrap_or(now + AWAIT_DEFAULT).min(now + AWAIT_MAX);
+        let is_open = || {
+            let cursors = self.cursors.lock();
+            cursors.get(&id).is_some_and(|now| Arc::ptr_eq(&now.query, &query))
+        };
+        let filled = operation::check()
+            .and_then(|()| running.fill_waiting(count_max, fits, until, &is_open, sink));
         drop(running);
         let mut cursors = self.cursors.lock();
         let went_on = |cursor: &mut OpenCursor| std::mem::replace(&mut cursor.went_on, true);
@@ -357,7 +469,8 @@ impl CursorRegistry {
         if matches!(filled, Ok(false)) {
             if let Some(cursor) = cursors.get_mut(&id) {
                 cursor.last_used = Instant::now();
-                cursor.time_left = operation.and_then(|operation| operation.time_left());
+                let left = operation.and_then(|operation| operation.time_left());
+                cursor.time_left = left.filter(|_| !cursor.awaits_data);
             }
         } else {
             cursors.remove(&id);
@@ -365,12 +478,14 @@ impl CursorRegistry {
         filled
     }
 
-    /// Checks that a cursor is open in a namespace, which counts as using it.
+    /// Whether a cursor that is open in a namespace awaits data. Counts as using it.
     ///
     /// # Errors
     /// `CursorNotFound` (43), `Unauthorized` for another namespace.
-    pub fn find(&self, id: i64, namespace: &Namespace) -> Result<()> {
-        self.open_query(id, namespace).map(|_| ())
+    pub fn awaits_data(&self, id: i64, namespace: &Namespace) -> Result<bool> {
+        self.open_query(id, namespace)?;
+        let cursors = self.cursors.lock();
+        Ok(cursors.get(&id).is_some_and(|cursor| cursor.awaits_data))
     }
 
     fn open_query(
@@ -420,11 +535,16 @@ impl CursorRegistry {
             .retain(|_, cursor| cursor.owner.session.as_deref() != Some(session));
     }
 
-    /// Closes all cursors that read a namespace; it is being dropped.
-    pub fn kill_namespace(&self, namespace: &Namespace) {
-        self.cursors
-            .lock()
-            .retain(|_, cursor| cursor.namespace != *namespace);
+    /// Ends all cursors that read a namespace: the next batch is an error that says why.
+    pub(crate) fn kill_namespace(&self, namespace: &Namespace, why: &Error) {
+        let mut cursors = self.cursors.lock();
+        for cursor in cursors.values_mut() {
+            if cursor.namespace == *namespace {
+                let query = Query::new(Source::Documents(Box::new(Killed(why.clone()))));
+                cursor.query = Arc::new(Mutex::new(query));
+                cursor.time_left = None;
+            }
+        }
     }
 
     /// Closes cursors that nobody has used for [`CURSOR_LIFETIME`].
@@ -520,19 +640,19 @@ mod tests {
             .open(query(3), mine.clone(), owner.clone(), false)
             .unwrap();
         let error = registry
-            .get_more(id, &other, None, &mut |_| true, &mut |_| ())
+            .get_more(id, &other, None, None, &mut |_| true, &mut |_| ())
             .unwrap_err();
         assert_eq!(error.code, Code::Unauthorized);
         assert_eq!(registry.kill(id, &other), KillOutcome::NotFound);
         assert!(
             !registry
-                .get_more(id, &mine, Some(1), &mut |_| true, &mut |_| ())
+                .get_more(id, &mine, Some(1), None, &mut |_| true, &mut |_| ())
                 .unwrap()
         );
         registry.expire(Instant::now() + CURSOR_LIFETIME);
         assert_eq!(
             registry
-                .get_more(id, &mine, None, &mut |_| true, &mut |_| ())
+                .get_more(id, &mine, None, None, &mut |_| true, &mut |_| ())
                 .unwrap_err()
                 .code,
             Code::CursorNotFound

@@ -32,7 +32,7 @@ pub mod types;
 pub mod update;
 pub mod write;
 
-pub use catalog::CollectionOptions;
+pub use catalog::{Capped, CollectionOptions, whole};
 pub use cursor::{CursorFigures, CursorOwner, CursorRegistry, KillOutcome, Query};
 pub use database::*;
 pub use error::{Code, Error, Result};

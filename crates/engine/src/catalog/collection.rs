@@ -1,13 +1,14 @@
 //! One published version of a collection, and the state all its versions share.
 
 use super::index_filters::IndexFilters;
-use super::{Accesses, ChangeCapture, CollectionOptions, OpenBuckets, UnbuiltIndex};
+use super::{Accesses, Arrivals, ChangeCapture, CollectionOptions, OpenBuckets, UnbuiltIndex};
 use crate::error::Result;
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
 use crate::rank::{CollectionRanks, RangeCache};
 use crate::storage::{Family, TreeKey};
 use bson::raw::RawDocument;
+use meridian_value::Collation;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -95,7 +96,7 @@ pub struct Collection {
     pub documents: TreeKey,
     /// Validator and other options.
     pub options: Arc<CollectionOptions>,
-    /// Its secondary indexes, in the order of creation.
+    /// Its indexes, in the order of creation. That on `_id` is the first in a capped collection, and in others there is none.
     pub indexes: Vec<Arc<Index>>,
     /// Indexes that are listed and not built.
     pub unbuilt: Vec<UnbuiltIndex>,
@@ -146,9 +147,33 @@ impl Collection {
         self.indexes.iter().find(|index| index.spec.name == name)
     }
 
+    /// By what the documents lie in the order of their `_id`s; `None` where they lie in that in which they came, each
+    /// under its record number.
+    pub fn id_order(&self) -> Option<&Collation> {
+        self.options.capped.is_none().then_some(&self.options.collation)
+    }
+
+    /// The index on `_id`, where the documents do not lie in that order.
+    pub fn id_index(&self) -> Option<&Arc<Index>> {
+        self.options.capped.and(self.indexes.first())
+    }
+
+    /// All indexes but that on `_id`.
+    pub fn secondary_indexes(&self) -> &[Arc<Index>] {
+        &self.indexes[usize::from(self.id_index().is_some())..]
+    }
+
+    /// How often statements used the index on `_id`, or that documents lie in its order.
+    pub fn id_accesses(&self) -> &Accesses {
+        match self.id_index() {
+            Some(index) => &index.accesses,
+            None => &self.state.id_accesses,
+        }
+    }
+
     /// The definitions of all secondary indexes by name, those that are not built last.
     pub fn definitions(&self) -> impl Iterator<Item = (&str, &RawDocument)> {
-        let built = self.indexes.iter().map(|index| &index.spec);
+        let built = self.secondary_indexes().iter().map(|index| &index.spec);
         let built = built.map(|spec| (spec.name.as_str(), spec.listing()));
         let unbuilt = self.unbuilt.iter();
         built.chain(unbuilt.map(|index| (index.name.as_str(), &*index.original)))
@@ -193,6 +218,7 @@ pub struct CollectionState {
     change_capture: ChangeCapture,
     id_accesses: Accesses,
     index_filters: IndexFilters,
+    arrivals: Arrivals,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -200,8 +226,9 @@ pub struct CollectionState {
 pub struct WriteState {
     /// The collection is gone; a writer that waited for the lock must look it up again.
     pub dropped: bool,
-    /// No encoded `_id` greater than this exists, so a greater one needs no look-up. `None`: not known yet.
-    pub largest_id: Option<Vec<u8>>,
+    /// No document's key greater than this exists, so a greater `_id` needs no look-up, and the next record number is
+    /// greater by one. `None`: not known yet.
+    pub largest_key: Option<Vec<u8>>,
     /// Of a collection of buckets: those that take further measurements.
     pub open_buckets: OpenBuckets,
 }
@@ -216,6 +243,7 @@ impl CollectionState {
             change_capture: ChangeCapture::default(),
             id_accesses: Accesses::default(),
             index_filters: IndexFilters::default(),
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -229,14 +257,14 @@ impl CollectionState {
         &self.ranks
     }
 
-    /// How often statements used that documents lie in the order of `_id`, as MongoDB's index on it.
-    pub fn id_accesses(&self) -> &Accesses {
-        &self.id_accesses
-    }
-
     /// Which indexes may answer statements of some shapes.
     pub fn index_filters(&self) -> &IndexFilters {
         &self.index_filters
+    }
+
+    /// Who waits for documents of a capped collection.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// The builds that must learn which documents change.

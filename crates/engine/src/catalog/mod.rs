@@ -17,9 +17,11 @@
 //!
 //! A tree is its compression and its number ([`TreeKey`]); numbers are given out once.
 //!
-//! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`.
+//! Documents live at `tree ++ encoded _id`, index entries at `tree ++ encoded fields ++ encoded _id`. In a capped collection
+//! a record number (u64, big-endian) stands in the place of the encoded `_id`, and `_id` has an index as other fields have.
 
 mod accesses;
+mod capped;
 mod capture;
 mod collection;
 mod index_filters;
@@ -30,6 +32,7 @@ mod unbuilt;
 mod view_definition;
 
 pub use accesses::Accesses;
+pub use capped::{Arrivals, Capped, RecordNumber, record_number, whole};
 pub use capture::{CapturedIds, ChangeCapture};
 pub use collection::{Collection, CollectionState, Index, WriteState};
 pub use index_filters::{IndexFilter, IndexFilters};

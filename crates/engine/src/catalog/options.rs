@@ -1,5 +1,6 @@
 //! The options of `create`, parsed and checked.
 
+use super::capped::{Capped, CappedParts};
 use crate::error::{Code, Error, Result};
 use crate::index::storage_engine;
 use crate::query::Filter;
@@ -7,6 +8,7 @@ use crate::storage::Compression;
 use crate::timeseries::Timeseries;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::Collation;
+use meridian_value::number::Number;
 use std::sync::Arc;
 
 /// How strictly a validator is applied.
@@ -56,6 +58,8 @@ pub struct CollectionOptions {
     pub expire_after_seconds: Option<i64>,
     /// What makes the documents buckets of a time series.
     pub timeseries: Option<Arc<Timeseries>>,
+    /// Documents lie in the order in which they came, and the oldest go when there are too many.
+    pub capped: Option<Capped>,
     /// How the documents are compressed.
     pub compression: Compression,
     /// How indexes are compressed that do not say it themselves.
@@ -68,7 +72,7 @@ impl CollectionOptions {
     /// Parses the options of a `create` command, without its name and its generic fields.
     ///
     /// # Errors
-    /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views and capped collections, by name.
+    /// MongoDB's for wrong types and unknown fields; `NotImplemented` for views, by name.
     pub fn parse(document: &RawDocument) -> Result<Self> {
         let mut parts = OptionParts::default();
         let mut original = RawDocumentBuf::new();
@@ -133,9 +137,12 @@ struct OptionParts {
     level: Option<ValidationLevel>,
     action: Option<ValidationAction>,
     clustered_index: Option<RawDocumentBuf>,
+    /// What MongoDB lists, and heeds no longer.
+    auto_index_id: bool,
     /// `clusteredIndex: true`, which only collections of buckets may have.
     clustered_legacy: bool,
     timeseries: Option<Arc<Timeseries>>,
+    capped: CappedParts,
     expire_after_seconds: Option<i64>,
     compression: Option<Compression>,
     index_compression: Option<Compression>,
@@ -164,14 +171,9 @@ impl OptionParts {
                 self.expire_after_seconds = Some(number(key, value)?);
                 return Ok(false);
             }
-            "capped" if truthy(value) => {
-                return Err(Error::not_implemented("the option 'capped' of create"));
-            }
-            "capped" => return Ok(false),
-            "size" | "max" => {
-                return Err(invalid(
-                    "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
-                ));
+            "capped" | "size" | "max" => {
+                self.capped.take(key, value)?;
+                return Ok(false);
             }
             "collation" if value == RawBsonRef::Null => return Ok(false),
             "collation" => {
@@ -180,7 +182,17 @@ impl OptionParts {
                 return Ok(false);
             }
             "temp" => return Err(invalid("the 'temp' field is an invalid option")),
-            "autoIndexId" => return Ok(false),
+            // As good as absent, in mongod too.
+            "flags" if Number::from_raw(value).is_some() => return Ok(false),
+            "autoIndexId" if value == RawBsonRef::Null => return Ok(false),
+            "autoIndexId" if is_truth(value) => {
+                self.auto_index_id = truthy(value);
+                return Ok(false);
+            }
+            "autoIndexId" => {
+                return Err(wrong_types(key, value, "bool, long, int, decimal, double"));
+            }
+            "flags" => return Err(wrong_types(key, value, "long, int, decimal, double")),
             "storageEngine" | "indexOptionDefaults" if value == RawBsonRef::Null => {
                 return Ok(false);
             }
@@ -209,11 +221,24 @@ impl OptionParts {
         Ok(true)
     }
 
-    fn finish(self, mut original: RawDocumentBuf) -> Result<CollectionOptions> {
+    fn finish(self, listed: RawDocumentBuf) -> Result<CollectionOptions> {
+        let capped = self.capped.finish()?;
+        let mut original = capped.map_or_else(RawDocumentBuf::new, Capped::listing);
+        if self.auto_index_id {
+            original.append(bson::cstr!("autoIndexId"), true);
+        }
+        for (name, value) in listed.iter().flatten() {
+            original.append(name, value);
+        }
         if let Some(listed) = crate::collation::listing(&self.collation) {
             original.append(bson::cstr!("collation"), listed);
         }
         let mut clustered_index = self.clustered_index;
+        if capped.is_some() && clustered_index.is_some() {
+            let message =
+                "Clustered capped collection only available with 'enableTestCommands' server parameter";
+            return Err(Error::location(6_127_800, message));
+        }
         if self.clustered_legacy {
             if self.timeseries.is_none() {
                 return Err(Error::new(
@@ -264,6 +289,7 @@ impl OptionParts {
             validator,
             clustered_index,
             timeseries: self.timeseries,
+            capped,
             expire_after_seconds: self.expire_after_seconds,
             compression: self.compression.unwrap_or_default(),
             index_compression: self.index_compression.unwrap_or_default(),
@@ -365,7 +391,7 @@ fn validation_action(action: &str) -> Result<ValidationAction> {
     }
 }
 
-fn invalid(message: &str) -> Error {
+pub(super) fn invalid(message: &str) -> Error {
     Error::new(Code::InvalidOptions, message)
 }
 
@@ -398,16 +424,24 @@ fn number(key: &str, value: RawBsonRef<'_>) -> Result<i64> {
         }
         #[allow(clippy::cast_possible_truncation)]
         RawBsonRef::Double(number) => Ok(number as i64),
-        _ => {
-            let found = crate::types::type_name(value.element_type());
-            Err(Error::type_mismatch(format!(
-                "BSON field 'create.{key}' is the wrong type '{found}', expected types '[long, int, decimal, double']"
-            )))
-        }
+        _ => Err(wrong_types(key, value, "long, int, decimal, double")),
     }
 }
 
-fn truthy(value: RawBsonRef<'_>) -> bool {
+/// A value that may be of several types; the quote and the bracket are the wrong way round in MongoDB's message.
+pub(super) fn wrong_types(key: &str, value: RawBsonRef<'_>, expected: &str) -> Error {
+    let found = crate::types::type_name(value.element_type());
+    Error::type_mismatch(format!(
+        "BSON field 'create.{key}' is the wrong type '{found}', expected types '[{expected}']"
+    ))
+}
+
+/// Whether it stands for true or false.
+pub(super) fn is_truth(value: RawBsonRef<'_>) -> bool {
+    matches!(value, RawBsonRef::Boolean(_)) || Number::from_raw(value).is_some()
+}
+
+pub(super) fn truthy(value: RawBsonRef<'_>) -> bool {
     match value {
         RawBsonRef::Boolean(flag) => flag,
         RawBsonRef::Int32(number) => number != 0,

@@ -332,6 +332,11 @@ fn storage_stats(stats: &CollectionStats, buckets: Option<&RawDocumentBuf>) -> R
         }
     }
     answer.append(cstr!("storageSize"), stats.storage_size);
+    if let Some(capped) = stats.capped {
+        answer.append(cstr!("capped"), true);
+        answer.append(cstr!("max"), capped.max.unwrap_or(0));
+        answer.append(cstr!("maxSize"), capped.size);
+    }
     answer.append(cstr!("totalIndexSize"), stats.total_index_size);
     let total = stats.storage_size + stats.total_index_size;
     answer.append(cstr!("totalSize"), total);

@@ -2,8 +2,9 @@
 
 use super::Engine;
 use crate::catalog::{
-    Accesses, Collection, CollectionOptions, UnbuiltIndex, ViewDefinition, same_name,
+    Accesses, Capped, Collection, CollectionOptions, UnbuiltIndex, ViewDefinition, same_name,
 };
+use crate::cursor::{collection_dropped, collection_renamed};
 use crate::error::{Code, Error, Result};
 use crate::index::{ExistingIndex, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
@@ -85,6 +86,11 @@ enum Requested {
 }
 
 impl Requested {
+    /// Whether documents expire by it.
+    fn expires(&self) -> bool {
+        matches!(self, Self::Built(spec) if spec.expire_after_seconds.is_some())
+    }
+
     /// The same with the collation of the collection, if it says none itself.
     fn in_collection(self, collection: &Collection) -> Result<Self> {
         let own = &collection.options.collation;
@@ -134,6 +140,10 @@ pub struct CollModRequest {
     pub expire_after_seconds: Option<Option<i64>>,
     /// A new granularity of a time series.
     pub granularity: Option<Granularity>,
+    /// How many bytes of documents a capped collection holds from now on, ...
+    pub capped_size: Option<i64>,
+    /// ... and how many documents.
+    pub capped_max: Option<i64>,
 }
 
 impl Engine {
@@ -206,6 +216,25 @@ impl Engine {
             .map(|_| ())
     }
 
+    /// Makes a collection capped, with the newest of its documents and without its indexes.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound` (26); `CommandNotSupportedOnView` (166).
+    pub fn convert_to_capped(&self, namespace: &Namespace, size: Capped) -> Result<()> {
+        let dropped = self.writer.convert_to_capped(namespace, size)?;
+        let why = collection_dropped(&dropped);
+        self.cursors.kill_namespace(namespace, &why);
+        Ok(())
+    }
+
+    /// Copies the newest documents of a collection to a new capped one.
+    ///
+    /// # Errors
+    /// As [`Self::convert_to_capped`]; `NamespaceExists` (48).
+    pub fn clone_as_capped(&self, from: &Namespace, to: &Namespace, size: Capped) -> Result<()> {
+        self.writer.clone_as_capped(from, to, size)
+    }
+
     /// Drops a collection with its indexes, or a view.
     ///
     /// # Errors
@@ -221,7 +250,8 @@ impl Engine {
             return Ok(dropped);
         }
         let dropped = self.writer.drop_collection(namespace)?;
-        self.cursors.kill_namespace(namespace);
+        let why = collection_dropped(&dropped);
+        self.cursors.kill_namespace(namespace, &why);
         Ok(DropOutcome {
             indexes_was: Some(index_count(&dropped)),
             name: None,
@@ -256,9 +286,16 @@ impl Engine {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<()> {
+        let (source, target) = (self.catalog.get(from), self.catalog.get(to));
         self.writer.rename_collection(from, to, drop_target)?;
-        self.cursors.kill_namespace(from);
-        self.cursors.kill_namespace(to);
+        if let Some(source) = source {
+            let why = collection_renamed(&source, to);
+            self.cursors.kill_namespace(from, &why);
+        }
+        if let Some(target) = target {
+            let why = collection_dropped(&target);
+            self.cursors.kill_namespace(to, &why);
+        }
         Ok(())
     }
 
@@ -286,7 +323,12 @@ impl Engine {
         let before = index_count(&collection);
         let (mut new, mut unbuilt) = (Vec::new(), Vec::new());
         for spec in specs {
-            match spec.in_collection(&collection)? {
+            let spec = spec.in_collection(&collection)?;
+            if collection.options.capped.is_some() && spec.expires() {
+                let message = "Cannot create TTL index on a capped collection";
+                return Err(Error::new(Code::CannotCreateIndex, message));
+            }
+            match spec {
                 Requested::Built(spec) if is_new(&spec, &collection, &new, &unbuilt)? => {
                     new.push(*spec);
                 }
@@ -373,7 +415,9 @@ impl Engine {
         let mut listed: Vec<RawDocumentBuf> = of_id.into_iter().collect();
         listed.extend(
             collection
-                .ready_indexes()
+                .secondary_indexes()
+                .iter()
+                .filter(|index| index.ready)
                 .map(|index| index.spec.original.clone()),
         );
         let unbuilt = collection.unbuilt.iter();
@@ -405,9 +449,10 @@ impl Engine {
         };
         let mut rows = Vec::new();
         if collection.options.clustered_index.is_none() {
-            rows.push(row(&id_index(&collection), collection.state.id_accesses()));
+            rows.push(row(&id_index(&collection), collection.id_accesses()));
         }
-        let ready = collection.ready_indexes();
+        let ready = collection.secondary_indexes().iter();
+        let ready = ready.filter(|index| index.ready);
         rows.extend(ready.map(|index| row(&index.spec.original, &index.accesses)));
         rows.extend(collection.unbuilt.iter().map(|index| {
             let mut row = row(&index.original, &index.accesses);
@@ -653,6 +698,10 @@ fn modify_index(
             "name" | "keyPattern" => {}
             // As good as absent, in mongod too.
             "expireAfterSeconds" | "hidden" if value == bson::raw::RawBsonRef::Null => {}
+            "expireAfterSeconds" if collection.options.capped.is_some() => {
+                let message = "TTL indexes are not supported for capped collections.";
+                return Err(Error::new(Code::InvalidOptions, message));
+            }
             "expireAfterSeconds" => {
                 let seconds = changed_expiry(value)?;
                 if let Some(old) = index.spec.expire_after_seconds {
@@ -731,7 +780,7 @@ fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
         let found = collection
             .indexes
             .iter()
-            .position(|index| index.spec.name == name);
+            .position(|index| index.spec.name == name && !index.spec.is_id_index());
         return found.ok_or_else(|| not_found(name.to_owned()));
     }
     let key = change.get_document("keyPattern").map_err(|_| {
@@ -741,6 +790,7 @@ fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
         )
     })?;
     let mut matching = (0..collection.indexes.len())
+        .filter(|position| !collection.indexes[*position].spec.is_id_index())
         .filter(|position| has_key(collection.indexes[*position].spec.listing(), key));
     let first = matching
         .next()
@@ -818,6 +868,15 @@ fn changed_options(
         }
         Some(None) => original = without_field(&original, "expireAfterSeconds"),
         None => {}
+    }
+    if request.capped_size.or(request.capped_max).is_some() && options.capped.is_none() {
+        let message = "Collection must be capped.";
+        return Err(Error::new(Code::InvalidOptions, message));
+    }
+    for (name, changed) in [("size", request.capped_size), ("max", request.capped_max)] {
+        if let Some(changed) = changed {
+            original = with_field(&original, name, bson::raw::RawBsonRef::Int64(changed));
+        }
     }
     if let (Some(granularity), Some(timeseries)) = (request.granularity, &options.timeseries) {
         let listed = timeseries.with_granularity(granularity)?.listing();

@@ -1,11 +1,14 @@
 //! Maintenance of collections: `compact`, and the hashes by which `dbHash` and `filemd5` compare data.
 
 use super::Engine;
+use super::read::query_spec;
 use super::requests::FindRequest;
 use crate::error::{Code, Error, Result};
+use crate::exec;
 use crate::expression::value::corrupt;
 use crate::namespace::{Namespace, check_database_name};
 use crate::operation;
+use crate::plan::Goal;
 use crate::storage::Family;
 use bson::{RawBsonRef, cstr, rawdoc};
 use md5::{Digest, Md5};
@@ -34,6 +37,8 @@ pub struct CollectionHash {
     pub uuid: [u8; 16],
     /// The hash.
     pub hash: String,
+    /// Whether it is capped.
+    pub is_capped: bool,
 }
 
 impl Engine {
@@ -118,14 +123,17 @@ impl Engine {
             }
             let mut hash = Md5::new();
             let (empty, order) = (rawdoc! {}, rawdoc! { "_id": 1 });
-            let find = FindRequest {
+            let all = query_spec(&FindRequest {
                 sort: Some(&order),
+                collation: Some(collection.options.collation.clone()),
                 ..FindRequest::new(&empty)
-            };
-            let mut query = self.find(&collection.namespace, &find)?;
-            while let Some(document) = query.next_document()? {
+            })?;
+            // Not a statement that counts as using an index.
+            let prepared = self.prepare(&collection.namespace, all, &Goal::Rows)?;
+            let mut rows = prepared.map_or_else(|| Ok(exec::nothing()), |all| all.rows())?;
+            while rows.advance()? {
                 operation::check()?;
-                hash.update(document.as_bytes());
+                hash.update(rows.row().document.as_bytes());
             }
             let hash = digits(hash);
             whole.update(hash.as_bytes());
@@ -133,6 +141,7 @@ impl Engine {
                 name: name.clone(),
                 uuid: collection.uuid,
                 hash,
+                is_capped: collection.options.capped.is_some(),
             });
         }
         Ok(DatabaseHashes {

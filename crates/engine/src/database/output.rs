@@ -5,7 +5,7 @@ use super::requests::{AggregateRequest, FindRequest};
 use crate::aggregate::{
     Executor, Limits, Merge, Out, Pipeline, Stage, WhenMatched, WhenNotMatched, at_run_time,
 };
-use crate::cursor::Query;
+use crate::cursor::{Query, collection_dropped};
 use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
 use crate::namespace::Namespace;
@@ -65,6 +65,10 @@ impl Engine {
         let temporary = Namespace::new(database, &format!("{OUT_PREFIX}{}", ObjectId::new()))?;
         self.catalog.refuse_view(&target)?;
         let existing = self.catalog.get(&target);
+        if existing.as_ref().is_some_and(|old| old.options.capped.is_some()) {
+            let message = format!("namespace '{target}' is capped so it can't be used for $out");
+            return Err(Error::location(17152, message));
+        }
         let options = existing
             .as_ref()
             .map_or_else(Default::default, |old| old.options.as_ref().clone());
@@ -92,7 +96,10 @@ impl Engine {
             }
             return Err(error);
         }
-        self.cursors.kill_namespace(&target);
+        if let Some(old) = &existing {
+            let why = collection_dropped(old);
+            self.cursors.kill_namespace(&target, &why);
+        }
         Ok(Query::empty())
     }
 

@@ -5,9 +5,9 @@ use super::requests::{CountRequest, FindRequest, parse_context};
 use super::view::ViewStatement;
 use crate::aggregate::Stage;
 use crate::catalog::Collection;
-use crate::cursor::Query;
+use crate::cursor::{Query, Tail};
 use crate::error::{Error, Result};
-use crate::exec::{self, Context, Rows, Sample};
+use crate::exec::{self, Context, Rows, Sample, TailRows};
 use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
 use crate::namespace::Namespace;
 use crate::plan::{
@@ -142,8 +142,32 @@ impl Engine {
         let Some(prepared) = self.start(namespace, spec, &Goal::Rows)? else {
             return Ok(Query::empty());
         };
-        let rows = prepared.rows()?;
-        Ok(Query::from_rows(rows).with_error_context("Executor error during find command"))
+        let query = match request.tailable {
+            true => self.tail(prepared, request.await_data),
+            false => Query::from_rows(prepared.rows()?),
+        };
+        Ok(query.with_error_context("Executor error during find command"))
+    }
+
+    /// A query that goes on where it ended, once there are further documents.
+    fn tail(&self, prepared: PreparedPlan, awaits_data: bool) -> Query {
+        let PreparedPlan {
+            collection,
+            plan,
+            context,
+            ..
+        } = prepared;
+        let plan::Access::Collection(order) = plan.access else {
+            return Query::empty();
+        };
+        let (store, catalog) = (self.store.clone(), self.catalog.clone());
+        let documents = TailRows::new(store, catalog, collection.clone(), order, context);
+        let tail = Tail {
+            has_begun: documents.has_begun(),
+            collection,
+            awaits_data,
+        };
+        Query::from_rows(exec::rows_of_tail(&plan, documents)).tailing(tail)
     }
 
     /// By what a statement on a collection compares texts: as it says itself, or as the collection does.
@@ -160,8 +184,8 @@ impl Engine {
         requested.cloned().or_else(own).unwrap_or_default()
     }
 
-    /// The document with this `_id`: one read of the present state needs neither plan nor snapshot. None where the
-    /// collection compares its `_id`s otherwise than it is asked to.
+    /// The document with this `_id`: one read of the present state needs neither plan nor snapshot. None where documents
+    /// do not lie by their `_id`s, or these are compared otherwise than it is asked for.
     fn find_by_id(
         &self,
         namespace: &Namespace,
@@ -171,7 +195,9 @@ impl Engine {
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(Some(Query::empty()));
         };
-        let ids = &collection.options.collation;
+        let Some(ids) = collection.id_order() else {
+            return Ok(None);
+        };
         if requested.is_some_and(|requested| requested != ids && holds_text(id)) {
             return Ok(None);
         }
@@ -275,6 +301,7 @@ fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
         || request.sort.is_some()
         || request.hint.is_some()
         || request.variables.is_some()
+        || request.tailable
         || request.skip > 0;
     let mut fields = request.filter.iter();
     let (name, id) = fields.next()?.ok()?;
@@ -300,6 +327,10 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let context = parse_context(request.variables, &collation)?;
     let filter = Filter::parse_with(request.filter, &context)?.simplify();
     let nearest = filter.nearest()?;
+    if request.tailable && nearest.is_some() {
+        let message = "Tailable cursors and geo $near cannot be used together";
+        return Err(Error::bad_value(message));
+    }
     let metadata = MetadataScope::of_query(nearest.is_some());
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
@@ -313,7 +344,14 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         .sort
         .map(|order| Sort::parse_with(order, &scope))
         .transpose()?
-        .filter(|sort| !sort.is_empty())
+        .filter(|sort| !sort.is_empty());
+    let is_as_they_lie = |sort: &Sort| sort.natural() == Some(Direction::Ascending);
+    if request.tailable && !sort.as_ref().is_none_or(is_as_they_lie) {
+        return Err(Error::bad_value(
+            "cannot use tailable option with a sort other than {$natural: 1}",
+        ));
+    }
+    let sort = sort
         .map(|sort| sort.measured_by(nearest.as_ref()));
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     if let (Some(nearest), true) = (&nearest, sort.as_ref().is_some_and(Sort::is_by_distance)) {
@@ -329,7 +367,8 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         projection: projection.map(Arc::new),
         projection_source: request.projection.map(ToOwned::to_owned),
         collation,
-        ids: Collation::SIMPLE,
+        ids: Some(Collation::SIMPLE),
+        tailable: request.tailable,
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
     })

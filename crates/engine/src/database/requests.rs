@@ -27,6 +27,10 @@ pub struct FindRequest<'a> {
     pub allow_disk_use: bool,
     /// Variables of the command (`let`).
     pub variables: Option<&'a RawDocument>,
+    /// All that match of a capped collection, and those that come later.
+    pub tailable: bool,
+    /// A tailable cursor that has no more waits for a while.
+    pub await_data: bool,
 }
 
 impl<'a> FindRequest<'a> {
@@ -42,6 +46,8 @@ impl<'a> FindRequest<'a> {
             hint: None,
             allow_disk_use: true,
             variables: None,
+            tailable: false,
+            await_data: false,
         }
     }
 }

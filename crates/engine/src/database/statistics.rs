@@ -1,7 +1,7 @@
 //! Figures about collections, databases and the engine.
 
 use super::{Engine, WorkFigures};
-use crate::catalog::{Collection, Index};
+use crate::catalog::{Capped, Collection, Index};
 use crate::cursor::CursorFigures;
 use crate::error::Result;
 use crate::namespace::{Namespace, check_database_name};
@@ -33,6 +33,8 @@ pub struct CollectionStats {
     pub average_object_size: i64,
     /// Whether the collection was created as clustered.
     pub clustered: bool,
+    /// What a capped collection holds.
+    pub capped: Option<Capped>,
 }
 
 /// `dbStats`.
@@ -90,14 +92,18 @@ impl Engine {
             return Ok(CollectionStats::default());
         };
         let (count, size) = (collection.state.documents(), collection.state.bytes());
-        let mut index_sizes = vec![("_id_".to_owned(), 0)];
+        let mut index_sizes = Vec::new();
+        let mut compression = Vec::new();
+        if collection.id_index().is_none() {
+            index_sizes.push(("_id_".to_owned(), 0));
+            compression.push(("_id_".to_owned(), collection.documents.compression()));
+        }
         index_sizes.extend(collection.indexes.iter().map(|index| {
             (
                 index.spec.name.clone(),
                 self.index_tree_bytes(&collection, index),
             )
         }));
-        let mut compression = vec![("_id_".to_owned(), collection.documents.compression())];
         compression.extend(
             collection
                 .indexes
@@ -117,6 +123,7 @@ impl Engine {
             index_sizes,
             average_object_size: if count > 0 { size / count } else { 0 },
             clustered: collection.options.clustered_index.is_some(),
+            capped: collection.options.capped,
         })
     }
 

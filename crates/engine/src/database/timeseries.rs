@@ -8,6 +8,7 @@ use super::{
     DropOutcome, Engine, UpdateOutcome, UpdateStatement,
 };
 use crate::catalog::CollectionOptions;
+use crate::cursor::collection_dropped;
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
 use crate::timeseries::{BUCKETS_PREFIX, Timeseries, buckets_of, series_of};
@@ -59,8 +60,9 @@ impl Engine {
             return Ok(None);
         };
         let dropped = self.writer.drop_collection(&buckets)?;
-        self.cursors.kill_namespace(&buckets);
-        self.cursors.kill_namespace(&series);
+        let why = collection_dropped(&dropped);
+        self.cursors.kill_namespace(&buckets, &why);
+        self.cursors.kill_namespace(&series, &why);
         Ok(Some(DropOutcome {
             indexes_was: Some(i32::try_from(dropped.definitions().count()).unwrap_or(i32::MAX)),
             name: Some(series),

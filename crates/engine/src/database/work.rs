@@ -60,7 +60,7 @@ impl Work {
 
     /// Counts a statement that looked a document up by its `_id`.
     pub(super) fn add_point_read(&self, collection: &Collection, found: bool) {
-        collection.state.id_accesses().add();
+        collection.id_accesses().add();
         self.examined.add(u64::from(found), u64::from(found));
     }
 
@@ -135,7 +135,7 @@ impl Work {
 fn add_uses(collection: &Collection, used: &[Used<'_>]) {
     for one in used {
         match one {
-            Used::Id => collection.state.id_accesses().add(),
+            Used::Id => collection.id_accesses().add(),
             Used::Index(index) => index.accesses.add(),
         }
     }

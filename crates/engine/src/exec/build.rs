@@ -5,7 +5,7 @@ use super::counted::{Total, as_planned};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
-    Row, Rows, SortRows, UnionRows,
+    Row, Rows, SortRows, TailRows, UnionRows,
 };
 use super::{counted_area, parallel};
 use crate::catalog::Collection;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::index::bounds::{End, FieldBounds};
 use crate::plan::{
     Access, Branch, CountBy, Countable, EntryUse, GeoAccess, NearAccess, Plan, PrimaryAccess,
-    TreeRanges,
+    QuerySpec, TreeRanges,
 };
 use crate::query::{Filter, Projection};
 use crate::rank::ReadView;
@@ -55,13 +55,29 @@ pub fn rows(
     if let Some(sort) = &plan.sort {
         rows = Box::new(SortRows::new(rows, sort.clone(), window, &context.limits));
     }
-    if query.skip > 0 || query.limit.is_some() {
-        rows = Box::new(LimitRows::new(rows, query.skip, query.limit));
-    }
+    rows = limited(rows, query);
     if let (Some(projection), None) = (&query.projection, shape) {
         rows = Box::new(ProjectRows::new(rows, projection.clone()));
     }
     Ok(rows)
+}
+
+/// The rows of a plan for a tailable cursor.
+pub fn rows_of_tail(plan: &Plan, documents: TailRows) -> Box<dyn Rows> {
+    let query = &plan.query;
+    let rows = filtered(Box::new(documents), plan.residual.as_ref());
+    let rows = limited(rows, query);
+    match &query.projection {
+        Some(projection) => Box::new(ProjectRows::new(rows, projection.clone())),
+        None => rows,
+    }
+}
+
+fn limited(rows: Box<dyn Rows>, query: &QuerySpec) -> Box<dyn Rows> {
+    match query.skip > 0 || query.limit.is_some() {
+        true => Box::new(LimitRows::new(rows, query.skip, query.limit)),
+        false => rows,
+    }
 }
 
 /// The index of a plan that searches for the nearest, with what is cached of it.
@@ -300,8 +316,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// By what the `_id`s are compared.
-    fn ids(&self) -> &Collation {
-        &self.collection.options.collation
+    fn ids(&self) -> Option<&Collation> {
+        self.collection.id_order()
     }
 
     fn access(&self, access: &Access, wanted: Option<u64>) -> Box<dyn Rows> {

@@ -1,4 +1,4 @@
-//! Documents in `_id` order: whole collections, ranges of `_id`, single identifiers.
+//! Documents as they lie, mostly in `_id` order: whole collections, ranges of `_id`, single identifiers.
 
 use super::prefilter::Prefilter;
 use super::{Context, Row, Rows, YieldCheck};
@@ -67,7 +67,7 @@ impl CollectionRows {
     }
 
     /// The same without some of the documents that do not match `filter`.
-    pub fn prefiltered(mut self, filter: Option<&Filter>, ids: &Collation) -> Self {
+    pub fn prefiltered(mut self, filter: Option<&Filter>, ids: Option<&Collation>) -> Self {
         self.prefilter = filter.and_then(|filter| Prefilter::new(filter, ids));
         self
     }

@@ -19,7 +19,7 @@ pub struct FilterEntries {
 
 impl FilterEntries {
     /// The entries of `input` that may satisfy the filter.
-    pub fn new(input: Box<dyn Entries>, tested: EntryFilter, ids: &Collation) -> Self {
+    pub fn new(input: Box<dyn Entries>, tested: EntryFilter, ids: Option<&Collation>) -> Self {
         Self {
             input,
             prefilter: Prefilter::new(&tested.filter, ids),

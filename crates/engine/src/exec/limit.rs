@@ -32,8 +32,9 @@ impl Rows for LimitRows {
             }
             self.skip -= 1;
         }
-        self.limit -= 1;
-        self.input.advance()
+        let advanced = self.input.advance()?;
+        self.limit -= u64::from(advanced);
+        Ok(advanced)
     }
 
     fn suspend(&mut self, again: bool) -> Result<bool> {

@@ -29,9 +29,10 @@ mod row_buffers;
 mod sample;
 mod seen;
 mod sort;
+mod tail;
 mod union;
 
-pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows};
+pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows, rows_of_tail};
 pub use collection::{CollectionRows, IdRows};
 pub use counted::{Total, as_planned};
 pub use counted_groups::{CountedGroups, GroupEntries};
@@ -48,6 +49,7 @@ pub use project::ProjectRows;
 pub use ranked::RankedRows;
 pub use sample::{Sample, sample};
 pub use sort::SortRows;
+pub use tail::TailRows;
 pub use union::{MergedRows, UnionRows};
 
 use crate::error::{Code, Error, Result};

@@ -16,8 +16,10 @@ use meridian_value::key::{Direction, TypeBits, encode};
 pub(super) struct Prefilter(Vec<Finder<'static>>);
 
 impl Prefilter {
-    /// What `filter` asks of `_id`, which a collection compares by `ids`; `None` for nothing that bytes can tell.
-    pub fn new(filter: &Filter, ids: &Collation) -> Option<Self> {
+    /// What `filter` asks of `_id`, in whose order by `ids` the documents of a collection lie, if they do; `None` for
+    /// nothing that bytes can tell.
+    pub fn new(filter: &Filter, ids: Option<&Collation>) -> Option<Self> {
+        let ids = ids?;
         let contained = |condition: &Filter| contained(condition, ids);
         let mut values: Vec<Vec<u8>> = filter.conjuncts().iter().filter_map(contained).collect();
         // The longest occurs by chance least often.
@@ -73,7 +75,7 @@ mod tests {
     fn prefilter(filter: bson::Document) -> (Filter, Option<Prefilter>) {
         let raw = RawDocumentBuf::try_from(&filter).expect("it can be written");
         let filter = Filter::parse(&raw).expect("a filter");
-        let prefilter = Prefilter::new(&filter, &Collation::SIMPLE);
+        let prefilter = Prefilter::new(&filter, Some(&Collation::SIMPLE));
         (filter, prefilter)
     }
 

@@ -72,7 +72,7 @@ pub struct HeldFields<'s> {
     spec: &'s IndexSpec,
     layout: &'s Arc<EntryLayout>,
     multikey: Multikey,
-    ids: &'s Collation,
+    ids: Option<&'s Collation>,
     /// Listed when they are asked for.
     fields: OnceCell<Vec<HeldField<'s>>>,
 }
@@ -125,12 +125,12 @@ struct EntryParts<'e> {
 }
 
 impl<'s> HeldFields<'s> {
-    /// Of the entries of an index of a collection whose `_id`s are compared by `ids`.
+    /// Of the entries of an index of a collection whose documents lie in the order of `_id`s by `ids`, if they do.
     pub fn new(
         spec: &'s IndexSpec,
         layout: &'s Arc<EntryLayout>,
         multikey: Multikey,
-        ids: &'s Collation,
+        ids: Option<&'s Collation>,
     ) -> Self {
         Self {
             ids,
@@ -239,9 +239,13 @@ impl Coverage {
 
 /// The fields that entries hold, in the order of rebuilt documents.
 /// A text cannot be read back from what a collation makes of it, and neither can what lies behind it.
-fn held<'s>(spec: &'s IndexSpec, multikey: Multikey, ids: &Collation) -> Vec<HeldField<'s>> {
+fn held<'s>(
+    spec: &'s IndexSpec,
+    multikey: Multikey,
+    ids: Option<&Collation>,
+) -> Vec<HeldField<'s>> {
     let mut found = Vec::new();
-    if ids.is_simple() && spec.collation.is_simple() {
+    if ids.is_some_and(Collation::is_simple) && spec.collation.is_simple() {
         found.push(HeldField {
             path: "_id",
             from: From::Id,

@@ -125,6 +125,11 @@ impl Branch {
 }
 
 impl IndexAccess {
+    /// Whether there is one document at most, by its `_id`.
+    pub fn is_identifier(&self) -> bool {
+        self.index.spec.is_id_index() && self.bounds[0].is_single_point()
+    }
+
     /// Whether a document may have several entries within the bounds: one with an array in a field that has
     /// no single value here, or with a geometry of several cells.
     pub fn repeats(&self) -> bool {

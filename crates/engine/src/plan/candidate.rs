@@ -33,7 +33,11 @@ impl Candidate {
 
     /// Whether there is one document at most, by its `_id`.
     pub(super) fn is_identifier(&self) -> bool {
-        matches!(&self.access, Access::Primary(access) if access.bounds.is_single_point())
+        match &self.access {
+            Access::Primary(access) => access.bounds.is_single_point(),
+            Access::Index(access) => access.is_identifier(),
+            _ => false,
+        }
     }
 }
 
@@ -127,13 +131,13 @@ fn collect<'f>(
     }
 }
 
-/// Documents by `_id`.
+/// Documents by `_id`, where they lie in its order.
 fn primary(query: &QuerySpec, conditions: &[IndexableCondition<'_>]) -> Option<Candidate> {
     let filter = &*query.filter;
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];
     let context = FieldContext {
-        collation: &query.ids,
+        collation: query.ids.as_ref()?,
         ..FieldContext::from(IndexField::Ascending)
     };
     for condition in conditions
@@ -166,7 +170,8 @@ fn primary(query: &QuerySpec, conditions: &[IndexableCondition<'_>]) -> Option<C
 pub(super) fn primary_order(query: &QuerySpec) -> Option<Order> {
     let sort = query.sort.as_deref()?;
     let [field] = sort.fields() else { return None };
-    (field.path.as_str() == "_id" && !field.by_distance && *sort.collation() == query.ids)
+    let ids = query.ids.as_ref()?;
+    (field.path.as_str() == "_id" && !field.by_distance && sort.collation() == ids)
         .then(|| order_of(field.direction == Direction::Ascending))
 }
 

@@ -61,6 +61,18 @@ pub(super) const SORT_COST: f64 = 4.0;
 /// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
 pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
     check_hint(collection, query.hint.as_ref())?;
+    if query.tailable {
+        if collection.options.capped.is_none() {
+            let message = "tailable cursor requested on non capped collection";
+            return Err(Error::bad_value(message));
+        }
+        let order = match query.hint {
+            Some(Hint::Natural(order)) => order,
+            _ => Order::Forward,
+        };
+        let candidate = collection_scan(&query, order);
+        return Ok(finish(candidate, query, Vec::new()));
+    }
     if matches!(*query.filter, Filter::Never) {
         return Ok(finish(
             Candidate {
@@ -159,7 +171,7 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
     };
     let index = match hint {
         Hint::Natural(order) => return Ok(collection_scan(query, *order)),
-        hint if hint.is_id() => None,
+        hint if hint.is_id() => collection.id_index(),
         Hint::Name(name) => Some(
             collection
                 .index(name)

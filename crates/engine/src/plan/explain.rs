@@ -144,6 +144,7 @@ pub fn access_document(
         }
         Access::Primary(own) if own.bounds.is_single_point() => id_look_up(residual),
         Access::Primary(own) => counted(primary(own, residual)),
+        Access::Index(own) if is_id_look_up(own) => id_look_up(residual),
         Access::Index(own) => fetch(counted(index_scan("IXSCAN", own)), &own.entries, residual),
         Access::Geo(own) => fetch(counted(geo_scan("IXSCAN", own)), &own.entries, residual),
         Access::Near(own) => fetch(near_scan(own), &own.entries, residual),
@@ -184,6 +185,11 @@ fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>) {
     if let Some(residual) = residual {
         stage.append(cstr!("filter"), residual.to_document());
     }
+}
+
+fn is_id_look_up(access: &IndexAccess) -> bool {
+    let reads_documents = access.entries.reading() == RowSource::Documents;
+    access.is_identifier() && reads_documents && access.entries.filter.is_none()
 }
 
 fn id_look_up(residual: Option<&Filter>) -> RawDocumentBuf {

@@ -31,7 +31,8 @@ pub(super) fn grouped(
     path: &str,
 ) -> Option<(Access, FieldRanges)> {
     // What a collation finds equal may be several values, and cannot be read from entries.
-    if !query.collation.is_simple() || !query.ids.is_simple() {
+    let is_told_by_id = query.ids.as_ref().is_none_or(|ids| ids.is_simple());
+    if !query.collation.is_simple() || !is_told_by_id {
         return None;
     }
     let everything = matches!(*query.filter, Filter::Always);
@@ -45,22 +46,24 @@ pub(super) fn grouped(
         found.extend(whole.map(|index| whole_index(index, query).access));
     }
     found.retain(|access| {
-        is_wanted(access, query.hint.as_ref()) && grouped_position(access, path).is_some()
+        is_wanted(access, query) && grouped_position(access, path, query).is_some()
     });
     // Entries of fewer fields are shorter.
     let fields = |access: &Access| access.index().map_or(0, |index| index.spec.key.len());
     let access = found.into_iter().min_by_key(fields)?;
-    let position = grouped_position(&access, path)?;
+    let position = grouped_position(&access, path, query)?;
     let ranges = TreeRanges::of(&access, collection)?;
     Some((access, FieldRanges { ranges, position }))
 }
 
 /// The position in the key of the field at `path`, when the entries of an access path lie in its order: all
 /// fields before it have single values, and none comes from an array.
-fn grouped_position(access: &Access, path: &str) -> Option<usize> {
+fn grouped_position(access: &Access, path: &str, query: &QuerySpec) -> Option<usize> {
     match access {
         Access::Index(access) => position_in(access, path),
-        Access::Collection(_) | Access::Primary(_) => (path == "_id").then_some(0),
+        Access::Collection(_) | Access::Primary(_) => {
+            (path == "_id" && query.ids.is_some()).then_some(0)
+        }
         Access::Nothing
         | Access::Geo(_)
         | Access::Near(_)
@@ -91,9 +94,12 @@ fn holds_all(index: &Arc<Index>) -> bool {
     is_complete && spec.key.iter().all(|(_, field)| field.is_by_value())
 }
 
-fn is_wanted(access: &Access, hint: Option<&Hint>) -> bool {
-    let is_id = matches!(access, Access::Primary(_) | Access::Collection(_));
-    match hint {
+fn is_wanted(access: &Access, query: &QuerySpec) -> bool {
+    let is_id = match access {
+        Access::Primary(_) | Access::Collection(_) => query.ids.is_some(),
+        _ => access.index().is_some_and(|index| index.spec.is_id_index()),
+    };
+    match query.hint.as_ref() {
         None => true,
         Some(Hint::Natural(_)) => false,
         Some(Hint::Name(name)) if name == "_id_" => is_id,

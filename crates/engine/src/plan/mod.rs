@@ -66,8 +66,10 @@ pub struct QuerySpec {
     pub projection_source: Option<RawDocumentBuf>,
     /// By what texts are compared.
     pub collation: Collation,
-    /// By what the collection orders its `_id`s; known when the query is planned.
-    pub ids: Collation,
+    /// By what the documents lie in the order of their `_id`s, if they do; known when the query is planned.
+    pub ids: Option<Collation>,
+    /// All documents as they came, and those that come later.
+    pub tailable: bool,
     /// What the client wants used.
     pub hint: Option<Hint>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
@@ -80,7 +82,7 @@ impl QuerySpec {
     /// The same, about a collection.
     fn on(self, collection: &Collection) -> Self {
         Self {
-            ids: collection.options.collation.clone(),
+            ids: collection.id_order().cloned(),
             ..self
         }
     }
@@ -96,7 +98,8 @@ impl QuerySpec {
             projection: None,
             projection_source: None,
             collation: Collation::SIMPLE,
-            ids: Collation::SIMPLE,
+            ids: Some(Collation::SIMPLE),
+            tailable: false,
             hint: None,
             needs: FieldSet::All,
             allow_disk_use: false,

@@ -7,7 +7,7 @@
 use super::entries::{ChangedKeys, EntryChange, EntryChanges, KeyChange};
 use super::prepare::encode_id;
 use super::validate::validate;
-use crate::catalog::Collection;
+use crate::catalog::{Collection, RecordNumber};
 use crate::error::Result;
 use crate::storage::{Batch, Family, TreeKey};
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -23,7 +23,7 @@ pub(super) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) struct CollectionChanges<'d> {
     collection: Arc<Collection>,
     documents: Vec<DocumentChange<'d>>,
-    /// `tree ++ encoded _id` of each document.
+    /// The key of each document.
     keys: Vec<u8>,
     entries: EntryChanges,
     document_bytes: usize,
@@ -98,24 +98,46 @@ impl<'d> CollectionChanges<'d> {
         bypass_validation: bool,
     ) -> Result<()> {
         let start = self.begin(&[]);
-        let result = encode_id(
-            &document,
-            &self.collection.options.collation,
-            &mut self.keys,
-        )
-        .and_then(|()| {
-            if validates(&self.collection, bypass_validation) {
-                validate(&self.collection, &document, None)?;
-            }
-            check_bucket(&self.collection, &document)?;
-            let (number, id) = (self.documents.len() as u32, &self.keys[start + 4..]);
-            self.entries
-                .insert(self.collection.keys(), number, &document, id)
-        });
+        let ids = &self.collection.options.collation;
+        let result = encode_id(&document, ids, &mut self.keys)
+            .and_then(|()| self.check_insert(start, &document, bypass_validation));
         self.finish(start, result, None, Some(document))
     }
 
-    /// Adds the replacement of the document with this encoded `_id`.
+    /// Adds an insert into a capped collection, under a record number.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_record(
+        &mut self,
+        record: RecordNumber,
+        document: Cow<'d, RawDocument>,
+        bypass_validation: bool,
+    ) -> Result<()> {
+        let start = self.begin(&record.to_be_bytes());
+        let ids = &self.collection.options.collation;
+        let result = encode_id(&document, ids, &mut Vec::new())
+            .and_then(|()| self.check_insert(start, &document, bypass_validation));
+        self.finish(start, result, None, Some(document))
+    }
+
+    /// Makes the entries of a document that is inserted under the key that begins at `start`.
+    fn check_insert(
+        &mut self,
+        start: usize,
+        document: &RawDocument,
+        bypass_validation: bool,
+    ) -> Result<()> {
+        if validates(&self.collection, bypass_validation) {
+            validate(&self.collection, document, None)?;
+        }
+        check_bucket(&self.collection, document)?;
+        let (number, key) = (self.documents.len() as u32, &self.keys[start + 4..]);
+        self.entries
+            .insert(self.collection.keys(), number, document, key)
+    }
+
+    /// Adds the replacement of the document with this key.
     ///
     /// # Errors
     /// A document that fails validation, or one that an index refuses.
@@ -136,7 +158,7 @@ impl<'d> CollectionChanges<'d> {
         self.finish(start, result, Some(before), Some(Cow::Owned(after)))
     }
 
-    /// Adds the deletion of the document with this encoded `_id`.
+    /// Adds the deletion of the document with this key.
     ///
     /// # Errors
     /// A document that an index refuses.
@@ -219,7 +241,7 @@ impl<'d> CollectionChanges<'d> {
         self.documents
     }
 
-    /// `tree ++ encoded _id` of a document.
+    /// The key of a document.
     pub fn key(&self, number: usize) -> &[u8] {
         &self.keys[self.documents[number].key.clone()]
     }
@@ -237,6 +259,19 @@ impl<'d> CollectionChanges<'d> {
     /// The changed index entries.
     pub fn entries(&self) -> &EntryChanges {
         &self.entries
+    }
+
+    /// The entries of the document that was added last, by the position of their index. Only before they are sorted.
+    pub fn last_entries(&self) -> Vec<Vec<EntryChange>> {
+        let number = self.documents.len().saturating_sub(1) as u32;
+        let positions = 0..self.collection.indexes.len();
+        let own = |position: usize| {
+            let list = self.entries.list(position);
+            let others = |entry: &EntryChange| entry.document != number;
+            let begin = list.iter().rposition(others).map_or(0, |last| last + 1);
+            list[begin..].to_vec()
+        };
+        positions.map(own).collect()
     }
 
     /// The entries that each document adds or gives another value, by the position of their index.
@@ -263,7 +298,7 @@ impl<'d> CollectionChanges<'d> {
         documents.filter(|document| !document.is_withdrawn)
     }
 
-    /// `tree ++ encoded _id` of the documents that change.
+    /// The key of the documents that change.
     pub fn changed_keys(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.wanted()
             .map(|document| &self.keys[document.key.clone()])

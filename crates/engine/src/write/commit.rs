@@ -102,7 +102,7 @@ impl Writer {
             }
         });
         if is_written {
-            note_greatest_id(changes, writing);
+            note_greatest_key(changes, writing);
         }
         if wants_work {
             self.ranks.queue(state.ranks());
@@ -118,7 +118,7 @@ impl Writer {
         for (_, tree) in collection.counted_trees() {
             state.ranks().forget(tree);
         }
-        note_greatest_id(changes, writing);
+        note_greatest_key(changes, writing);
         self.ranks.queue(state.ranks());
         let (documents, bytes) = read_totals(&self.store, collection.documents)?.unwrap_or((0, 0));
         state.set_totals(documents, bytes);
@@ -182,8 +182,8 @@ fn count(ranks: &mut RankIndexes, changed: ChangedKeys<'_>) {
 }
 
 /// A greater `_id` than all others is not looked for when it is inserted.
-fn note_greatest_id(changes: &CollectionChanges<'_>, writing: &mut WriteState) {
-    if let (Some(greatest), Some(known)) = (changes.changed_keys().max(), &mut writing.largest_id)
+fn note_greatest_key(changes: &CollectionChanges<'_>, writing: &mut WriteState) {
+    if let (Some(greatest), Some(known)) = (changes.changed_keys().max(), &mut writing.largest_key)
         && greatest > known.as_slice()
     {
         known.clear();

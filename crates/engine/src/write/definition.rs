@@ -42,7 +42,7 @@ pub(super) struct Redefined<'l> {
 }
 
 impl Draft {
-    fn of(collection: Collection) -> Self {
+    pub fn of(collection: Collection) -> Self {
         Self {
             collection,
             counts: Vec::new(),
@@ -111,7 +111,12 @@ impl Writer {
         let compression = options.compression;
         let tree = self.catalog.allocate_tree(Family::Documents, compression)?;
         let cache = self.catalog.range_cache().clone();
-        let collection = Collection::create(namespace.clone(), tree, options, temporary, cache);
+        let mut collection = Collection::create(namespace.clone(), tree, options, temporary, cache);
+        if collection.options.capped.is_some() {
+            let on_id = IndexSpec::id_index().in_collection_with(&collection.options.collation)?;
+            let index = self.new_index(&collection, on_id)?.built();
+            collection.indexes.push(Arc::new(index));
+        }
         self.define(Redefined {
             before: None,
             after: Some(Draft::of(collection)),
@@ -300,7 +305,7 @@ impl Writer {
     ///
     /// # Errors
     /// Storage failures; nothing has changed then.
-    fn define_all(&self, mut all: Vec<Redefined<'_>>) -> Result<()> {
+    pub(super) fn define_all(&self, mut all: Vec<Redefined<'_>>) -> Result<()> {
         let mut batch = self.store.batch();
         all.iter()
             .for_each(|one| derive(one, &self.catalog, &mut batch));

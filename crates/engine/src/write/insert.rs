@@ -130,6 +130,12 @@ impl Writer {
                 false => self.catalog.get(namespace).ok_or_else(|| gone(namespace))?,
             };
             self.wait_for_room(&collection)?;
+            if collection.options.capped.is_some() {
+                match self.insert_capped(&collection, documents, first, options, outcome)? {
+                    Some(seen) => return Ok(seen),
+                    None => continue,
+                }
+            }
             let prepared = kept.get_or_insert_with(|| PreparedDocuments {
                 changes: CollectionChanges::new(&collection),
                 positions: Vec::new(),
@@ -181,7 +187,7 @@ impl Writer {
         ordered: bool,
     ) -> Result<Vec<(usize, Error)>> {
         let collection = changes.collection();
-        let largest = self.largest_id(collection, writing)?;
+        let largest = self.largest_key(collection, writing)?;
         let ascending = changes.keys_ascend();
         let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
         let mut unique = has_unique.then(|| UniqueChecker::new(collection, &self.store.snapshot()));
@@ -220,12 +226,12 @@ impl Writer {
     }
 
     /// `tree ++ _id` of the greatest document, or the bare prefix when there is none.
-    fn largest_id<'w>(
+    pub(super) fn largest_key<'w>(
         &self,
         collection: &Collection,
         writing: &'w mut WriteState,
     ) -> Result<&'w [u8]> {
-        if writing.largest_id.is_none() {
+        if writing.largest_key.is_none() {
             let (start, end) = collection.documents.range();
             let mut scan =
                 self.store
@@ -236,9 +242,9 @@ impl Writer {
             } else {
                 start.to_vec()
             };
-            writing.largest_id = Some(found);
+            writing.largest_key = Some(found);
         }
-        Ok(writing.largest_id.as_deref().expect("it was just set"))
+        Ok(writing.largest_key.as_deref().expect("it was just set"))
     }
 }
 

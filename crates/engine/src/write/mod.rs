@@ -10,8 +10,10 @@
 //! Deliberately absent: choosing which documents to change (see `database`), cursors.
 
 mod build;
+mod capped;
 mod changes;
 mod commit;
+mod convert;
 mod definition;
 mod entries;
 mod insert;

@@ -89,7 +89,9 @@ impl Writer {
                 return Ok(targets.len());
             };
             self.wait_for_room(&collection)?;
-            let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
+            // Changes keep the `_id`.
+            let mut others = collection.secondary_indexes().iter();
+            let has_unique = others.any(|index| index.spec.unique);
             let together = if has_unique { &targets[..1] } else { targets };
             let mut works = Works::prepare(&collection, together, bypass_validation, decide);
             let mut writing = collection.state.lock();

@@ -17,7 +17,10 @@ use meridian_value::{Collation, with_raw};
 /// Looks entries of unique indexes up in the newest state and in what this batch adds.
 pub(super) struct UniqueChecker {
     scans: Vec<Option<Scan>>,
+    /// Parts of keys that the batch adds.
     added: AHashSet<Vec<u8>>,
+    /// Whole keys that the batch removes.
+    removed: AHashSet<Vec<u8>>,
 }
 
 impl UniqueChecker {
@@ -35,6 +38,24 @@ impl UniqueChecker {
         Self {
             scans,
             added: AHashSet::new(),
+            removed: AHashSet::new(),
+        }
+    }
+
+    /// Takes entries of a document that the batch deletes for removed.
+    pub fn remove(&mut self, entries: &EntryChanges, of_document: &[Vec<EntryChange>]) {
+        for (scan, list) in self.scans.iter().zip(of_document) {
+            if scan.is_some() {
+                let keys = list.iter().map(|entry| entries.key(entry).to_vec());
+                self.removed.extend(keys);
+            }
+        }
+    }
+
+    /// Forgets the entries of a document that the batch adds no longer.
+    pub fn forget(&mut self, entries: &EntryChanges, of_document: &[Vec<EntryChange>]) {
+        for entry in of_document.iter().flatten() {
+            self.added.remove(entries.unique_part(entry));
         }
     }
 
@@ -55,7 +76,8 @@ impl UniqueChecker {
             };
             for entry in &of_document[position] {
                 let (part, key) = (entries.unique_part(entry), entries.key(entry));
-                if self.added.contains(part) || holds_other(scan, part, key)? {
+                let is_other = |found: &[u8]| found != key && !self.removed.contains(found);
+                if self.added.contains(part) || holds(scan, part, is_other)? {
                     let (fields, value) = (TreeKey::strip(part), entries.value(entry));
                     return Err(duplicate_in_index(
                         &collection.namespace,
@@ -78,13 +100,18 @@ impl UniqueChecker {
 
 /// Whether an entry starts with `part` and is not `key` itself.
 pub(super) fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bool> {
+    holds(scan, part, |found| found != key)
+}
+
+/// Whether one of the entries that start with `part` is what is looked for.
+fn holds(scan: &mut Scan, part: &[u8], is_sought: impl Fn(&[u8]) -> bool) -> Result<bool> {
     scan.seek(part);
     while scan.advance()? {
         let (found, _) = scan.entry();
         if !found.starts_with(part) {
             return Ok(false);
         }
-        if found != key {
+        if is_sought(found) {
             return Ok(true);
         }
     }

@@ -4,7 +4,8 @@ use super::arguments::{Arguments, elements, integer};
 use super::context::Context;
 use super::create::view_pipeline;
 use bson::raw::{RawBsonRef, RawDocument};
-use meridian_engine::{Code, CollModRequest, Error, Result, ViewChange};
+use meridian_engine::{Capped, Code, CollModRequest, Error, Result, ViewChange, whole};
+use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 
 /// Changes it, and answers with the old and new values.
@@ -48,12 +49,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         let message = "option only supported on a time-series collection: isTimeseriesNamespace";
         return Err(Error::new(Code::InvalidOptions, message));
     }
-    arguments.refuse_fields(&[
-        "changeStreamPreAndPostImages",
-        "cappedSize",
-        "cappedMax",
-        "recordPreImages",
-    ])?;
+    arguments.refuse_fields(&["changeStreamPreAndPostImages", "recordPreImages"])?;
     arguments.refuse_flags(&["dryRun"])?;
     let change = CollModRequest {
         index: arguments.document("index")?.map(ToOwned::to_owned),
@@ -66,7 +62,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         validation_action: choice(&arguments, "validationAction", &["error", "warn"])?,
         expire_after_seconds: parse_expiry(&arguments)?,
         granularity,
+        capped_size: limit(&arguments, "cappedSize")?,
+        capped_max: limit(&arguments, "cappedMax")?,
     };
+    check_limits(&change)?;
     if let Some(index) = &change.index {
         check_index_change(index)?;
     }
@@ -76,6 +75,27 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         _ => error,
     })?;
     reply.elements(&fields);
+    Ok(())
+}
+
+/// A limit of a capped collection; a number is cut to a whole one.
+fn limit(arguments: &Arguments<'_>, name: &str) -> Result<Option<i64>> {
+    let Some(value) = arguments.get(name) else {
+        return Ok(None);
+    };
+    let number = Number::from_raw(value).ok_or_else(|| {
+        arguments.wrong_type(name, value, &["long", "int", "decimal", "double"])
+    })?;
+    Ok(Some(whole(number)))
+}
+
+fn check_limits(change: &CollModRequest) -> Result<()> {
+    if let Some(size) = change.capped_size {
+        Capped::with_size("cappedSize", size)?;
+    }
+    if let Some(max) = change.capped_max {
+        Capped::holding(1).with_max("cappedMax", max)?;
+    }
     Ok(())
 }
 

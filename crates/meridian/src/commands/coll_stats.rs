@@ -29,7 +29,14 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     reply.count("storageSize", stats.storage_size / scale);
     let exists = context.exists(&namespace);
     if exists {
-        reply.int32("freeStorageSize", 0).boolean("capped", false);
+        reply
+            .int32("freeStorageSize", 0)
+            .boolean("capped", stats.capped.is_some());
+        if let Some(capped) = stats.capped {
+            reply
+                .count("max", capped.max.unwrap_or(0))
+                .count("maxSize", capped.size / scale);
+        }
     }
     // Documents lie in the order of `_id`, which comes first.
     if let Some((_, compression)) = stats.compression.first() {

@@ -1,6 +1,6 @@
 //! `create`: makes a collection with its options.
 
-use super::arguments::{array_values, elements, integer, wrong_type};
+use super::arguments::{array_values, elements, integer, truth, wrong_type};
 use super::context::Context;
 use super::generic::is_generic;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -9,7 +9,7 @@ use meridian_value::Collation;
 use meridian_wire::DocumentWriter;
 
 /// Creates it. Which options exist is the engine's to know, since it keeps them.
-pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let namespace = context.namespace()?;
     namespace.check_creatable()?;
     let view = ViewOptions::parse(context)?;
@@ -32,10 +32,35 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     let options = RawDocumentBuf::from_bytes(bytes).expect("just written");
     let options = CollectionOptions::parse(&options)?;
     check_id_collation(id_index, &options.collation)?;
+    check_auto_index_id(context, &namespace, reply)?;
     if let Some(view) = view {
         return view.create(context, &namespace);
     }
     context.engine().create_collection(&namespace, options)
+}
+
+/// Every collection has an index on `_id`; that it is asked for is listed.
+fn check_auto_index_id(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let said = elements(context.body).find(|(name, _)| *name == "autoIndexId");
+    match said.and_then(|(_, value)| truth(value)) {
+        None => {}
+        Some(true) => {
+            let note =
+                "The autoIndexId option is deprecated and will be removed in a future release";
+            reply.string("note", note);
+        }
+        Some(false) => {
+            let message = format!(
+                "autoIndexId:false is not allowed for collection {namespace} because it can be replicated"
+            );
+            return Err(Error::location(50001, message));
+        }
+    }
+    Ok(())
 }
 
 /// What a time series may not have besides, in the order in which MongoDB looks.

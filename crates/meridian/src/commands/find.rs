@@ -107,12 +107,11 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
     let collation = document(arguments, "collation")?.filter(|written| !written.is_empty());
     let collation =
         collation.map(|written| meridian_engine::collation::parse("collation", written));
-    check_cursor_kind(arguments)?;
+    let (tailable, await_data) = cursor_kind(arguments)?;
     arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
     let flags = [
         "requestResumeToken",
         "readOnce",
-        "oplogReplay",
         "returnKey",
         "showRecordId",
     ];
@@ -129,6 +128,8 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         // Allowed unless forbidden, as `allowDiskUseByDefault` of MongoDB 6.0.
         allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
         variables: arguments.document("let")?,
+        tailable,
+        await_data,
     })
 }
 
@@ -140,19 +141,23 @@ fn parse_cursor_options(arguments: &Arguments<'_>) -> Result<CursorOptions> {
     })
 }
 
-/// There are no capped collections, so there is nothing to tail.
-fn check_cursor_kind(arguments: &Arguments<'_>) -> Result<()> {
-    let tailable = boolean(arguments, "tailable")?;
-    if boolean(arguments, "awaitData")? && !tailable {
+/// Whether the cursor is tailable, and whether it awaits data. Two flags say nothing here, as in MongoDB.
+fn cursor_kind(arguments: &Arguments<'_>) -> Result<(bool, bool)> {
+    boolean(arguments, "oplogReplay")?;
+    boolean(arguments, "allowPartialResults")?;
+    let (tailable, await_data) = (
+        boolean(arguments, "tailable")?,
+        boolean(arguments, "awaitData")?,
+    );
+    if await_data && !tailable {
         let message = "Cannot set 'awaitData' without also setting 'tailable'";
         return Err(Error::failed_to_parse(message));
     }
-    match tailable {
-        true => Err(Error::bad_value(
-            "tailable cursor requested on non capped collection",
-        )),
-        false => Ok(()),
+    if tailable && boolean(arguments, "singleBatch")? {
+        let message = "cannot use tailable option with the 'singleBatch' option";
+        return Err(Error::bad_value(message));
     }
+    Ok((tailable, await_data))
 }
 
 /// A hint; MongoDB takes an empty document or name for none.
@@ -185,16 +190,13 @@ fn boolean(arguments: &Arguments<'_>, name: &str) -> Result<bool> {
 }
 
 fn boolean_or(arguments: &Arguments<'_>, name: &str, default: bool) -> Result<bool> {
-    match arguments.get(name) {
+    match arguments.get_even_null(name) {
         None => Ok(default),
         Some(RawBsonRef::Boolean(value)) => Ok(value),
-        Some(value) => match super::arguments::truth(value) {
-            Some(value) => Ok(value),
-            None => Err(Error::type_mismatch(format!(
-                "Field '{name}' should be a boolean value, but found: {}",
-                type_name(value)
-            ))),
-        },
+        Some(value) => Err(Error::type_mismatch(format!(
+            "Field '{name}' should be a boolean value, but found: {}",
+            type_name(value)
+        ))),
     }
 }
 

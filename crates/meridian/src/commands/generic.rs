@@ -9,6 +9,7 @@ use crate::cli::Settings;
 use crate::service::OperationClass;
 use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
+use meridian_value::number::Number;
 use meridian_engine::check_database_name;
 use meridian_engine::{Code, Error, Result};
 use std::time::{Duration, Instant};
@@ -391,6 +392,10 @@ fn parse_max_time(value: RawBsonRef<'_>) -> Result<Option<Instant>> {
     let Some(limit_ms) = integer(value) else {
         return Err(Error::bad_value("maxTimeMS must be a number"));
     };
+    let is_whole = Number::from_raw(value).is_some_and(|own| own.to_i64_exact().is_some());
+    if !is_whole {
+        return Err(Error::bad_value("maxTimeMS has non-integral value"));
+    }
     let out_of_range =
         || Error::bad_value(format!("{limit_ms} value for maxTimeMS is out of range"));
     match u32::try_from(limit_ms) {

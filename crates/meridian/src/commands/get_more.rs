@@ -1,4 +1,4 @@
-//! `getMore`: the next batch of a cursor.
+//! `getMore`: the next batch of a cursor. Of one that awaits data, `maxTimeMS` tells how long to wait for it.
 
 use super::arguments::wrong_type;
 use super::context::Context;
@@ -29,15 +29,15 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let namespace = cursor_namespace(context.generic.database, collection)?;
     let cursors = context.engine().cursors();
-    if context.generic.deadline.is_some() {
-        cursors.find(id, &namespace)?;
+    let until = context.generic.deadline;
+    if until.is_some() && !cursors.awaits_data(id, &namespace)? {
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
         return Err(Error::bad_value(message));
     }
     let mut cursor = reply.document("cursor");
     let mut fits = |bytes| context.client.reply_share.fits(bytes);
     let exhausted = write_batch(context.service, &mut cursor, "nextBatch", |sink| {
-        cursors.get_more(id, &namespace, batch_count, &mut fits, sink)
+        cursors.get_more(id, &namespace, batch_count, until, &mut fits, sink)
     })?;
     cursor
         .int64("id", if exhausted { 0 } else { id })

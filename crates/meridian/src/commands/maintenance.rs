@@ -49,7 +49,11 @@ pub fn db_hash(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Res
             collections.string(&one.name, &one.hash);
         }
     }
-    drop(reply.array("capped"));
+    {
+        let mut capped = reply.array("capped");
+        let those = hashes.collections.iter().filter(|one| one.is_capped);
+        those.for_each(|one| _ = capped.push(RawBsonRef::String(&one.name)));
+    }
     {
         let mut uuids = reply.document("uuids");
         for one in &hashes.collections {

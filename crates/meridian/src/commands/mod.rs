@@ -21,6 +21,7 @@ mod write_reply;
 
 mod aggregate;
 mod build_info;
+mod capped;
 mod coll_mod;
 mod coll_stats;
 mod connection_status;

@@ -209,6 +209,13 @@ pub(super) fn create(request: &Request<'_>) -> bool {
     }
 }
 
+pub(super) fn clone_as_capped(request: &Request<'_>) -> bool {
+    let to = request.get("toCollection");
+    let to = request.named(to.and_then(|value| value.as_str()).unwrap_or_default());
+    let mut needed = ["insert", "createIndex", "convertToCapped"].into_iter();
+    request.may(&request.collection(), "find") && needed.all(|action| request.may(&to, action))
+}
+
 pub(super) fn coll_mod(request: &Request<'_>) -> bool {
     request.may(&request.collection(), "collMod") && view(request)
 }

@@ -485,7 +485,8 @@ impl Options {
             None => None,
         };
         let grid = self.grid();
-        let name = if key_pattern::is_id(&self.pattern) {
+        let is_id = key_pattern::is_id(&self.pattern);
+        let name = if is_id {
             ID_INDEX_NAME.into()
         } else {
             self.name.clone()
@@ -499,7 +500,7 @@ impl Options {
             key: self.key,
             inherits_collation: self.collation.is_none(),
             collation: self.collation.unwrap_or_default(),
-            unique: self.unique,
+            unique: self.unique || is_id,
             sparse: self.sparse == Some(true),
             hidden: self.hidden,
             partial_filter: self.partial.map(|(filter, _)| filter),
