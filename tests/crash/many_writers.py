@@ -17,6 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 DATABASE = "many"
 SERIES = "many_series"
 DOCUMENTS = 500
+LOGGED_MAX = 300
 # What the others bring about: duplicates, collections and indexes that were just dropped, renamed or are built.
 EXPECTED_CODES = {11000, 11, 26, 31, 27, 48, 73, 85, 86, 112, 175, 276, 12586, 10107}
 
@@ -41,6 +42,7 @@ class Writers:
         self.log = os.open(log, os.O_WRONLY | os.O_APPEND)
         self.seed = seed
         self.number = 0
+        self.logged = {"one": 0, "two": 0}
 
     def ledger(self, choice):
         ids = [f"{self.seed}-{self.number}-{at}" for at in range(choice.choice([1, 5, 40]))]
@@ -156,6 +158,53 @@ class Writers:
             self.series.drop_collection("passing")
             self.series.create_collection("passing", timeseries={"timeField": "t"})
         self.series["passing"].insert_many([{"t": time_in(number), "v": number} for number in range(50)])
+
+    def logs(self, choice):
+        """A capped collection under two writers; each document has a number greater by one than the writer's last."""
+        self._log(choice, "one")
+
+    def more_logs(self, choice):
+        self._log(choice, "two")
+
+    def _log(self, choice, writer):
+        numbers = range(self.logged[writer], self.logged[writer] + choice.choice([1, 3, 50]))
+        documents = [{**document(choice, f"{self.seed}-{writer}-{number}"), "writer": writer, "seed": self.seed, "number": number} for number in numbers]
+        self.database["logged"].insert_many(documents)
+        self.logged[writer] = numbers.stop
+        os.write(self.log, f"logged {self.seed}-{writer} {numbers[-1]}\n".encode())
+
+    def rolls(self, choice):
+        """Another one, whose documents and limits change."""
+        rolled = self.database["rolled"]
+        try:
+            self.database.create_collection("rolled", capped=True, size=choice.choice([500, 20_000]), check_exists=False)
+            rolled.create_index("n")
+            rolled.create_index("u", unique=True)
+        except OperationFailure as error:
+            if error.code != 48:
+                raise
+        self._roll(choice, rolled)
+
+    def more_rolls(self, choice):
+        self._roll(choice, self.database["rolled"])
+
+    def _roll(self, choice, rolled):
+        rolled.update_many({"tags": choice.randrange(10)}, {"$set": {"n": choice.randrange(1000), "fill": "." * choice.randrange(1000)}})
+        rolled.delete_many({"n": {"$gte": choice.randrange(900, 1000)}})
+        try:
+            self.database.command("collMod", "rolled", **choice.choice([{"cappedMax": choice.randrange(200)}, {"cappedSize": choice.randrange(1, 30_000)}]))
+        except OperationFailure as error:
+            if error.code != 72:  # after a drop an index has made it, which is not capped
+                raise
+        if choice.random() < 0.1:
+            self.database.command("convertToCapped", "rolled", size=choice.randrange(1, 30_000))
+            rolled.create_index("n")
+        if choice.random() < 0.1:
+            self.database.drop_collection("cloned")
+            self.database.command("cloneCollectionAsCapped", choice.choice(["rolled", "updated"]), toCollection="cloned", size=choice.randrange(1, 30_000))
+        if choice.random() < 0.02:
+            self.database.drop_collection("rolled")
+        rolled.insert_many([document(choice, choice.randrange(300)) for _ in range(40)], ordered=choice.random() < 0.3)
 
     def users(self, choice):
         """Made, changed and dropped one after the other; what was acknowledged last is in the log, by name."""

@@ -36,6 +36,9 @@ def prepare(server):
     series = server.client[many_writers.SERIES]
     series.create_collection("measured", timeseries={"timeField": "t", "metaField": "m"})
     series.create_collection("passing", timeseries={"timeField": "t"})
+    logged = database.create_collection("logged", capped=True, size=1_000_000, max=many_writers.LOGGED_MAX)
+    logged.create_index("n")
+    logged.create_index([("tags", 1), ("n", -1)])
     # Its entries stay in their places and get other values.
     database["updated"].create_index("tags", name="clustering", clustering=True)
     database["expiring"].create_index("at", expireAfterSeconds=0)
@@ -95,6 +98,22 @@ def compare_series(server, acknowledged, where):
         assert report["valid"], f"{where}: {name}: {report['errors']}"
 
 
+def compare_logged(server, lines, where):
+    """A capped collection is full, and holds each writer's newest documents, in the order in which it wrote them."""
+    there = list(server.client[many_writers.DATABASE]["logged"].find())
+    acknowledged = {writer: int(number) for _, writer, number in lines}
+    written = sum(number + 1 for number in acknowledged.values())
+    assert min(written, many_writers.LOGGED_MAX) <= len(there) <= many_writers.LOGGED_MAX, f"{where}: {len(there)} documents are logged"
+    numbers = {}
+    for document in there:
+        numbers.setdefault(f"{document['seed']}-{document['writer']}", []).append(document["number"])
+    for writer, own in numbers.items():
+        assert own == list(range(own[0], own[0] + len(own))), f"{where}: {writer} logged {own}"
+        assert own[-1] >= acknowledged.get(writer, -1), f"{where}: of {writer} {own[-1]} is the newest, {acknowledged[writer]} was acknowledged"
+    newest = lines[-1][1] if lines else None
+    assert newest is None or newest in numbers or len(there) == many_writers.LOGGED_MAX, f"{where}: nothing is left of {newest}"
+
+
 def compare(server, log, where):
     database = server.client[many_writers.DATABASE]
     there = {document["_id"] for document in database["ledger"].find({}, {"_id": 1})}
@@ -102,7 +121,8 @@ def compare(server, log, where):
     lost = {line for line in lines if " " not in line} - there
     assert not lost, f"{where}: {len(lost)} acknowledged documents are lost: {list(lost)[:5]}"
     told = [line.split() for line in lines if " " in line]
-    compare_users(server, [line for line in told if line[0] != "measured"], where)
+    compare_users(server, [line for line in told if line[0] in ("begun", "done")], where)
+    compare_logged(server, [line for line in told if line[0] == "logged"], where)
     compare_series(server, [line[1] for line in told if line[0] == "measured"], where)
     for query in ({}, {"n": {"$gte": 0}}):
         for document in database["large"].find(query):

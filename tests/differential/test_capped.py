@@ -50,7 +50,8 @@ class Session:
     def text(reply):
         text = canonical.text(reply)
         text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "UUID", text)
-        text = re.sub(r"\b[0-9a-f]{32}\b", "UUID", text)
+        text = re.sub(r"binary\(4, [0-9a-f]{32}\)", "UUID", text)
+        text = re.sub(r'host: ".*?"|timeMillis: int32\(\d+\)', "", text)
         text = re.sub(r"cursor id -?\d+", "cursor id N", text)
         text = re.sub(r"int64\(-?[1-9]\d{16,}\)", "a number", text)
         # Theirs names what was parsed, and has another version of the collations' data.

@@ -231,7 +231,8 @@ impl Query {
                 sink(document);
             })?;
             self.suspend()?;
-            let (Some(arrivals), Some(seen), true, false) = (arrivals, seen, is_empty, is_exhausted)
+            let (Some(arrivals), Some(seen), true, false) =
+                (arrivals, seen, is_empty, is_exhausted)
             else {
                 return Ok(is_exhausted);
             };
@@ -456,7 +457,9 @@ impl CursorRegistry {
         let until = until.unwrap_or(now + AWAIT_DEFAULT).min(now + AWAIT_MAX);
         let is_open = || {
             let cursors = self.cursors.lock();
-            cursors.get(&id).is_some_and(|now| Arc::ptr_eq(&now.query, &query))
+            cursors
+                .get(&id)
+                .is_some_and(|now| Arc::ptr_eq(&now.query, &query))
         };
         let filled = operation::check()
             .and_then(|()| running.fill_waiting(count_max, fits, until, &is_open, sink));

@@ -238,7 +238,8 @@ fn in_batches(mut query: Query, engine: &Engine, random: &mut ChaCha8Rng) -> Vec
         let bytes = [usize::MAX, 30_000, 1][random.random_range(0..3)];
         let mut sink = |row: &RawDocument| documents.push(row.to_owned());
         let mut fits = |size: usize| size <= bytes;
-        let is_exhausted = registry.get_more(id, &namespace(), Some(most), None, &mut fits, &mut sink);
+        let is_exhausted =
+            registry.get_more(id, &namespace(), Some(most), None, &mut fits, &mut sink);
         if is_exhausted.unwrap() {
             return documents;
         }

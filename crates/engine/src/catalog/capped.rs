@@ -164,7 +164,7 @@ impl CappedParts {
     }
 
     /// All together.
-    pub fn finish(self) -> Result<Option<Capped>> {
+    pub fn finish(&self) -> Result<Option<Capped>> {
         match (self.is_capped, self.size, self.max) {
             (true, Some(capped), Some(max)) => capped.with_max("max", max).map(Some),
             (true, Some(capped), None) => Ok(Some(capped)),

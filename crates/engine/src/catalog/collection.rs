@@ -150,7 +150,10 @@ impl Collection {
     /// By what the documents lie in the order of their `_id`s; `None` where they lie in that in which they came, each
     /// under its record number.
     pub fn id_order(&self) -> Option<&Collation> {
-        self.options.capped.is_none().then_some(&self.options.collation)
+        self.options
+            .capped
+            .is_none()
+            .then_some(&self.options.collation)
     }
 
     /// The index on `_id`, where the documents do not lie in that order.

@@ -233,10 +233,9 @@ impl OptionParts {
         if let Some(listed) = crate::collation::listing(&self.collation) {
             original.append(bson::cstr!("collation"), listed);
         }
-        let mut clustered_index = self.clustered_index;
+        let mut clustered_index = self.clustered_index.clone();
         if capped.is_some() && clustered_index.is_some() {
-            let message =
-                "Clustered capped collection only available with 'enableTestCommands' server parameter";
+            let message = "Clustered capped collection only available with 'enableTestCommands' server parameter";
             return Err(Error::location(6_127_800, message));
         }
         if self.clustered_legacy {
@@ -263,27 +262,7 @@ impl OptionParts {
         if let Some(timeseries) = &self.timeseries {
             original.append(bson::cstr!("timeseries"), timeseries.listing());
         }
-        let level = self.level.unwrap_or(ValidationLevel::Strict);
-        let action = self.action.unwrap_or(ValidationAction::Error);
-        let validator = self
-            .validator
-            .map(|source| {
-                let filter = Filter::parse_by(&source, &self.collation)?;
-                Ok::<_, Error>((source, Arc::new(filter)))
-            })
-            .transpose()?
-            .map(|(source, filter)| Validator {
-                source,
-                filter,
-                level,
-                action,
-            });
-        if validator.as_ref().is_some_and(|own| own.filter.is_random()) {
-            return Err(Error::location(
-                3_040_500,
-                "$rand not allowed inside collection validators",
-            ));
-        }
+        let validator = self.validator()?;
         Ok(CollectionOptions {
             collation: self.collation,
             validator,
@@ -295,6 +274,25 @@ impl OptionParts {
             index_compression: self.index_compression.unwrap_or_default(),
             original,
         })
+    }
+
+    fn validator(&self) -> Result<Option<Validator>> {
+        let Some(source) = &self.validator else {
+            return Ok(None);
+        };
+        let filter = Filter::parse_by(source, &self.collation)?;
+        if filter.is_random() {
+            return Err(Error::location(
+                3_040_500,
+                "$rand not allowed inside collection validators",
+            ));
+        }
+        Ok(Some(Validator {
+            source: source.clone(),
+            filter: Arc::new(filter),
+            level: self.level.unwrap_or(ValidationLevel::Strict),
+            action: self.action.unwrap_or(ValidationAction::Error),
+        }))
     }
 }
 

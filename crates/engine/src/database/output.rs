@@ -65,7 +65,10 @@ impl Engine {
         let temporary = Namespace::new(database, &format!("{OUT_PREFIX}{}", ObjectId::new()))?;
         self.catalog.refuse_view(&target)?;
         let existing = self.catalog.get(&target);
-        if existing.as_ref().is_some_and(|old| old.options.capped.is_some()) {
+        if existing
+            .as_ref()
+            .is_some_and(|old| old.options.capped.is_some())
+        {
             let message = format!("namespace '{target}' is capped so it can't be used for $out");
             return Err(Error::location(17152, message));
         }

@@ -351,8 +351,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));
     }
-    let sort = sort
-        .map(|sort| sort.measured_by(nearest.as_ref()));
+    let sort = sort.map(|sort| sort.measured_by(nearest.as_ref()));
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     if let (Some(nearest), true) = (&nearest, sort.as_ref().is_some_and(Sort::is_by_distance)) {
         needs.add(nearest.path.as_str());

@@ -32,7 +32,9 @@ mod sort;
 mod tail;
 mod union;
 
-pub use build::{count, entries_between, entries_by_rank, entries_up_to, nothing, rows, rows_of_tail};
+pub use build::{
+    count, entries_between, entries_by_rank, entries_up_to, nothing, rows, rows_of_tail,
+};
 pub use collection::{CollectionRows, IdRows};
 pub use counted::{Total, as_planned};
 pub use counted_groups::{CountedGroups, GroupEntries};

@@ -21,7 +21,7 @@ pub struct TailRows {
     /// None before the first row, and from a suspension on to the next row.
     scan: Option<Scan>,
     /// Where it goes on.
-    place: Option<Place>,
+    place: Option<ReadLast>,
     /// The last time it was asked there was none.
     is_at_end: bool,
     has_begun: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub struct TailRows {
 }
 
 /// The document that was read last.
-struct Place {
+struct ReadLast {
     key: Vec<u8>,
     /// Whether it is to be read once more.
     again: bool,
@@ -68,7 +68,7 @@ impl TailRows {
         let (start, end) = self.collection.documents.range();
         let mut left = (start.to_vec(), end.to_vec());
         let snapshot = self.store.snapshot();
-        if let Some(Place { key, again }) = &self.place {
+        if let Some(ReadLast { key, again }) = &self.place {
             if snapshot.get(Family::Documents, key, |_| ())?.is_none() {
                 return Err(self.lost(key)?);
             }
@@ -118,7 +118,7 @@ impl Rows for TailRows {
         let (key, document) = scan.entry();
         RawDocument::from_bytes(document).map_err(corrupt_document)?;
         let key = key.to_vec();
-        self.place = Some(Place { key, again: false });
+        self.place = Some(ReadLast { key, again: false });
         self.scan = Some(scan);
         Ok(true)
     }

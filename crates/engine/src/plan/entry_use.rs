@@ -57,7 +57,12 @@ pub(super) fn entry_use(
     query: &QuerySpec,
     residual: Option<Arc<Filter>>,
 ) -> (EntryUse, Option<Arc<Filter>>) {
-    let held = HeldFields::new(&index.spec, &index.layout, index.multikey(), query.ids.as_ref());
+    let held = HeldFields::new(
+        &index.spec,
+        &index.layout,
+        index.multikey(),
+        query.ids.as_ref(),
+    );
     let coverage = |needed: &FieldSet| held.coverage(needed).map(Arc::new);
     let (on_entries, rest) = split(residual, |part| held.hold(&part.needs()));
     let filter = on_entries.map(|filter| EntryFilter {

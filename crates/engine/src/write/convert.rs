@@ -1,9 +1,9 @@
 //! Capped collections that are made from others: the newest documents of a collection, in the order in which they lie.
 
+use super::Writer;
 use super::definition::{Draft, Redefined};
 use super::insert::InsertOptions;
 use super::prepare::DOCUMENT_BYTES_MAX;
-use super::Writer;
 use crate::catalog::{Capped, Collection, CollectionOptions};
 use crate::error::{Code, Error, Result, corrupt_document};
 use crate::namespace::Namespace;
@@ -22,7 +22,11 @@ impl Writer {
     ///
     /// # Errors
     /// `NamespaceNotFound`; storage failures. The collection is as it was then.
-    pub fn convert_to_capped(&self, namespace: &Namespace, size: Capped) -> Result<Arc<Collection>> {
+    pub fn convert_to_capped(
+        &self,
+        namespace: &Namespace,
+        size: Capped,
+    ) -> Result<Arc<Collection>> {
         let _defining = self.defining.lock();
         let source = self.source(namespace)?;
         let copy = temporary_name(namespace)?;
@@ -168,9 +172,15 @@ fn first_within(
 fn capped_options(source: &Collection, size: Capped) -> Result<CollectionOptions> {
     let mut options = size.listing();
     for (name, value) in source.options.original.iter().flatten() {
-        let is_other = ["capped", "size", "max", "clusteredIndex", "expireAfterSeconds"]
-            .iter()
-            .all(|own| name != *own);
+        let is_other = [
+            "capped",
+            "size",
+            "max",
+            "clusteredIndex",
+            "expireAfterSeconds",
+        ]
+        .iter()
+        .all(|own| name != *own);
         if is_other {
             options.append(name, value);
         }

@@ -83,9 +83,8 @@ fn limit(arguments: &Arguments<'_>, name: &str) -> Result<Option<i64>> {
     let Some(value) = arguments.get(name) else {
         return Ok(None);
     };
-    let number = Number::from_raw(value).ok_or_else(|| {
-        arguments.wrong_type(name, value, &["long", "int", "decimal", "double"])
-    })?;
+    let number = Number::from_raw(value)
+        .ok_or_else(|| arguments.wrong_type(name, value, &["long", "int", "decimal", "double"]))?;
     Ok(Some(whole(number)))
 }
 

@@ -9,9 +9,9 @@ use crate::cli::Settings;
 use crate::service::OperationClass;
 use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
-use meridian_value::number::Number;
 use meridian_engine::check_database_name;
 use meridian_engine::{Code, Error, Result};
+use meridian_value::number::Number;
 use std::time::{Duration, Instant};
 
 /// The checked values.
