@@ -362,7 +362,7 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     // Even behind a `$geoNear` MongoDB has none for a filter.
     let metadata = match scope.metadata() {
         MetadataScope::Refused => MetadataScope::Refused,
-        _ => MetadataScope::Unavailable,
+        MetadataScope::Of { .. } => MetadataScope::of_pipeline(false),
     };
     let context = ParseContext {
         scope: scope.with_metadata(metadata),

@@ -384,7 +384,7 @@ pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
         .first()
         .and_then(|stage| stage.iter().next());
     let is_nearest_first = matches!(first, Some(Ok((name, _))) if name.as_str() == "$geoNear");
-    let metadata = MetadataScope::of_query(is_nearest_first);
+    let metadata = MetadataScope::of_pipeline(is_nearest_first);
     Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 

@@ -8,17 +8,17 @@ use crate::catalog::Collection;
 use crate::cursor::{Query, Tail};
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, Rows, Sample, TailRows};
-use crate::expression::{FieldSet, MetadataScope, mentions_metadata};
+use crate::expression::{FieldSet, MetadataScope, mentions_metadata, mentions_origin};
 use crate::namespace::Namespace;
 use crate::plan::{
-    self, CountBy, Countable, FieldRanges, Goal, Hint, Method, PipelinePlan, Plan, QuerySpec,
-    SampleSize, Sizes,
+    self, CountBy, Countable, FieldRanges, Goal, Hint, KeyBounds, Method, PipelinePlan, Plan,
+    QuerySpec, SampleSize, Sizes,
 };
 use crate::query::{Filter, Projection, Sort};
 use crate::rank::ReadView;
 use crate::storage::TreeKey;
-use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, cstr, rawdoc};
 use meridian_value::key::{Direction, TypeBits};
 use meridian_value::{Collation, holds_text};
 use std::collections::VecDeque;
@@ -167,7 +167,7 @@ impl Engine {
             collection,
             awaits_data,
         };
-        Query::from_rows(exec::rows_of_tail(&plan, documents)).tailing(tail)
+        Query::from_rows(exec::rows_of_tail(&plan, &tail.collection, documents)).tailing(tail)
     }
 
     /// By what a statement on a collection compares texts: as it says itself, or as the collection does.
@@ -302,6 +302,9 @@ fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
         || request.hint.is_some()
         || request.variables.is_some()
         || request.tailable
+        || request.return_key
+        || request.show_record_id
+        || request.min.or(request.max).is_some()
         || request.skip > 0;
     let mut fields = request.filter.iter();
     let (name, id) = fields.next()?.ok()?;
@@ -331,12 +334,14 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         let message = "Tailable cursors and geo $near cannot be used together";
         return Err(Error::bad_value(message));
     }
-    let metadata = MetadataScope::of_query(nearest.is_some());
+    let metadata = MetadataScope::of_find(nearest.is_some());
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
         let projection = Projection::parse_with(shape, Some(&filter), &scope)?.located_by(&filter);
         let measures = nearest.as_ref().filter(|_| mentions_metadata(shape));
-        Ok::<_, Error>(projection.measured_by(measures.cloned()))
+        let (asks_origin, _) = mentions_origin(shape);
+        let projection = projection.measured_by(measures.cloned());
+        Ok::<_, Error>(projection.asking_origin(asks_origin))
     };
     let projection = request.projection.filter(|shape| !shape.is_empty());
     let projection = projection.map(parse_projection).transpose()?;
@@ -353,6 +358,12 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     }
     let sort = sort.map(|sort| sort.measured_by(nearest.as_ref()));
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
+    let asks_key = request
+        .projection
+        .is_some_and(|shape| mentions_origin(shape).1);
+    if request.return_key || asks_key {
+        needs.add_all();
+    }
     if let (Some(nearest), true) = (&nearest, sort.as_ref().is_some_and(Sort::is_by_distance)) {
         needs.add(nearest.path.as_str());
     }
@@ -364,13 +375,27 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         skip: request.skip,
         limit: request.limit.filter(|limit| *limit > 0),
         projection: projection.map(Arc::new),
-        projection_source: request.projection.map(ToOwned::to_owned),
+        projection_source: projection_source(request),
         collation,
         ids: Some(Collation::SIMPLE),
         tailable: request.tailable,
+        key_bounds: KeyBounds::parse(request.min, request.max)?,
+        return_key: request.return_key,
+        show_record_id: request.show_record_id && !request.return_key,
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
     })
+}
+
+/// The projection as `explain` shows it.
+fn projection_source(request: &FindRequest<'_>) -> Option<RawDocumentBuf> {
+    let source = request.projection.map(ToOwned::to_owned);
+    if !request.show_record_id {
+        return source;
+    }
+    let mut source = source.unwrap_or_default();
+    source.append(cstr!("$recordId"), rawdoc! { "$meta": "recordId" });
+    Some(source)
 }
 
 pub(crate) fn count_spec(request: &CountRequest<'_>) -> Result<QuerySpec> {

@@ -31,6 +31,14 @@ pub struct FindRequest<'a> {
     pub tailable: bool,
     /// A tailable cursor that has no more waits for a while.
     pub await_data: bool,
+    /// The first key of the hinted index, ...
+    pub min: Option<&'a RawDocument>,
+    /// ... and the first one behind those that are wanted.
+    pub max: Option<&'a RawDocument>,
+    /// Answers with the entries by which documents are found, in their place.
+    pub return_key: bool,
+    /// Adds what each document lies under.
+    pub show_record_id: bool,
 }
 
 impl<'a> FindRequest<'a> {
@@ -48,6 +56,10 @@ impl<'a> FindRequest<'a> {
             variables: None,
             tailable: false,
             await_data: false,
+            min: None,
+            max: None,
+            return_key: false,
+            show_record_id: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cached::CachedTree;
 use super::counted::{Total, as_planned};
+use super::origin::{KeyRows, Origin, RecordIdRows};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
@@ -39,7 +40,7 @@ pub fn rows(
     let shape = query
         .projection
         .as_ref()
-        .filter(|projection| entries_have_shape(plan, projection));
+        .filter(|projection| !query.return_key && entries_have_shape(plan, projection));
     let builder = Builder {
         collection,
         snapshot,
@@ -55,21 +56,37 @@ pub fn rows(
     if let Some(sort) = &plan.sort {
         rows = Box::new(SortRows::new(rows, sort.clone(), window, &context.limits));
     }
-    rows = limited(rows, query);
-    if let (Some(projection), None) = (&query.projection, shape) {
-        rows = Box::new(ProjectRows::new(rows, projection.clone()));
-    }
-    Ok(rows)
+    Ok(shaped(
+        limited(rows, query),
+        plan,
+        shape.is_some(),
+        collection,
+    ))
 }
 
 /// The rows of a plan for a tailable cursor.
-pub fn rows_of_tail(plan: &Plan, documents: TailRows) -> Box<dyn Rows> {
-    let query = &plan.query;
+pub fn rows_of_tail(plan: &Plan, collection: &Collection, documents: TailRows) -> Box<dyn Rows> {
     let rows = filtered(Box::new(documents), plan.residual.as_ref());
-    let rows = limited(rows, query);
-    match &query.projection {
-        Some(projection) => Box::new(ProjectRows::new(rows, projection.clone())),
-        None => rows,
+    shaped(limited(rows, &plan.query), plan, false, collection)
+}
+
+/// Rows as the query wants them; `is_projected` tells that they have the fields of the projection alone.
+fn shaped(
+    mut rows: Box<dyn Rows>,
+    plan: &Plan,
+    is_projected: bool,
+    collection: &Collection,
+) -> Box<dyn Rows> {
+    let (query, origin) = (&plan.query, || Origin::new(plan, collection));
+    if query.return_key {
+        return Box::new(KeyRows::new(rows, origin()));
+    }
+    if let (Some(projection), false) = (&query.projection, is_projected) {
+        rows = Box::new(ProjectRows::new(rows, projection.clone(), origin));
+    }
+    match query.show_record_id {
+        true => Box::new(RecordIdRows::new(rows, origin())),
+        false => rows,
     }
 }
 

@@ -21,6 +21,7 @@ mod index;
 mod key_runs;
 mod limit;
 mod near;
+mod origin;
 pub(crate) mod parallel;
 mod prefilter;
 mod project;

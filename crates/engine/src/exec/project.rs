@@ -1,5 +1,6 @@
 //! Gives each row the shape that a projection asks for.
 
+use super::origin::Origin;
 use super::{Row, Rows};
 use crate::error::Result;
 use crate::query::Projection;
@@ -10,14 +11,21 @@ use std::sync::Arc;
 pub struct ProjectRows {
     input: Box<dyn Rows>,
     projection: Arc<Projection>,
+    /// Where rows come from, if the projection asks for it.
+    origin: Option<Origin>,
     current: RawDocumentBuf,
 }
 
 impl ProjectRows {
     /// The rows of `input`, projected.
-    pub fn new(input: Box<dyn Rows>, projection: Arc<Projection>) -> Self {
+    pub fn new(
+        input: Box<dyn Rows>,
+        projection: Arc<Projection>,
+        origin: impl FnOnce() -> Origin,
+    ) -> Self {
         Self {
             input,
+            origin: projection.asks_origin().then(origin),
             projection,
             current: RawDocumentBuf::new(),
         }
@@ -29,9 +37,11 @@ impl Rows for ProjectRows {
         if !self.input.advance()? {
             return Ok(false);
         }
-        let document = self.input.row().document;
-        let position = self.projection.array_position(document)?;
-        self.current = self.projection.apply(document, position)?;
+        let row = self.input.row();
+        let position = self.projection.array_position(row.document)?;
+        let origin = self.origin.as_ref().map(|origin| origin.of(row));
+        let origin = origin.transpose()?;
+        self.current = self.projection.apply_from(row.document, position, origin)?;
         Ok(true)
     }
 

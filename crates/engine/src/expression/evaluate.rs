@@ -33,9 +33,8 @@ impl Node {
             )),
             Node::Random => Ok(Value::double(rand::random())),
             Node::Metadata(part) => {
-                let variables = context.variables;
-                let near = variables.near();
-                Ok(near.map_or(Value::Missing, |near| Value::Raw(near.value(*part))))
+                let value = context.variables.metadata(*part);
+                Ok(value.map_or(Value::Missing, Value::Raw))
             }
             Node::Object(fields) => object(fields, context),
             Node::Array(items) => array(items, context),

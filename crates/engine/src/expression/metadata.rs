@@ -1,12 +1,12 @@
-//! `{$meta: ...}`: what a nearest-first search knows of a document beside its fields.
+//! `{$meta: ...}`: what is known of a document beside its fields: by a nearest-first search, and by the plan that found it.
 //!
-//! In: the operand, and whether there is such a search. Out: which part is meant, or MongoDB's error. The
+//! In: the operand, and what the query knows. Out: which part is meant, or MongoDB's error. The
 //! parts themselves travel beside the document, in [`Variables`](super::Variables).
 
 use super::value::corrupt;
 use crate::error::{Error, Result};
 use bson::cstr;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 /// Whether expressions may ask for metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,10 +14,13 @@ pub enum MetadataScope {
     /// Not in this place (an update, a filter): refused by name.
     #[default]
     Refused,
-    /// The query has none: no `$near` or `$geoNear`.
-    Unavailable,
-    /// Documents come with a distance and a location.
-    Available,
+    /// In a query.
+    Of {
+        /// Whether documents come with a distance and a location: by `$near` or `$geoNear`.
+        is_nearest_first: bool,
+        /// Whether it is known where documents come from: in a `find`.
+        tells_origin: bool,
+    },
 }
 
 /// A part of the metadata.
@@ -27,6 +30,21 @@ pub enum MetadataPart {
     Distance,
     /// `geoNearPoint`.
     Point,
+    /// `recordId`.
+    RecordId,
+    /// `indexKey`.
+    IndexKey,
+    /// What no document has here, such as `randVal`, which only `$sample` gives.
+    Nothing,
+}
+
+/// Where a document comes from.
+#[derive(Debug, Clone)]
+pub struct DocumentOrigin {
+    /// What it lies under.
+    pub record_id: RawBson,
+    /// The entry by which it was found.
+    pub index_key: Option<RawDocumentBuf>,
 }
 
 /// How far a document is, and which of its locations is so far.
@@ -38,24 +56,34 @@ pub struct NearMetadata {
 }
 
 /// Names that MongoDB knows and Meridian has nothing for.
-const ABSENT: [&str; 7] = [
-    "indexKey",
-    "randVal",
-    "recordId",
-    "searchHighlights",
-    "searchScore",
-    "sortKey",
-    "timeseriesBucketMinTime",
-];
+const ABSENT: [&str; 2] = ["sortKey", "timeseriesBucketMinTime"];
 
 impl MetadataScope {
-    /// The scope of a query that comes nearest first, or of one that does not.
-    pub fn of_query(is_nearest_first: bool) -> Self {
-        if is_nearest_first {
-            Self::Available
-        } else {
-            Self::Unavailable
+    /// Of a pipeline that comes nearest first, or of one that does not.
+    pub fn of_pipeline(is_nearest_first: bool) -> Self {
+        Self::Of {
+            is_nearest_first,
+            tells_origin: false,
         }
+    }
+
+    /// Of a find that comes nearest first, or of one that does not.
+    pub fn of_find(is_nearest_first: bool) -> Self {
+        Self::Of {
+            is_nearest_first,
+            tells_origin: true,
+        }
+    }
+
+    /// Whether it is known where documents come from.
+    pub fn tells_origin(self) -> bool {
+        matches!(
+            self,
+            Self::Of {
+                tells_origin: true,
+                ..
+            }
+        )
     }
 
     /// The part that the operand of `$meta` names.
@@ -75,6 +103,14 @@ impl MetadataScope {
             "geoNearPoint" => (Some(MetadataPart::Point), "$geoNear point"),
             // Without text indexes no query has a score.
             "textScore" => (None, "text score"),
+            "recordId" if self.tells_origin() => return Ok(MetadataPart::RecordId),
+            "indexKey" if self.tells_origin() => return Ok(MetadataPart::IndexKey),
+            "randVal" | "searchScore" | "searchHighlights" if self.tells_origin() => {
+                return Ok(MetadataPart::Nothing);
+            }
+            "recordId" | "indexKey" | "randVal" | "searchScore" | "searchHighlights" => {
+                return Err(Error::not_implemented(format!("{{ $meta: \"{name}\" }}")));
+            }
             _ if ABSENT.contains(&name) => {
                 return Err(Error::not_implemented(format!("{{ $meta: \"{name}\" }}")));
             }
@@ -89,7 +125,13 @@ impl MetadataScope {
             (Self::Refused, _) => Err(Error::not_implemented(format!(
                 "{{ $meta: \"{name}\" }} in this place"
             ))),
-            (Self::Available, Some(part)) => Ok(part),
+            (
+                Self::Of {
+                    is_nearest_first: true,
+                    ..
+                },
+                Some(part),
+            ) => Ok(part),
             _ => Err(Error::location(
                 UNAVAILABLE,
                 format!("query requires {words} metadata, but it is not available"),
@@ -151,27 +193,32 @@ impl NearMetadata {
         size_of::<Self>() + self.location.as_bytes().len()
     }
 
-    /// A part's value.
-    pub fn value(&self, part: MetadataPart) -> RawBsonRef<'_> {
-        match part {
-            MetadataPart::Distance => RawBsonRef::Double(self.distance),
-            MetadataPart::Point => {
-                let location = self.location.iter().next().and_then(|entry| entry.ok());
-                location.map_or(RawBsonRef::Null, |(_, value)| value)
-            }
-        }
+    /// The location that is so far away.
+    pub fn location(&self) -> RawBsonRef<'_> {
+        let location = self.location.iter().next().and_then(|entry| entry.ok());
+        location.map_or(RawBsonRef::Null, |(_, value)| value)
     }
 }
 
 /// Whether a document has a `$meta` anywhere in it.
 pub fn mentions_metadata(document: &RawDocument) -> bool {
+    mentions(document, &|_| true)
+}
+
+/// Whether a document asks anywhere in it where documents come from, and whether for the entry by which they were found.
+pub fn mentions_origin(document: &RawDocument) -> (bool, bool) {
+    let asks = |part: &str| mentions(document, &|own| own == RawBsonRef::String(part));
+    let key = asks("indexKey");
+    (key || asks("recordId"), key)
+}
+
+fn mentions(document: &RawDocument, is_meant: &dyn Fn(RawBsonRef<'_>) -> bool) -> bool {
     document.iter().flatten().any(|(name, value)| {
-        name.as_str() == "$meta"
+        (name.as_str() == "$meta" && is_meant(value))
             || match value {
-                RawBsonRef::Document(below) => mentions_metadata(below),
-                RawBsonRef::Array(below) => {
-                    RawDocument::from_bytes(below.as_bytes()).is_ok_and(mentions_metadata)
-                }
+                RawBsonRef::Document(below) => mentions(below, is_meant),
+                RawBsonRef::Array(below) => RawDocument::from_bytes(below.as_bytes())
+                    .is_ok_and(|below| mentions(below, is_meant)),
                 _ => false,
             }
     })

@@ -39,7 +39,10 @@ pub(crate) use convert::display;
 pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
-pub use metadata::{MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata};
+pub use metadata::{
+    DocumentOrigin, MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata,
+    mentions_origin,
+};
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
 pub use parse::{VariableScope, check_user_name, parse_field_path};
@@ -60,6 +63,7 @@ pub struct Variables {
     now: bson::DateTime,
     collation: Collation,
     near: Option<Arc<NearMetadata>>,
+    origin: Option<Arc<DocumentOrigin>>,
 }
 
 impl Default for Variables {
@@ -75,6 +79,7 @@ impl Variables {
             now,
             collation: Collation::SIMPLE,
             near: None,
+            origin: None,
         }
     }
 
@@ -100,6 +105,29 @@ impl Variables {
         Self {
             near,
             ..self.clone()
+        }
+    }
+
+    /// The same for a document that comes from there.
+    pub fn with_origin(&self, origin: DocumentOrigin) -> Self {
+        Self {
+            origin: Some(Arc::new(origin)),
+            ..self.clone()
+        }
+    }
+
+    /// A part of what is known of the document beside its fields.
+    fn metadata(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
+        let (near, origin) = (self.near.as_deref(), self.origin.as_deref());
+        match part {
+            MetadataPart::Distance => near.map(|near| RawBsonRef::Double(near.distance())),
+            MetadataPart::Point => near.map(NearMetadata::location),
+            MetadataPart::RecordId => origin.map(|origin| origin.record_id.as_raw_bson_ref()),
+            MetadataPart::IndexKey => {
+                let key = origin.and_then(|origin| origin.index_key.as_deref());
+                key.map(RawBsonRef::Document)
+            }
+            MetadataPart::Nothing => None,
         }
     }
 

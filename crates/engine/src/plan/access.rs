@@ -5,7 +5,7 @@ use super::entry_use::{EntryUse, RowSource};
 use crate::catalog::Index;
 use crate::geo::{CoverLimits, CoveredRange, Region, cover, cover_plane};
 use crate::index::IndexField;
-use crate::index::bounds::FieldBounds;
+use crate::index::bounds::{ByteRange, FieldBounds};
 use crate::query::{Filter, Nearest, Sort};
 use crate::storage::Order;
 use smallvec::SmallVec;
@@ -48,6 +48,8 @@ pub struct IndexAccess {
     pub index: Arc<Index>,
     /// One for each field of the key.
     pub bounds: Vec<FieldBounds>,
+    /// Bounds of whole keys, where the client gave them.
+    pub within: Option<ByteRange>,
     /// The direction of the walk.
     pub order: Order,
     /// What is done with the entries.

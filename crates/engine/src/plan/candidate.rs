@@ -6,7 +6,7 @@ use super::{QuerySpec, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
 use crate::index::IndexField;
-use crate::index::bounds::{End, FieldBounds, FieldContext};
+use crate::index::bounds::{ByteRange, End, FieldBounds, FieldContext};
 use crate::query::{Filter, Predicate, Sort};
 use crate::storage::Order;
 use meridian_value::key::Direction;
@@ -199,6 +199,7 @@ fn by_bounds(
     let mut access = IndexAccess {
         index: index.clone(),
         bounds,
+        within: None,
         order: Order::Forward,
         entries: EntryUse::default(),
     };
@@ -436,6 +437,7 @@ pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
     let access = IndexAccess {
         index: index.clone(),
         bounds,
+        within: None,
         order: Order::Forward,
         entries,
     };
@@ -443,5 +445,32 @@ pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
         access: Access::Index(access),
         residual,
         is_selective: false,
+    }
+}
+
+/// The entries of a whole index that lie within bounds of their keys, in the order that the query asks for if they give it.
+pub(super) fn keys_within(index: &Arc<Index>, query: &QuerySpec, within: ByteRange) -> Candidate {
+    let mut candidate = whole_index(index, query);
+    candidate.is_selective = true;
+    if let Access::Index(access) = &mut candidate.access {
+        let sort = query.sort.as_deref();
+        let order = sort.and_then(|sort| index_order(access, sort));
+        access.order = order.unwrap_or(Order::Forward);
+        access.within = Some(within);
+    }
+    candidate
+}
+
+/// The documents whose `_id` is within bounds, which are asked for beside the filter.
+pub(super) fn ids_within(query: &QuerySpec, bounds: FieldBounds) -> Candidate {
+    let residual = (!matches!(*query.filter, Filter::Always)).then(|| query.filter.clone());
+    let access = PrimaryAccess {
+        bounds,
+        order: primary_order(query).unwrap_or(Order::Forward),
+    };
+    Candidate {
+        access: Access::Primary(access),
+        residual,
+        is_selective: true,
     }
 }

@@ -15,6 +15,7 @@ use crate::query::{Filter, Sort};
 use crate::storage::{Order, TreeKey};
 use crate::text::document_text;
 use meridian_value::key::Direction;
+use std::sync::Arc;
 
 /// What the planner may ask about amounts.
 pub trait Sizes {
@@ -71,6 +72,10 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
             _ => Order::Forward,
         };
         let candidate = collection_scan(&query, order);
+        return Ok(finish(candidate, query, Vec::new()));
+    }
+    if let Some(bounds) = &query.key_bounds {
+        let candidate = bounds.candidate(collection, &query)?;
         return Ok(finish(candidate, query, Vec::new()));
     }
     if matches!(*query.filter, Filter::Never) {
@@ -164,39 +169,48 @@ fn finish(candidate: Candidate, query: QuerySpec, rejected: Vec<Access>) -> Plan
 }
 
 fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Candidate> {
-    let unknown = || {
-        Error::bad_value(
-            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
-        )
-    };
-    let index = match hint {
-        Hint::Natural(order) => return Ok(collection_scan(query, *order)),
-        hint if hint.is_id() => collection.id_index(),
-        Hint::Name(name) => Some(
-            collection
-                .index(name)
-                .filter(|index| index.ready && !index.spec.hidden)
-                .ok_or_else(unknown)?,
-        ),
-        Hint::Key(key) => {
-            let mut matching = collection.ready_indexes().filter(|index| {
-                let own = index.spec.key_pattern();
-                !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
-            });
-            let first = matching.next().ok_or_else(unknown)?;
-            if let Some(second) = matching.next() {
-                return Err(ambiguous(first, second));
-            }
-            Some(first)
-        }
-    };
-    let Some(index) = index else {
+    if let Hint::Natural(order) = hint {
+        return Ok(collection_scan(query, *order));
+    }
+    let Some(index) = hinted_index(collection, hint)? else {
         let own = |candidate: &Candidate| matches!(candidate.access, Access::Primary(_));
         let found = candidates(collection, query).into_iter().find(own);
         return Ok(found.unwrap_or_else(|| collection_scan(query, scan_order(query))));
     };
     let found = for_index(index, query, &conditions(&query.filter));
     Ok(found.unwrap_or_else(|| super::candidate::whole_index(index, query)))
+}
+
+/// The index that a hint names; `None` for `_id` where documents lie in its order.
+pub(super) fn hinted_index<'c>(
+    collection: &'c Collection,
+    hint: &Hint,
+) -> Result<Option<&'c Arc<Index>>> {
+    let unknown = || {
+        Error::bad_value(
+            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
+        )
+    };
+    match hint {
+        Hint::Natural(_) => Ok(None),
+        hint if hint.is_id() => Ok(collection.id_index()),
+        Hint::Name(name) => {
+            let index = collection.index(name);
+            let index = index.filter(|index| index.ready && !index.spec.hidden);
+            index.map(Some).ok_or_else(unknown)
+        }
+        Hint::Key(key) => {
+            let mut matching = collection.ready_indexes().filter(|index| {
+                let own = index.spec.key_pattern();
+                !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
+            });
+            let first = matching.next().ok_or_else(unknown)?;
+            match matching.next() {
+                Some(second) => Err(ambiguous(first, second)),
+                None => Ok(Some(first)),
+            }
+        }
+    }
 }
 
 /// The refusal of a key pattern that two indexes have: with different collations, say.

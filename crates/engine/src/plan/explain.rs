@@ -49,7 +49,9 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
         stage.append(cstr!("skipAmount"), signed(query.skip));
         node = above(stage, node);
     }
-    if let Some(stage) = projection(plan) {
+    if query.return_key {
+        node = above(rawdoc! { "stage": "RETURN_KEY" }, node);
+    } else if let Some(stage) = projection(plan) {
         node = above(stage, node);
     }
     if let (Some(limit), None) = (query.limit, &plan.sort) {
@@ -69,6 +71,7 @@ fn projection(plan: &Plan) -> Option<RawDocumentBuf> {
         _ => None,
     };
     let (name, shape) = match (&plan.query.projection, &plan.query.projection_source) {
+        (_, Some(source)) if plan.query.show_record_id => ("PROJECTION_DEFAULT", source.clone()),
         (Some(_), Some(source)) if covered.is_some() => ("PROJECTION_COVERED", source.clone()),
         (Some(projection), Some(source)) if projection.is_inclusion() => {
             ("PROJECTION_SIMPLE", source.clone())
@@ -216,7 +219,9 @@ fn index_scan(name: &str, access: &IndexAccess) -> RawDocumentBuf {
     let mut stage = index_facts(name, &access.index, &access.entries);
     stage.append(cstr!("direction"), direction(access.order));
     let mut bounds = RawDocumentBuf::new();
-    for ((path, field), own) in access.index.spec.key.iter().zip(&access.bounds) {
+    let fields = access.index.spec.key.iter().zip(&access.bounds);
+    // As in MongoDB, which shows no bounds of whole keys.
+    for ((path, field), own) in fields.filter(|_| access.within.is_none()) {
         let descending = field.direction() == meridian_value::key::Direction::Descending;
         let reversed = descending != (access.order == Order::Backward);
         append(&mut bounds, path, texts(own, reversed));

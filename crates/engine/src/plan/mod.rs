@@ -13,6 +13,7 @@ mod choose;
 mod entry_use;
 mod explain;
 mod grouped;
+mod key_bounds;
 mod method;
 mod near;
 mod partial;
@@ -31,6 +32,7 @@ pub use explain::{
     Amount, Amounts, above, access_document, count_document, counted_document, plan_document,
 };
 pub use grouped::FieldRanges;
+pub use key_bounds::KeyBounds;
 pub use method::{CountBy, Goal, Method, SampleSize, plan};
 pub use pipeline::{
     Answer, CountShape, FacetPlan, PipelinePlan, PipelineSource, Split, plan_pipeline,
@@ -70,6 +72,12 @@ pub struct QuerySpec {
     pub ids: Option<Collation>,
     /// All documents as they came, and those that come later.
     pub tailable: bool,
+    /// Which keys of the hinted index.
+    pub key_bounds: Option<KeyBounds>,
+    /// Rows are the entries by which documents are found.
+    pub return_key: bool,
+    /// Rows tell what their documents lie under.
+    pub show_record_id: bool,
     /// What the client wants used.
     pub hint: Option<Hint>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
@@ -100,6 +108,9 @@ impl QuerySpec {
             collation: Collation::SIMPLE,
             ids: Some(Collation::SIMPLE),
             tailable: false,
+            key_bounds: None,
+            return_key: false,
+            show_record_id: false,
             hint: None,
             needs: FieldSet::All,
             allow_disk_use: false,
@@ -209,11 +220,13 @@ impl Plan {
         }
     }
 
-    fn walks_by_id(&self) -> bool {
+    /// Whether all documents are read, in the order of `_id`.
+    pub fn walks_by_id(&self) -> bool {
         let sort = self.query.sort.as_ref();
         let is_sorted = sort.is_some_and(|sort| sort.natural().is_none()) && self.sort.is_none();
         let is_hinted = self.query.hint.as_ref().is_some_and(Hint::is_id);
-        matches!(self.access, Access::Collection(_)) && (is_sorted || is_hinted)
+        let is_by_id = self.query.ids.is_some();
+        is_by_id && matches!(self.access, Access::Collection(_)) && (is_sorted || is_hinted)
     }
 
     /// What the bounds do not prove, whether it is tested on entries or on documents: for whoever reads

@@ -182,6 +182,7 @@ fn within(index: &Arc<Index>, rest: &QuerySpec, bounds: Vec<FieldBounds>) -> Can
         access: Access::Index(IndexAccess {
             index: index.clone(),
             bounds,
+            within: None,
             order: Order::Forward,
             entries,
         }),

@@ -135,6 +135,12 @@ fn settled_ranges(access: &IndexAccess) -> Option<Vec<ByteRange>> {
 
 /// The byte ranges that an access path walks, and how many leading fields they settle.
 pub fn walked_ranges(access: &IndexAccess) -> ByteRanges {
+    if let Some(within) = &access.within {
+        return ByteRanges {
+            ranges: vec![within.clone()],
+            settled: access.bounds.len(),
+        };
+    }
     let directions: Vec<Direction> = access.index.layout.directions().collect();
     byte_ranges(&directions, &access.bounds, RANGES_MAX)
 }

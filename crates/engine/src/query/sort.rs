@@ -83,6 +83,10 @@ impl Sort {
                 sort.natural = Some(natural_direction(*value)?);
                 return Ok(sort);
             }
+            if is_random(*value) && scope.metadata().tells_origin() {
+                // All documents of a find are without it, and so equal.
+                continue;
+            }
             let by_distance = matches!(value, RawBsonRef::Document(_));
             let direction = match value {
                 RawBsonRef::Document(operand) => meta(operand, scope.metadata())?,
@@ -391,6 +395,14 @@ fn direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
     }
 }
 
+/// Whether it is `{$meta: "randVal"}`.
+fn is_random(value: RawBsonRef<'_>) -> bool {
+    let RawBsonRef::Document(operand) = value else {
+        return false;
+    };
+    meridian_value::compare_documents(operand, &rawdoc! { "$meta": "randVal" }).is_eq()
+}
+
 /// The direction of `{$meta: "geoNearDistance"}`, the only metadata that orders.
 fn meta(operand: &RawDocument, metadata: MetadataScope) -> Result<Direction> {
     let Ok(Some(part)) = operand.get("$meta") else {
@@ -406,7 +418,11 @@ fn meta(operand: &RawDocument, metadata: MetadataScope) -> Result<Direction> {
         ));
     }
     match part {
-        RawBsonRef::String("geoNearDistance" | "textScore" | "randVal" | "searchScore") => {
+        RawBsonRef::String("searchScore") => Err(Error::location(
+            31218,
+            "$meta sort by 'searchScore' metadata is not supported",
+        )),
+        RawBsonRef::String("geoNearDistance" | "textScore" | "randVal") => {
             metadata.part(part).map(|_| Direction::Descending)
         }
         other => Err(Error::location(

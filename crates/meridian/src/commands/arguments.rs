@@ -159,22 +159,6 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Refuses by name a non-empty document that Meridian could only ignore.
-    pub fn refuse_documents(&self, names: &[&str]) -> Result<()> {
-        for name in names {
-            if self
-                .document(name)?
-                .is_some_and(|document| !document.is_empty())
-            {
-                return Err(Error::not_implemented(format_args!(
-                    "{}.{name}",
-                    self.scope
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// By what texts are compared, if it is said.
     pub fn collation(&self) -> Result<Option<Collation>> {
         let said = self.written_collation()?;

@@ -109,14 +109,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         collation.map(|written| meridian_engine::collation::parse("collation", written));
     let (tailable, await_data) = cursor_kind(arguments)?;
     arguments.refuse_fields(&["resumeAfter", "ntoreturn", "maxScan", "snapshot"])?;
-    let flags = [
-        "requestResumeToken",
-        "readOnce",
-        "returnKey",
-        "showRecordId",
-    ];
-    arguments.refuse_flags(&flags)?;
-    arguments.refuse_documents(&["min", "max"])?;
+    arguments.refuse_flags(&["requestResumeToken", "readOnce"])?;
     Ok(FindRequest {
         collation: collation.transpose()?,
         filter: document(arguments, "filter")?.unwrap_or(&EMPTY),
@@ -130,6 +123,10 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         variables: arguments.document("let")?,
         tailable,
         await_data,
+        min: non_empty(document(arguments, "min")?),
+        max: non_empty(document(arguments, "max")?),
+        return_key: boolean(arguments, "returnKey")?,
+        show_record_id: boolean(arguments, "showRecordId")?,
     })
 }
 

@@ -4,11 +4,12 @@ use super::Projection;
 use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::expression::{EvaluationContext, Variables, within_levels};
+use crate::expression::{DocumentOrigin, EvaluationContext, Variables, within_levels};
 use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::{DocumentBuilder, field};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Room for what is left when most of a document is dropped.
@@ -29,15 +30,28 @@ impl Projection {
     /// # Errors
     /// 51246 and 51247 when a positional projection finds no element, and what expressions raise.
     pub fn apply(&self, document: &RawDocument, position: Option<usize>) -> Result<RawDocumentBuf> {
-        let measured;
-        let variables = match &self.nearest {
-            None => &self.variables,
-            Some(nearest) => {
-                let near = nearest.metadata(document).map(Arc::new);
-                measured = self.variables.with_near(near);
-                &measured
-            }
-        };
+        self.apply_from(document, position, None)
+    }
+
+    /// As [`Projection::apply`], of a document that comes from there, where the projection [`Projection::asks_origin`].
+    ///
+    /// # Errors
+    /// As [`Projection::apply`].
+    pub fn apply_from(
+        &self,
+        document: &RawDocument,
+        position: Option<usize>,
+        origin: Option<DocumentOrigin>,
+    ) -> Result<RawDocumentBuf> {
+        let mut variables = Cow::Borrowed(&self.variables);
+        if let Some(nearest) = &self.nearest {
+            let near = nearest.metadata(document).map(Arc::new);
+            variables = Cow::Owned(variables.with_near(near));
+        }
+        if let Some(origin) = origin {
+            variables = Cow::Owned(variables.with_origin(origin));
+        }
+        let variables = &*variables;
         let projected = self.tree.apply(self.rest, document, variables)?;
         match &self.positional {
             None => Ok(projected),

@@ -31,6 +31,8 @@ pub struct Projection {
     variables: Variables,
     /// What `$meta` is measured by.
     nearest: Option<Nearest>,
+    /// Whether `$meta` asks where documents come from.
+    asks_origin: bool,
 }
 
 impl Projection {
@@ -66,6 +68,18 @@ impl Projection {
         self
     }
 
+    /// The same projection, whose `$meta`s ask where documents come from.
+    #[must_use]
+    pub fn asking_origin(mut self, asks: bool) -> Self {
+        self.asks_origin = asks;
+        self
+    }
+
+    /// Whether it asks where documents come from.
+    pub fn asks_origin(&self) -> bool {
+        self.asks_origin
+    }
+
     /// Whether fields that are not named are dropped.
     pub fn is_inclusion(&self) -> bool {
         self.rest == Rest::Drop
@@ -74,7 +88,8 @@ impl Projection {
     /// The names of the fields that are kept, when nothing else is done and all are fields of the
     /// document itself.
     pub fn kept_fields(&self) -> Option<Vec<&str>> {
-        if !self.is_inclusion() || self.is_positional() || self.nearest.is_some() {
+        let asks = self.nearest.is_some() || self.asks_origin;
+        if !self.is_inclusion() || self.is_positional() || asks {
             return None;
         }
         let mut kept = Vec::new();

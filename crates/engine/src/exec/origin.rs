@@ -1,0 +1,224 @@
+//! Where rows come from: the record ids of their documents, and the entries by which they were found.
+//!
+//! Rows do not carry entries. An entry is made again from the document: of its entries in the index, the first within
+//! the bounds, which is that by which a scan found it.
+
+use super::{Row, Rows};
+use crate::catalog::{Collection, record_number};
+use crate::error::{Error, Result};
+use crate::expression::{DocumentOrigin, FieldSet};
+use crate::index::KeySink;
+use crate::index::bounds::{BoundsChecker, KeyCheck};
+use crate::plan::{Access, Branch, IndexAccess, Plan};
+use crate::storage::Order;
+use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
+use bson::spec::BinarySubtype;
+use bson::{Binary, cstr};
+use meridian_value::key::Direction;
+
+/// Tells where the rows of a plan come from.
+pub struct Origin {
+    access: Access,
+    /// Whether all documents are read, in the order of their `_id`s.
+    is_by_id: bool,
+    is_capped: bool,
+    /// Whether documents are whole, so that entries can be made from them.
+    asks_key: bool,
+}
+
+impl Origin {
+    /// Of the rows of a plan on a collection.
+    pub fn new(plan: &Plan, collection: &Collection) -> Self {
+        Self {
+            access: plan.access.clone(),
+            is_by_id: plan.walks_by_id(),
+            is_capped: collection.options.capped.is_some(),
+            asks_key: matches!(plan.query.needs, FieldSet::All),
+        }
+    }
+
+    /// What a document lies under: a number in a capped collection, else its encoded `_id`, as in a clustered collection
+    /// of MongoDB.
+    ///
+    /// # Errors
+    /// `InternalError` for a key that is no record number.
+    pub fn record_id(&self, key: &[u8]) -> Result<RawBson> {
+        if self.is_capped {
+            let number = record_number(key)?;
+            return Ok(RawBson::Int64(i64::try_from(number).unwrap_or(i64::MAX)));
+        }
+        Ok(RawBson::Binary(Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: key.to_vec(),
+        }))
+    }
+
+    /// The entry by which a document was found, if one was used.
+    ///
+    /// # Errors
+    /// `NotImplemented` for indexes of locations, and for indexes that have collations.
+    pub fn index_key(&self, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+        if self.is_by_id {
+            return Ok(id_key(document));
+        }
+        key_in(&self.access, document)
+    }
+
+    /// All that is known of a row.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of(&self, row: Row<'_>) -> Result<DocumentOrigin> {
+        Ok(DocumentOrigin {
+            record_id: self.record_id(row.id)?,
+            index_key: match self.asks_key {
+                true => self.index_key(row.document)?,
+                false => None,
+            },
+        })
+    }
+}
+
+fn id_key(document: &RawDocument) -> Option<RawDocumentBuf> {
+    let id = document.get("_id").ok().flatten()?;
+    let mut key = RawDocumentBuf::new();
+    key.append(cstr!("_id"), id);
+    Some(key)
+}
+
+fn key_in(access: &Access, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+    match access {
+        Access::Nothing | Access::Collection(_) => Ok(None),
+        Access::Primary(access) => {
+            let id = document.get("_id").ok().flatten();
+            let is_within = id.is_some_and(|id| access.bounds.contains(id));
+            Ok(id_key(document).filter(|_| is_within))
+        }
+        Access::Index(access) => entry_in(access, document),
+        Access::Ranked(access) => key_in(&access.branch.access, document),
+        Access::Union(union) => {
+            for Branch { access, residual } in &union.branches {
+                let matches = residual.as_ref();
+                let matches = matches.map_or(Ok(true), |filter| filter.matches(document))?;
+                if let Some(key) = key_in(access, document)?.filter(|_| matches) {
+                    return Ok(Some(key));
+                }
+            }
+            Ok(None)
+        }
+        Access::Geo(_) | Access::Near(_) => Err(Error::not_implemented(
+            "the index key of an index of locations",
+        )),
+    }
+}
+
+/// The first of a document's entries within bounds, in the order of the scan.
+fn entry_in(access: &IndexAccess, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+    let index = &access.index;
+    if !index.spec.collation.is_simple() {
+        return Err(Error::not_implemented(
+            "the index key of an index with a collation",
+        ));
+    }
+    let directions: Vec<Direction> = index.layout.directions().collect();
+    let mut checker = BoundsChecker::new(&directions, &access.bounds);
+    let mut sink = KeySink::new();
+    index.keys.generate(document, &mut sink)?;
+    let mut is_within = |key: &[u8]| {
+        let within = access.within.as_ref();
+        within.is_none_or(|within| within.contains(key))
+            && checker.check_forward(key) == KeyCheck::Match
+    };
+    let entries = sink.iter().filter(|(key, _)| is_within(key));
+    let first = match access.order {
+        Order::Forward => entries.min_by_key(|(key, _)| *key),
+        Order::Backward => entries.max_by_key(|(key, _)| *key),
+    };
+    let key = first.map(|(key, value)| index.layout.key_document(key, value));
+    key.transpose()
+}
+
+/// Rows that are the entries by which their documents were found.
+pub struct KeyRows {
+    input: Box<dyn Rows>,
+    origin: Origin,
+    current: RawDocumentBuf,
+}
+
+/// Rows with what their documents lie under.
+pub struct RecordIdRows {
+    input: Box<dyn Rows>,
+    origin: Origin,
+    current: RawDocumentBuf,
+}
+
+impl KeyRows {
+    /// The entries of the rows of `input`; empty where none was used.
+    pub fn new(input: Box<dyn Rows>, origin: Origin) -> Self {
+        Self {
+            input,
+            origin,
+            current: RawDocumentBuf::new(),
+        }
+    }
+}
+
+impl RecordIdRows {
+    /// The rows of `input`, with a field `$recordId` more.
+    pub fn new(input: Box<dyn Rows>, origin: Origin) -> Self {
+        Self {
+            input,
+            origin,
+            current: RawDocumentBuf::new(),
+        }
+    }
+}
+
+impl Rows for KeyRows {
+    fn advance(&mut self) -> Result<bool> {
+        if !self.input.advance()? {
+            return Ok(false);
+        }
+        let key = self.origin.index_key(self.input.row().document)?;
+        self.current = key.unwrap_or_default();
+        Ok(true)
+    }
+
+    fn suspend(&mut self, again: bool) -> Result<bool> {
+        self.current = RawDocumentBuf::new();
+        self.input.suspend(again)
+    }
+
+    fn row(&self) -> Row<'_> {
+        Row {
+            id: self.input.row().id,
+            document: &self.current,
+        }
+    }
+}
+
+impl Rows for RecordIdRows {
+    fn advance(&mut self) -> Result<bool> {
+        if !self.input.advance()? {
+            return Ok(false);
+        }
+        let Row { id, document } = self.input.row();
+        let record_id = self.origin.record_id(id)?;
+        let mut with_id = document.to_owned();
+        with_id.append(cstr!("$recordId"), record_id);
+        self.current = with_id;
+        Ok(true)
+    }
+
+    fn suspend(&mut self, again: bool) -> Result<bool> {
+        self.current = RawDocumentBuf::new();
+        self.input.suspend(again)
+    }
+
+    fn row(&self) -> Row<'_> {
+        Row {
+            id: self.input.row().id,
+            document: &self.current,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+"""Where documents come from: `min` and `max`, `returnKey`, `showRecordId`, and the `$meta` that tell it.
+
+On a capped collection, whose record ids are mongod's. What the planner chooses freely is hinted.
+"""
+
+import re
+
+import pytest
+from bson import Int64
+from harness import canonical
+
+DATABASE = "origin"
+DOCUMENTS = [{"_id": i, "a": i % 4, "b": -i, "s": {"x": i}, "arr": [i, i + 1]} for i in (5, 3, 8, 1, 2)] + [{"_id": 20}]
+INDEXES = [
+    {"a": 1}, {"a": 1, "b": -1}, {"arr": 1}, {"a": -1}, {"a": "hashed"}, {"s.x": 1}, {"h": 1}, {"p": 1}, {"t": 1, "a": -1}, {"g": "2dsphere"},
+]
+
+
+@pytest.fixture(scope="module")
+def servers(_subject, _oracle):
+    for server in (_subject, _oracle):
+        database = server.client[DATABASE]
+        server.client.drop_database(DATABASE)
+        database.create_collection("c", capped=True, size=100_000)
+        database["c"].insert_many(DOCUMENTS)
+        for key in INDEXES:
+            options = {"h": {"sparse": True}, "p": {"partialFilterExpression": {"a": 1}}}.get(next(iter(key)), {})
+            database["c"].create_index(list(key.items()), name="_".join(f"{path}_{kind}" for path, kind in key.items()), **options)
+        database["plain"].insert_many(DOCUMENTS)
+        database["texts"].insert_many([{"_id": i, "t": text} for i, text in enumerate("bACc")])
+        database["texts"].create_index("t", collation={"locale": "en"})
+        database.command({"create": "v", "viewOn": "c", "pipeline": []})
+    return _subject, _oracle
+
+
+def text(reply):
+    own = re.sub(r"int64\(\d{16,}\)", "a cursor", canonical.text(reply))
+    # Theirs names what was parsed.
+    return re.sub(r"(error processing query: )?(ns=\S*Tree: .*?(?=planner))?", "", own, flags=re.DOTALL)
+
+
+def same(servers, command):
+    actual, expected = (text(server.run(DATABASE, command)) for server in servers)
+    assert actual == expected, f"{command}\nMeridian {actual}\nmongod   {expected}"
+
+
+def meta(part, **others):
+    return dict(projection={"k": {"$meta": part}, **others})
+
+
+A, AB, ARR, ID = dict(hint={"a": 1}), dict(hint={"a": 1, "b": -1}), dict(hint={"arr": 1}), dict(hint={"_id": 1})
+
+FINDS = {
+    "record_id": [dict(), dict(projection={"a": 1}), dict(projection={"_id": 0, "a": 1}), dict(filter={"a": 1}), dict(projection={"_id": 0, "a": 1}, filter={"a": {"$gte": 0}}, **A), dict(sort={"b": 1}), dict(filter={"_id": 3}),
+                  dict(filter={"_id": 77}), dict(returnKey=True), dict(projection={"x": {"$add": [1, "$a"]}}, limit=1), dict(sort={"$natural": -1}, limit=2), dict(skip=2), dict(tailable=True, batchSize=3),
+                  dict(filter={"$or": [{"a": 1}, {"b": -8}]}), meta("recordId")],
+    "record_id_asked_for": [meta("recordId"), meta("recordId", _id=1), meta("recordId", a=0), dict(projection={"x": {"$add": [{"$meta": "recordId"}, 100]}}), dict(sort={"r": {"$meta": "recordId"}}),
+                            dict(**meta("recordId"), sort={"b": 1})],
+    "index_key": [meta("indexKey"), dict(**meta("indexKey"), **A), dict(**meta("indexKey", _id=1), filter={"a": 1}, **A), dict(sort={"r": {"$meta": "indexKey"}}), dict(**meta("indexKey"), sort={"_id": -1})],
+    "other_metadata": [meta("randVal"), meta("searchScore"), meta("searchHighlights"), meta("nope"), meta("textScore"), meta(5), dict(sort={"r": {"$meta": "randVal"}}, projection={"_id": 1}),
+                       dict(sort={"r": {"$meta": "randVal"}, "b": 1}), dict(sort={"r": {"$meta": "searchScore"}}), dict(sort={"r": {"$meta": "sortKey"}})],
+    "return_key": [dict(), A, dict(filter={"a": 1}, **A), AB, dict(filter={"arr": 5}), dict(filter={"_id": 3}), dict(sort={"s": 1}), dict(projection={"a": 1}), dict(projection={"b": 1}, **A),
+                   dict(limit=1, skip=1, **A), dict(sort={"a": 1, "s": 1}, hint={"$natural": 1}), dict(hint={"a": "hashed"}), dict(filter={"b": {"$lt": -2}}, **A), dict(projection={"_id": 0}, **ARR),
+                   dict(hint={"s.x": 1}), dict(hint={"s.x": 1}, filter={"s.x": {"$gt": 2}}), dict(filter={"arr": {"$gte": 3}}, **ARR), dict(filter={"arr": {"$gte": 3}}, sort={"b": 1}, **ARR),
+                   dict(sort={"_id": -1}, limit=2), dict(sort={"_id": -1}, hint={"$natural": 1}, limit=2), dict(hint={"h": 1}), dict(projection={"s": {"$meta": "textScore"}}), dict(tailable=True),
+                   dict(filter={"a": {"$in": [1, 3]}}, sort={"b": 1}, **AB), dict(filter={"nope": 1}), dict(filter={"arr": {"$elemMatch": {"$gt": 2, "$lt": 5}}}, **ARR)],
+    "min": [dict(min={"a": 1}), dict(min={"a": 1}, **A), dict(min={"a": 1}, hint="a_1"), dict(min={"a": 1}, hint="nope"), dict(min={"a": 1}, hint={"$natural": 1}), dict(min={}, **A), dict(min={}),
+            dict(min={"a": 1, "b": -1}, **AB), dict(min={"a": 1}, **AB), dict(min={"b": 1}, **A), dict(min={"a": 1, "c": 1}, **A), dict(min={"b": 1, "a": 1}, **AB), dict(min={"_id": 3}, **ID),
+            dict(min={"a": "x"}, **A), dict(min={"a": None}, **A), dict(min={"a": {"$gt": 1}}, **A), dict(min={"arr": 3}, **ARR), dict(min={"a": 1}, hint={"a": "hashed"}), dict(min={"h": 1}, hint={"h": 1}),
+            dict(min={"p": None}, hint={"p": 1}), dict(min="x", **A), dict(min={"a.b": 1}, **A), dict(min={"$a": 1}, **A), dict(min={"a": 3}, hint={"a": -1}), dict(min={"s.x": 2}, hint={"s.x": 1}),
+            dict(min={"a": float("nan")}, **A), dict(min={"a": [1]}, **A), dict(min={"t": None, "a": 2}, hint={"t": 1, "a": -1})],
+    "max": [dict(max={"a": 2}, **A), dict(max={"_id": 5}, **ID), dict(max={"a": 2, "b": -2}, **AB), dict(max={"a": 1}), dict(max={"arr": 3}, **ARR), dict(max={"a": 1}, hint={"a": -1})],
+    "both": [dict(min={"a": 1}, max={"a": 3}, **A), dict(min={"a": 3}, max={"a": 1}, **A), dict(min={"a": 1}, max={"a": 1}, **A), dict(min={"a": 1}, max={"b": 1}, **A), dict(min={"a": 1}, max={}, **A),
+             dict(min={"a": 3}, max={"a": 1}, hint={"a": -1}), dict(min={"a": 1}, max={"a": 3}, hint={"a": -1}), dict(min={"a": 2.0}, max={"a": Int64(3)}, **A), dict(min={"arr": 3}, max={"arr": 6}, **ARR),
+             dict(min={"a": 1, "b": 1}, max={"a": 1}, **AB), dict(min={"a": 1, "b": 1}, max={"b": 1, "a": 3}, **AB), dict(min={"_id": 3}, max={"_id": 8}, sort={"_id": -1}, hint="_id_"),
+             dict(min={"a": 1, "b": -1}, max={"a": 1, "b": -5}, **AB), dict(min={"a": 1, "b": -5}, max={"a": 1, "b": -1}, **AB), dict(min={"_id": 8}, max={"_id": 3}, **ID)],
+    "bounds_and_more": [dict(min={"a": 1}, filter={"b": {"$lt": -2}}, **A), dict(min={"a": 1}, sort={"a": -1}, **A), dict(min={"a": 1}, sort={"b": 1}, **A), dict(min={"a": 1}, filter={"a": 1}, **A),
+                        dict(min={"a": 1}, projection={"_id": 0, "a": 1}, **A), dict(min={"a": 1}, limit=2, skip=1, **A), dict(min={"a": 1}, returnKey=True, **A), dict(min={"arr": 3}, returnKey=True, **ARR),
+                        dict(min={"a": 1}, filter={"$or": [{"a": 1}, {"b": -5}]}, **A), dict(min={"a": 1}, collation={"locale": "fr"}, **A), dict(min={"a": "x"}, collation={"locale": "fr"}, **A),
+                        dict(min={"a": 1}, max={"a": 3}, sort={"b": 1}, limit=1, **A), dict(min={"a": 1}, tailable=True, batchSize=2, **A)],
+}
+
+
+@pytest.mark.parametrize("name", FINDS)
+def test_find(servers, name):
+    own = {"record_id": dict(showRecordId=True), "return_key": dict(returnKey=True)}.get(name, {})
+    for find in FINDS[name]:
+        same(servers, {"find": "c", **own, **find})
+
+
+OTHERS = {
+    "nowhere": [{"find": "nope", "min": {"a": 1}}, {"find": "nope", "min": {"a": 1}, **A}, {"find": "nope", "returnKey": True}, {"find": "nope", "showRecordId": True}],
+    "views": [{"find": "v", "min": {"a": 1}}, {"find": "v", "returnKey": True}, {"find": "v", "showRecordId": True}, {"find": "v", "max": {"a": 1}, **A}],
+    "other_commands": [{"count": "c", "min": {"a": 1}}, {"distinct": "c", "key": "a", "min": {"a": 1}}, {"update": "c", "updates": [{"q": {}, "u": {"$set": {"z": 1}}, "min": {"a": 1}}]}],
+    "plain": [{"find": "plain", "returnKey": True, "sort": {"_id": 1}}, {"find": "plain", "returnKey": True, "filter": {"_id": {"$gt": 3}}}, {"find": "plain", "min": {"_id": 3}, "max": {"_id": 8}, **ID},
+              {"find": "plain", "min": {"_id": 3}, **ID, "sort": {"_id": -1}}, {"find": "plain", "max": {"_id": 3}, **ID}, {"find": "plain", "min": {"_id": 8}, "max": {"_id": 3}, **ID}],
+    "collations": [{"find": "texts", "min": {"t": "b"}, "hint": "t_1"}, {"find": "texts", "min": {"t": "b"}, "hint": "t_1", "collation": {"locale": "en"}},
+                   {"find": "texts", "max": {"t": "b"}, "hint": "t_1", "collation": {"locale": "en"}}, {"find": "texts", "min": {"t": 5}, "hint": "t_1"}],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others(servers, name):
+    for command in OTHERS[name]:
+        same(servers, command)
+
+
+def test_record_ids_of_plain_collections(servers):
+    """They are what documents lie under, as in a clustered collection of mongod: each its own."""
+    found = list(servers[0].client[DATABASE]["plain"].find({}, show_record_id=True))
+    ids = [document["$recordId"] for document in found]
+    assert len(set(ids)) == len(DOCUMENTS) and all(isinstance(one, bytes) for one in ids)
+    asked = servers[0].client[DATABASE]["plain"].find({}, {"r": {"$meta": "recordId"}})
+    assert [document["r"] for document in asked] == ids
+
+
+@pytest.mark.parametrize("find", [dict(returnKey=True, filter={"g": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}), dict(min={"g": 1}, hint={"g": "2dsphere"}),
+                                  dict(min={"a": 1}, filter={"g": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}, **A)])
+def test_refused_by_name(servers, find):
+    server = servers[0]
+    server.client[DATABASE]["c"].update_one({"_id": 1}, {"$set": {"g": [1, 1]}})
+    reply = dict(server.run(DATABASE, {"find": "c", **find}))
+    server.client[DATABASE]["c"].update_one({"_id": 1}, {"$unset": {"g": 1}})
+    assert "not implemented by Meridian" in reply["errmsg"]
