@@ -72,23 +72,6 @@ impl Documents for Killed {
     }
 }
 
-/// Why cursors end of a collection that was dropped.
-pub(crate) fn collection_dropped(collection: &Collection) -> Error {
-    let uuid = bson::Uuid::from_bytes(collection.uuid);
-    let message = format!("collection dropped. UUID {uuid}");
-    Error::new(Code::QueryPlanKilled, message)
-}
-
-/// Why cursors end of a collection that has another name.
-pub(crate) fn collection_renamed(collection: &Collection, to: &Namespace) -> Error {
-    let (from, uuid) = (
-        &collection.namespace,
-        bson::Uuid::from_bytes(collection.uuid),
-    );
-    let message = format!("collection renamed from '{from}' to '{to}'. UUID {uuid}");
-    Error::new(Code::QueryPlanKilled, message)
-}
-
 /// What a query tails.
 pub(crate) struct Tail {
     pub collection: Arc<Collection>,
@@ -211,13 +194,13 @@ impl Query {
         Ok(self.exhausted)
     }
 
-    /// As [`Self::fill_while`]; a query that awaits data waits for it until then, as long as its cursor `is_open`.
+    /// As [`Self::fill_while`]; a query that awaits data waits for it until then, as long as `may_wait`.
     fn fill_waiting(
         &mut self,
         count_max: Option<usize>,
         fits: &mut dyn FnMut(usize) -> bool,
         until: Instant,
-        is_open: &dyn Fn() -> bool,
+        may_wait: &dyn Fn() -> Result<()>,
         sink: &mut dyn FnMut(&RawDocument),
     ) -> Result<bool> {
         loop {
@@ -236,13 +219,16 @@ impl Query {
             else {
                 return Ok(is_exhausted);
             };
-            let now = Instant::now();
-            if now >= until || !is_open() {
-                return Ok(false);
+            while arrivals.commits() == seen {
+                let now = Instant::now();
+                if now >= until {
+                    return Ok(false);
+                }
+                operation::release_ticket();
+                arrivals.wait(seen, until.min(now + AWAIT_STEP));
+                operation::check()?;
+                may_wait()?;
             }
-            operation::release_ticket();
-            arrivals.wait(seen, until.min(now + AWAIT_STEP));
-            operation::check()?;
         }
     }
 
@@ -306,7 +292,7 @@ impl Query {
             (advanced, _) => !matches!(advanced, Ok(true)),
         };
         advanced.map_err(|error| match error.code {
-            Code::CappedPositionLost => error,
+            Code::CappedPositionLost | Code::QueryPlanKilled => error,
             _ => error.within(self.error_context),
         })
     }
@@ -455,14 +441,20 @@ impl CursorRegistry {
         }
         let now = Instant::now();
         let until = until.unwrap_or(now + AWAIT_DEFAULT).min(now + AWAIT_MAX);
-        let is_open = || {
-            let cursors = self.cursors.lock();
-            cursors
-                .get(&id)
-                .is_some_and(|now| Arc::ptr_eq(&now.query, &query))
+        let may_wait = || {
+            let now = self.cursors.lock().get(&id).map(|now| now.query.clone());
+            match now {
+                Some(now) if Arc::ptr_eq(&now, &query) => Ok(()),
+                // Its documents are gone: says why.
+                Some(now) => now.lock().advance().map(|_| ()),
+                None => Err(Error::new(
+                    Code::CursorKilled,
+                    "Executor error during getMore :: caused by :: operation was interrupted",
+                )),
+            }
         };
         let filled = operation::check()
-            .and_then(|()| running.fill_waiting(count_max, fits, until, &is_open, sink));
+            .and_then(|()| running.fill_waiting(count_max, fits, until, &may_wait, sink));
         drop(running);
         let mut cursors = self.cursors.lock();
         let went_on = |cursor: &mut OpenCursor| std::mem::replace(&mut cursor.went_on, true);

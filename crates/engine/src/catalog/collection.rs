@@ -2,7 +2,7 @@
 
 use super::index_filters::IndexFilters;
 use super::{Accesses, Arrivals, ChangeCapture, CollectionOptions, OpenBuckets, UnbuiltIndex};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
 use crate::rank::{CollectionRanks, RangeCache};
@@ -174,6 +174,22 @@ impl Collection {
         }
     }
 
+    /// Why statements end that read it, or are about to change what they found in it: it was dropped.
+    pub fn dropped(&self) -> Error {
+        let uuid = bson::Uuid::from_bytes(self.uuid);
+        Error::new(
+            Code::QueryPlanKilled,
+            format!("collection dropped. UUID {uuid}"),
+        )
+    }
+
+    /// As [`Self::dropped`]: it has another name.
+    pub fn renamed(&self, to: &Namespace) -> Error {
+        let (from, uuid) = (&self.namespace, bson::Uuid::from_bytes(self.uuid));
+        let message = format!("collection renamed from '{from}' to '{to}'. UUID {uuid}");
+        Error::new(Code::QueryPlanKilled, message)
+    }
+
     /// The definitions of all secondary indexes by name, those that are not built last.
     pub fn definitions(&self) -> impl Iterator<Item = (&str, &RawDocument)> {
         let built = self.secondary_indexes().iter().map(|index| &index.spec);
@@ -232,6 +248,9 @@ pub struct WriteState {
     /// No document's key greater than this exists, so a greater `_id` needs no look-up, and the next record number is
     /// greater by one. `None`: not known yet.
     pub largest_key: Option<Vec<u8>>,
+    /// Of a capped collection: no document lies before this key. `None`: not known yet. From there on the oldest one is
+    /// looked for, since what lies before may be a great many that have gone.
+    pub oldest_key: Option<Vec<u8>>,
     /// Of a collection of buckets: those that take further measurements.
     pub open_buckets: OpenBuckets,
 }

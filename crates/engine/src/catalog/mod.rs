@@ -111,6 +111,25 @@ impl Catalog {
         all.map(|collection| collection.state.ranks().clone())
     }
 
+    /// The present version of a collection.
+    ///
+    /// # Errors
+    /// `QueryPlanKilled` (175) where it was dropped or has another name since.
+    pub fn now(&self, collection: &Collection) -> Result<Arc<Collection>> {
+        match self.get(&collection.namespace) {
+            Some(now) if Arc::ptr_eq(&now.state, &collection.state) => Ok(now),
+            _ => Err(self.why_gone(collection)),
+        }
+    }
+
+    fn why_gone(&self, collection: &Collection) -> Error {
+        let mut all = self.all().into_iter();
+        match all.find(|other| other.uuid == collection.uuid) {
+            Some(other) => collection.renamed(&other.namespace),
+            None => collection.dropped(),
+        }
+    }
+
     /// The collection's current version, if it exists.
     pub fn get(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
         self.state.read().collections.get(namespace).cloned()

@@ -4,7 +4,6 @@ use super::Engine;
 use crate::catalog::{
     Accesses, Capped, Collection, CollectionOptions, UnbuiltIndex, ViewDefinition, same_name,
 };
-use crate::cursor::{collection_dropped, collection_renamed};
 use crate::error::{Code, Error, Result};
 use crate::index::{ExistingIndex, IndexSpec};
 use crate::namespace::{Namespace, check_database_name};
@@ -222,7 +221,7 @@ impl Engine {
     /// `NamespaceNotFound` (26); `CommandNotSupportedOnView` (166).
     pub fn convert_to_capped(&self, namespace: &Namespace, size: Capped) -> Result<()> {
         let dropped = self.writer.convert_to_capped(namespace, size)?;
-        let why = collection_dropped(&dropped);
+        let why = dropped.dropped();
         self.cursors.kill_namespace(namespace, &why);
         Ok(())
     }
@@ -250,7 +249,7 @@ impl Engine {
             return Ok(dropped);
         }
         let dropped = self.writer.drop_collection(namespace)?;
-        let why = collection_dropped(&dropped);
+        let why = dropped.dropped();
         self.cursors.kill_namespace(namespace, &why);
         Ok(DropOutcome {
             indexes_was: Some(index_count(&dropped)),
@@ -289,11 +288,11 @@ impl Engine {
         let (source, target) = (self.catalog.get(from), self.catalog.get(to));
         self.writer.rename_collection(from, to, drop_target)?;
         if let Some(source) = source {
-            let why = collection_renamed(&source, to);
+            let why = source.renamed(to);
             self.cursors.kill_namespace(from, &why);
         }
         if let Some(target) = target {
-            let why = collection_dropped(&target);
+            let why = target.dropped();
             self.cursors.kill_namespace(to, &why);
         }
         Ok(())
@@ -687,6 +686,9 @@ fn modify_index(
     if is_id_index(change) && matches!(change.get("hidden"), Ok(Some(_))) {
         return Err(Error::bad_value("can't hide _id index"));
     }
+    if is_id_index(change) && collection.options.clustered_index.is_none() {
+        return check_id_index_change(collection, change);
+    }
     refuse_unbuilt(collection, change)?;
     let position = find_index(collection, change)?;
     let index = collection.indexes[position].clone();
@@ -732,6 +734,22 @@ fn modify_index(
         collection.indexes[position] = Arc::new(index.with_spec(spec));
     }
     Ok(())
+}
+
+/// The index on `_id` stays as it is, and is unique already.
+fn check_id_index_change(collection: &Collection, change: &RawDocument) -> Result<()> {
+    let expiry = change.get("expireAfterSeconds").ok().flatten();
+    let Some(expiry) = expiry.filter(|value| *value != bson::raw::RawBsonRef::Null) else {
+        return Ok(());
+    };
+    let message = match collection.options.capped {
+        Some(_) => "TTL indexes are not supported for capped collections.",
+        None => {
+            changed_expiry(expiry)?;
+            "the _id field does not support TTL indexes"
+        }
+    };
+    Err(Error::new(Code::InvalidOptions, message))
 }
 
 /// Refuses a change of an index that is listed and not built.

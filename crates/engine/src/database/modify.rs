@@ -309,20 +309,28 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             operation::check()?;
             // Given back before the write: its snapshot would only keep old versions.
-            let targets = {
-                let first = FindRequest {
-                    limit: Some(1),
-                    ..find.clone()
-                };
-                next_targets(self.rows_for_write(namespace, &first)?.as_mut(), 1)?
+            let first = FindRequest {
+                limit: Some(1),
+                ..find.clone()
             };
+            let Some((collection, mut rows)) = self.rows_for_write(namespace, &first)? else {
+                return Ok(None);
+            };
+            let targets = next_targets(rows.as_mut(), 1)?;
+            drop(rows);
             if targets.is_empty() {
                 return Ok(None);
             }
             let mut found = None;
             let report = &mut |applied| found = Some(applied);
-            self.writer
-                .modify(namespace, &targets, bypass_validation, decide, report)?;
+            let modified =
+                self.writer
+                    .modify(&collection, &targets, bypass_validation, decide, report);
+            match modified {
+                // Nothing was changed: what has the name now is looked at.
+                Err(error) if error.code == Code::QueryPlanKilled => {}
+                modified => modified?,
+            }
             if found.is_some() {
                 return Ok(found);
             }
@@ -342,7 +350,9 @@ impl Engine {
         decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
         report: &mut dyn FnMut(&AppliedChange),
     ) -> Result<()> {
-        let mut rows = self.rows_for_write(namespace, find)?;
+        let Some((collection, mut rows)) = self.rows_for_write(namespace, find)? else {
+            return Ok(());
+        };
         loop {
             operation::check()?;
             let targets = next_targets(rows.as_mut(), BATCH_DOCUMENTS)?;
@@ -351,7 +361,7 @@ impl Engine {
             }
             let report = &mut |applied| report(&applied);
             self.writer
-                .modify(namespace, &targets, bypass_validation, decide, report)?;
+                .modify(&collection, &targets, bypass_validation, decide, report)?;
         }
     }
 
@@ -378,8 +388,10 @@ impl Engine {
                 collation: Some(change.collation.clone()),
                 ..FindRequest::new(&change.filter_source)
             };
-            let mut rows = self.rows_for_write(namespace, &find)?;
-            rows.advance()?
+            match self.rows_for_write(namespace, &find)? {
+                Some((_, mut rows)) => rows.advance()?,
+                None => false,
+            }
         };
         if raced { Ok(None) } else { Err(failure.error) }
     }

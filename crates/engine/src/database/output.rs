@@ -5,7 +5,7 @@ use super::requests::{AggregateRequest, FindRequest};
 use crate::aggregate::{
     Executor, Limits, Merge, Out, Pipeline, Stage, WhenMatched, WhenNotMatched, at_run_time,
 };
-use crate::cursor::{Query, collection_dropped};
+use crate::cursor::Query;
 use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
 use crate::namespace::Namespace;
@@ -100,7 +100,7 @@ impl Engine {
             return Err(error);
         }
         if let Some(old) = &existing {
-            let why = collection_dropped(old);
+            let why = old.dropped();
             self.cursors.kill_namespace(&target, &why);
         }
         Ok(Query::empty())

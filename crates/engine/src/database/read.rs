@@ -275,22 +275,24 @@ impl Engine {
         }
     }
 
-    /// The rows of a find without projection, for statements that change what they find.
+    /// The rows of a find without projection, for statements that change what they find, with the collection that they
+    /// are found in. `None` where there is none.
     pub(crate) fn rows_for_write(
         &self,
         namespace: &Namespace,
         request: &FindRequest<'_>,
-    ) -> Result<Box<dyn Rows>> {
+    ) -> Result<Option<(Arc<Collection>, Box<dyn Rows>)>> {
         self.catalog.refuse_view(namespace)?;
         let collation = self.collation_of(namespace, request.collation.as_ref());
         let spec = query_spec(&FindRequest {
             collation: Some(collation),
             ..request.clone()
         })?;
-        match self.start(namespace, spec, &Goal::Rows)? {
-            Some(prepared) => prepared.rows(),
-            None => Ok(exec::nothing()),
-        }
+        let Some(prepared) = self.start(namespace, spec, &Goal::Rows)? else {
+            return Ok(None);
+        };
+        let rows = prepared.rows()?;
+        Ok(Some((prepared.collection, rows)))
     }
 }
 

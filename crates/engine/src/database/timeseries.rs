@@ -8,7 +8,6 @@ use super::{
     DropOutcome, Engine, UpdateOutcome, UpdateStatement,
 };
 use crate::catalog::CollectionOptions;
-use crate::cursor::collection_dropped;
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
 use crate::timeseries::{BUCKETS_PREFIX, Timeseries, buckets_of, series_of};
@@ -60,7 +59,7 @@ impl Engine {
             return Ok(None);
         };
         let dropped = self.writer.drop_collection(&buckets)?;
-        let why = collection_dropped(&dropped);
+        let why = dropped.dropped();
         self.cursors.kill_namespace(&buckets, &why);
         self.cursors.kill_namespace(&series, &why);
         Ok(Some(DropOutcome {

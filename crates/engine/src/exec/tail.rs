@@ -64,7 +64,7 @@ impl TailRows {
 
     /// A scan of what is to come, on the present state.
     fn go_on(&self) -> Result<Scan> {
-        self.check_collection()?;
+        self.catalog.now(&self.collection)?;
         let (start, end) = self.collection.documents.range();
         let mut left = (start.to_vec(), end.to_vec());
         let snapshot = self.store.snapshot();
@@ -75,17 +75,6 @@ impl TailRows {
             left = self.order.rest_of(left, key, *again);
         }
         Ok(snapshot.scan(Family::Documents, &left.0, &left.1, self.order))
-    }
-
-    /// Whether the collection is still there, under its name.
-    fn check_collection(&self) -> Result<()> {
-        let namespace = &self.collection.namespace;
-        let now = self.catalog.get(namespace);
-        if now.is_some_and(|now| Arc::ptr_eq(&now.state, &self.collection.state)) {
-            return Ok(());
-        }
-        let message = format!("collection {namespace} was dropped or renamed");
-        Err(Error::new(Code::QueryPlanKilled, message))
     }
 
     fn lost(&self, key: &[u8]) -> Result<Error> {

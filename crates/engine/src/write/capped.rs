@@ -68,6 +68,8 @@ struct CappedChanges<'w, 'd> {
     snapshot: Snapshot,
     /// The documents that were there before, the oldest first, once one of them has to go.
     stored: Option<Scan>,
+    /// The key of the last of them that goes.
+    last_gone: Option<Vec<u8>>,
     /// The documents that the changes add, the oldest first.
     added: VecDeque<AddedDocument>,
     unique: UniqueChecker,
@@ -104,6 +106,7 @@ impl<'w, 'd> CappedChanges<'w, 'd> {
             next: last + 1,
             snapshot,
             stored: None,
+            last_gone: None,
             added: VecDeque::new(),
         })
     }
@@ -184,14 +187,16 @@ impl<'w, 'd> CappedChanges<'w, 'd> {
     /// The next document of those that were there before: its key and its content.
     fn oldest_stored(&mut self) -> Result<Option<(Vec<u8>, RawDocumentBuf)>> {
         let (start, end) = self.changes.collection().documents.range();
+        let start = self.writing.oldest_key.as_deref().unwrap_or(&start);
         let snapshot = &self.snapshot;
         let stored = self
             .stored
-            .get_or_insert_with(|| snapshot.scan(Family::Documents, &start, &end, Order::Forward));
+            .get_or_insert_with(|| snapshot.scan(Family::Documents, start, &end, Order::Forward));
         if !stored.advance()? {
             return Ok(None);
         }
         let (key, document) = stored.entry();
+        self.last_gone = Some(key.to_vec());
         let document = RawDocumentBuf::from_bytes(document.to_vec()).map_err(corrupt_document)?;
         Ok(Some((TreeKey::strip(key).to_vec(), document)))
     }
@@ -205,6 +210,9 @@ impl<'w, 'd> CappedChanges<'w, 'd> {
             writing: self.writing,
         };
         self.writer.commit(&mut [locked])?;
+        if let Some(gone) = self.last_gone.take() {
+            self.writing.oldest_key = Some(gone);
+        }
         collection.state.arrivals().tell();
         self.changes.reset(&collection);
         self.added.clear();

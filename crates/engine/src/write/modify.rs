@@ -9,7 +9,6 @@ use super::commit::Locked;
 use super::unique::UniqueChecker;
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::namespace::Namespace;
 use crate::operation;
 use crate::storage::Family;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -50,17 +49,17 @@ pub struct AppliedChange {
 }
 
 impl Writer {
-    /// Changes the targets that still match, and reports them; those that vanished or no longer match are left
-    /// out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
+    /// Changes the targets, which were found in this collection, where they still match, and reports them; those that
+    /// vanished or no longer match are left out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
     /// unique index each document is a commit of its own, since one may free the key that the next one
     /// takes.
     ///
     /// # Errors
-    /// What `decide` returns, validation failures, duplicate keys, storage failures; the targets
-    /// before the failing one are changed then.
+    /// What `decide` returns, validation failures, duplicate keys, storage failures, `QueryPlanKilled` (175) where the
+    /// collection was dropped or renamed since; the targets before the failing one are changed then.
     pub fn modify(
         &self,
-        namespace: &Namespace,
+        collection: &Collection,
         targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
@@ -69,7 +68,7 @@ impl Writer {
         let mut rest = targets;
         while !rest.is_empty() {
             operation::check()?;
-            let done = self.modify_together(namespace, rest, bypass_validation, decide, report)?;
+            let done = self.modify_together(collection, rest, bypass_validation, decide, report)?;
             rest = &rest[done..];
         }
         Ok(())
@@ -78,16 +77,14 @@ impl Writer {
     /// Changes the first few targets; returns how many were seen to.
     fn modify_together(
         &self,
-        namespace: &Namespace,
+        collection: &Collection,
         targets: &[Target],
         bypass_validation: bool,
         decide: &Decision<'_>,
         report: &mut dyn FnMut(AppliedChange),
     ) -> Result<usize> {
         loop {
-            let Some(collection) = self.catalog.get(namespace) else {
-                return Ok(targets.len());
-            };
+            let collection = self.catalog.now(collection)?;
             self.wait_for_room(&collection)?;
             // Changes keep the `_id`.
             let mut others = collection.secondary_indexes().iter();

@@ -10,13 +10,15 @@ use crate::text::document_text;
 use ahash::AHashSet;
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr, rawdoc};
-use meridian_value::key::{Direction, TypeBits};
+use meridian_value::key::{ABOVE_ALL, Direction, TypeBits};
 use meridian_value::text::{is_utf8, restored};
 use meridian_value::{Collation, with_raw};
 
 /// Looks entries of unique indexes up in the newest state and in what this batch adds.
 pub(super) struct UniqueChecker {
-    scans: Vec<Option<Scan>>,
+    snapshot: Snapshot,
+    /// Which indexes are to be looked at.
+    unique: Vec<bool>,
     /// Parts of keys that the batch adds.
     added: AHashSet<Vec<u8>>,
     /// Whole keys that the batch removes.
@@ -26,17 +28,12 @@ pub(super) struct UniqueChecker {
 impl UniqueChecker {
     /// A checker over `snapshot`, which must hold everything committed: take it under the write lock.
     pub fn new(collection: &Collection, snapshot: &Snapshot) -> Self {
-        let scan = |index: &Index| {
-            let (start, end) = index.tree.range();
-            snapshot.scan(Family::Indexes, &start, &end, Order::Forward)
-        };
-        let scans = collection
-            .indexes
-            .iter()
-            .map(|index| (index.spec.unique && index.ready).then(|| scan(index)))
-            .collect();
+        let indexes = collection.indexes.iter();
         Self {
-            scans,
+            snapshot: snapshot.clone(),
+            unique: indexes
+                .map(|index| index.spec.unique && index.ready)
+                .collect(),
             added: AHashSet::new(),
             removed: AHashSet::new(),
         }
@@ -44,8 +41,8 @@ impl UniqueChecker {
 
     /// Takes entries of a document that the batch deletes for removed.
     pub fn remove(&mut self, entries: &EntryChanges, of_document: &[Vec<EntryChange>]) {
-        for (scan, list) in self.scans.iter().zip(of_document) {
-            if scan.is_some() {
+        for (is_unique, list) in self.unique.iter().zip(of_document) {
+            if *is_unique {
                 let keys = list.iter().map(|entry| entries.key(entry).to_vec());
                 self.removed.extend(keys);
             }
@@ -71,13 +68,13 @@ impl UniqueChecker {
         of_document: &[Vec<EntryChange>],
     ) -> Result<()> {
         for (position, index) in collection.indexes.iter().enumerate() {
-            let Some(scan) = &mut self.scans[position] else {
+            if !self.unique[position] {
                 continue;
-            };
+            }
             for entry in &of_document[position] {
                 let (part, key) = (entries.unique_part(entry), entries.key(entry));
                 let is_other = |found: &[u8]| found != key && !self.removed.contains(found);
-                if self.added.contains(part) || holds(scan, part, is_other)? {
+                if self.added.contains(part) || self.holds(part, is_other)? {
                     let (fields, value) = (TreeKey::strip(part), entries.value(entry));
                     return Err(duplicate_in_index(
                         &collection.namespace,
@@ -89,29 +86,39 @@ impl UniqueChecker {
             }
         }
         for (position, list) in of_document.iter().enumerate() {
-            if self.scans[position].is_some() {
+            if self.unique[position] {
                 self.added
                     .extend(list.iter().map(|entry| entries.unique_part(entry).to_vec()));
             }
         }
         Ok(())
     }
+
+    /// Whether one of the entries that start with `part` is what is looked for. Not a search in one scan of the whole
+    /// tree: where many entries behind `part` were deleted it would step over all of them.
+    fn holds(&self, part: &[u8], is_sought: impl Fn(&[u8]) -> bool) -> Result<bool> {
+        let end = [part, &[ABOVE_ALL]].concat();
+        let mut scan = self
+            .snapshot
+            .scan(Family::Indexes, part, &end, Order::Forward);
+        while scan.advance()? {
+            if is_sought(scan.entry().0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// Whether an entry starts with `part` and is not `key` itself.
 pub(super) fn holds_other(scan: &mut Scan, part: &[u8], key: &[u8]) -> Result<bool> {
-    holds(scan, part, |found| found != key)
-}
-
-/// Whether one of the entries that start with `part` is what is looked for.
-fn holds(scan: &mut Scan, part: &[u8], is_sought: impl Fn(&[u8]) -> bool) -> Result<bool> {
     scan.seek(part);
     while scan.advance()? {
         let (found, _) = scan.entry();
         if !found.starts_with(part) {
             return Ok(false);
         }
-        if is_sought(found) {
+        if found != key {
             return Ok(true);
         }
     }

@@ -108,6 +108,7 @@ impl Writer {
         encode_id(&document, &Collation::SIMPLE, &mut id)?;
         let target = Target { id, document };
         let decide = |_: &bson::RawDocument| Ok(Some(change.clone()));
-        self.modify(holder, &[target], true, &decide, &mut |_| ())
+        let holder = self.catalog.require(holder)?;
+        self.modify(&holder, &[target], true, &decide, &mut |_| ())
     }
 }
