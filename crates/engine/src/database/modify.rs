@@ -1,6 +1,6 @@
 //! `update`, `delete` and `findAndModify`: which documents, and what becomes of them.
 
-use super::read::query_spec;
+use super::read::{FoundRows, query_spec};
 use super::requests::{parse_context, written};
 use super::{
     DeleteStatement, Engine, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest,
@@ -313,9 +313,13 @@ impl Engine {
                 limit: Some(1),
                 ..find.clone()
             };
-            let Some((collection, mut rows)) = self.rows_for_write(namespace, &first)? else {
+            let Some(found) = self.rows_for_write(namespace, &first)? else {
                 return Ok(None);
             };
+            let FoundRows {
+                collection,
+                mut rows,
+            } = found;
             let targets = next_targets(rows.as_mut(), 1)?;
             drop(rows);
             if targets.is_empty() {
@@ -350,18 +354,23 @@ impl Engine {
         decide: &dyn Fn(&RawDocument) -> Result<Option<Change>>,
         report: &mut dyn FnMut(&AppliedChange),
     ) -> Result<()> {
-        let Some((collection, mut rows)) = self.rows_for_write(namespace, find)? else {
+        let Some(mut found) = self.rows_for_write(namespace, find)? else {
             return Ok(());
         };
         loop {
             operation::check()?;
-            let targets = next_targets(rows.as_mut(), BATCH_DOCUMENTS)?;
+            let targets = next_targets(found.rows.as_mut(), BATCH_DOCUMENTS)?;
             if targets.is_empty() {
                 return Ok(());
             }
             let report = &mut |applied| report(&applied);
-            self.writer
-                .modify(&collection, &targets, bypass_validation, decide, report)?;
+            self.writer.modify(
+                &found.collection,
+                &targets,
+                bypass_validation,
+                decide,
+                report,
+            )?;
         }
     }
 
@@ -389,7 +398,7 @@ impl Engine {
                 ..FindRequest::new(&change.filter_source)
             };
             match self.rows_for_write(namespace, &find)? {
-                Some((_, mut rows)) => rows.advance()?,
+                Some(mut found) => found.rows.advance()?,
                 None => false,
             }
         };

@@ -38,6 +38,12 @@ pub(crate) struct PreparedPlan {
     pub context: Context,
 }
 
+/// Rows, and the collection that they are found in.
+pub(crate) struct FoundRows {
+    pub collection: Arc<Collection>,
+    pub rows: Box<dyn Rows>,
+}
+
 impl Opened {
     /// Plans a query.
     pub(crate) fn plan(&self, query: QuerySpec, goal: &Goal) -> Result<Plan> {
@@ -275,13 +281,13 @@ impl Engine {
         }
     }
 
-    /// The rows of a find without projection, for statements that change what they find, with the collection that they
-    /// are found in. `None` where there is none.
+    /// The rows of a find without projection, for statements that change what they find; `None` where there is no
+    /// collection.
     pub(crate) fn rows_for_write(
         &self,
         namespace: &Namespace,
         request: &FindRequest<'_>,
-    ) -> Result<Option<(Arc<Collection>, Box<dyn Rows>)>> {
+    ) -> Result<Option<FoundRows>> {
         self.catalog.refuse_view(namespace)?;
         let collation = self.collation_of(namespace, request.collation.as_ref());
         let spec = query_spec(&FindRequest {
@@ -291,8 +297,10 @@ impl Engine {
         let Some(prepared) = self.start(namespace, spec, &Goal::Rows)? else {
             return Ok(None);
         };
-        let rows = prepared.rows()?;
-        Ok(Some((prepared.collection, rows)))
+        Ok(Some(FoundRows {
+            rows: prepared.rows()?,
+            collection: prepared.collection,
+        }))
     }
 }
 
