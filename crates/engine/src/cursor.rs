@@ -320,12 +320,32 @@ struct OpenCursor {
     namespace: Namespace,
     owner: CursorOwner,
     no_timeout: bool,
+    tails: bool,
     awaits_data: bool,
     /// Whether its second batch was handed out.
     went_on: bool,
     last_used: Instant,
     /// What is left of the time limit of the statement that opened it: waiting for the client is free.
     time_left: Option<Duration>,
+}
+
+/// A cursor that waits for its client.
+#[derive(Debug, Clone)]
+pub struct IdleCursor {
+    /// What the client calls it.
+    pub id: i64,
+    /// What it reads.
+    pub namespace: Namespace,
+    /// The user who opened it.
+    pub user: Option<String>,
+    /// When it was asked for a batch.
+    pub last_used: bson::DateTime,
+    /// Whether it stays however long nobody asks.
+    pub no_timeout: bool,
+    /// Whether it stays open at its end.
+    pub tails: bool,
+    /// Whether a batch waits for documents.
+    pub awaits_data: bool,
 }
 
 /// What `killCursors` did with one id.
@@ -394,6 +414,7 @@ impl CursorRegistry {
             "" => query,
             _ => query.with_error_context("Executor error during getMore"),
         };
+        let tails = query.tail.is_some();
         let awaits_data = query.tail.as_ref().is_some_and(|tail| tail.awaits_data);
         let time_left = operation::current().and_then(|operation| operation.time_left());
         let query = Arc::new(Mutex::new(query));
@@ -402,6 +423,7 @@ impl CursorRegistry {
             namespace,
             owner,
             no_timeout,
+            tails,
             awaits_data,
             went_on: false,
             last_used: Instant::now(),
@@ -528,6 +550,27 @@ impl CursorRegistry {
         self.cursors
             .lock()
             .retain(|_, cursor| cursor.owner.session.as_deref() != Some(session));
+    }
+
+    /// The cursors whose next batch nobody makes at the moment.
+    pub fn idle(&self) -> Vec<IdleCursor> {
+        let (now, cursors) = (Instant::now(), self.cursors.lock());
+        let idle = cursors.iter().filter(|(_, one)| !one.query.is_locked());
+        let described = idle.map(|(id, cursor)| {
+            let unused = now.saturating_duration_since(cursor.last_used).as_millis();
+            let unused = i64::try_from(unused).unwrap_or(i64::MAX);
+            let last_used = bson::DateTime::now().timestamp_millis();
+            IdleCursor {
+                id: *id,
+                namespace: cursor.namespace.clone(),
+                user: cursor.owner.user.clone(),
+                last_used: bson::DateTime::from_millis(last_used.saturating_sub(unused)),
+                no_timeout: cursor.no_timeout,
+                tails: cursor.tails,
+                awaits_data: cursor.awaits_data,
+            }
+        });
+        described.collect()
     }
 
     /// Ends all cursors that read a namespace: the next batch is an error that says why.

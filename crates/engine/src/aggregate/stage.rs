@@ -100,11 +100,8 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 14] = [
+const ABSENT: [&str; 11] = [
     "$changeStream",
-    "$currentOp",
-    "$listLocalSessions",
-    "$listSessions",
     "$search",
     "$searchMeta",
     "$shardedDataDistribution",
@@ -164,6 +161,8 @@ pub(super) fn parse(
         "$indexStats" => parse_index_stats(raw)?,
         "$planCacheStats" => parse_plan_cache_stats(raw)?,
         "$collStats" => parse_collection_stats(raw)?,
+        // About the server: whoever takes requests answers those that stand where they may.
+        "$currentOp" | "$listLocalSessions" | "$listSessions" => return Err(out_of_place(name)),
         known if ABSENT.contains(&known) => {
             return Err(Error::not_implemented(format!(
                 "the pipeline stage {known}"
@@ -178,6 +177,17 @@ pub(super) fn parse(
     };
     out.push(stage);
     Ok(())
+}
+
+fn out_of_place(name: &str) -> Error {
+    let message = match name {
+        "$currentOp" => "$currentOp must be run against the 'admin' database with {aggregate: 1}",
+        "$listLocalSessions" => {
+            "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection"
+        }
+        _ => "$listSessions may only be run against config.system.sessions",
+    };
+    Error::new(Code::InvalidNamespace, message)
 }
 
 impl Stage {

@@ -4,8 +4,8 @@ use super::arguments::{Arguments, array_values, elements, integer};
 use super::context::Context;
 use super::cursor_reply::write_first_batch;
 use super::find::{hint, parse_cursor_document};
-use super::{current_op, explain};
-use bson::raw::RawDocument;
+use super::{explain, server_stages};
+use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{
     AggregateRequest, AggregateTarget, Code, Error, ExplainRequest, Namespace, Result, Verbosity,
 };
@@ -51,27 +51,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         ));
     }
     let options = parse_cursor_document(&arguments)?;
-    let query = match current_op_stage(&request) {
-        Some(stage) if context.generic.database == "admin" => current_op::query(
-            context.service,
-            context.client.login.name().cloned(),
-            stage,
-            &request.pipeline[1..],
-            request.allow_disk_use,
-        )?,
-        _ => context.engine().aggregate(&target, &request)?,
+    let query = match server_stages::query(context, &target, &request)? {
+        Some(query) => query,
+        None => context.engine().aggregate(&target, &request)?,
     };
     write_first_batch(context, query, cursor_namespace(&target), options, reply)
-}
-
-/// The options of a leading `$currentOp`, which is about the server and not about data.
-fn current_op_stage<'a>(request: &AggregateRequest<'a>) -> Option<&'a RawDocument> {
-    let (name, options) = elements(request.pipeline.first()?).next()?;
-    if name == "$currentOp" {
-        options.as_document()
-    } else {
-        None
-    }
 }
 
 /// Whether a command is a pipeline that ends with `$out` or `$merge`.
@@ -146,9 +130,18 @@ pub fn target(context: &Context<'_>, pipeline: &[&RawDocument]) -> Result<Aggreg
     let invalid = |message| Err(Error::new(Code::InvalidNamespace, message));
     match stage {
         None => invalid("{aggregate: 1} is not valid for an empty pipeline.".to_owned()),
+        Some(("$listSessions", _)) => {
+            invalid("$listSessions may only be run against config.system.sessions".to_owned())
+        }
         Some(("$documents" | "$currentOp" | "$listLocalSessions" | "$changeStream", _)) => Ok(
             AggregateTarget::Database(context.generic.database.to_owned()),
         ),
+        Some(("$facet", RawBsonRef::Document(facets))) => {
+            let target = AggregateTarget::Database(context.generic.database.to_owned());
+            server_stages::check_facets(facets, &target)?;
+            let message = "{aggregate: 1} is not valid for '$facet'; a collection is required.";
+            invalid(message.to_owned())
+        }
         Some((name, _)) => invalid(format!(
             "{{aggregate: 1}} is not valid for '{name}'; a collection is required."
         )),

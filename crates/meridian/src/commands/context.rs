@@ -3,8 +3,7 @@
 use super::arguments::{Arguments, collection_name, elements};
 use super::generic::{self, Generic};
 use crate::access::{Privileges, UserName};
-use crate::service::Client;
-use crate::service::Service;
+use crate::service::{Client, Service, SessionName};
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, CursorOwner, Engine, Error, Namespace, Result};
 use meridian_wire::Sequence;
@@ -32,7 +31,7 @@ impl<'a> Context<'a> {
     /// Whose the cursors are that are opened now.
     pub fn cursor_owner(&self) -> CursorOwner {
         CursorOwner {
-            session: self.generic.session.map(|id| self.session_key(id)),
+            session: self.generic.session.map(|id| self.session(id).key()),
             user: self.client.login.name().map(UserName::id),
         }
     }
@@ -52,9 +51,19 @@ impl<'a> Context<'a> {
     }
 
     /// A session of this user: another's with the same identifier is another.
-    pub fn session_key(&self, id: &[u8]) -> Vec<u8> {
-        let user = self.client.login.name().map(UserName::id);
-        [id, user.unwrap_or_default().as_bytes()].concat()
+    pub fn session(&self, id: [u8; 16]) -> SessionName {
+        SessionName {
+            id,
+            user: self.client.login.name().cloned(),
+        }
+    }
+
+    /// Remembers that the command's session is used.
+    pub fn note_session(&mut self) {
+        if let Some(id) = self.generic.session {
+            let (login, noted) = (&self.client.login, &mut self.client.noted_session);
+            self.service.sessions.note(id, login.name(), noted);
+        }
     }
 
     /// The value of the first field, whose name is the command's.

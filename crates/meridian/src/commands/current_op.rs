@@ -4,16 +4,15 @@
 use super::arguments::{Arguments, elements};
 use super::context::Context;
 use super::generic::is_generic;
+use super::server_stages::flag;
 use super::table::COMMANDS;
 use crate::access::UserName;
 use crate::service::Service;
 use crate::service::{Activity, Running};
-use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use meridian_engine::aggregate::{Limits, Pipeline, run as run_stages};
-use meridian_engine::expression::Variables;
+use bson::{DateTime, rawdoc};
 use meridian_engine::query::Filter;
-use meridian_engine::{BuildPhase, BuildProgress, Query, Result};
+use meridian_engine::{BuildPhase, BuildProgress, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Lists them; `$all: true` also lists idle connections. All other fields are a filter on the rows.
@@ -42,41 +41,54 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     Ok(())
 }
 
-/// A pipeline that begins with `$currentOp`, whose options are `stage`.
-pub fn query(
-    service: &Service,
-    user: Option<UserName>,
-    stage: &RawDocument,
-    rest: &[&RawDocument],
-    allow_disk_use: bool,
-) -> Result<Query> {
-    let known = [
-        "allUsers",
-        "idleConnections",
-        "idleCursors",
-        "idleSessions",
-        "localOps",
-        "backtrace",
-        "targetAllNodes",
-        "truncateOps",
-    ];
-    let arguments = Arguments::parse("$currentOp", stage, &known)?;
-    for without_effect in ["idleSessions", "localOps", "truncateOps"] {
-        arguments.flag(without_effect)?;
+/// The rows of the stage `$currentOp`.
+pub fn rows(context: &Context<'_>, options: &RawDocument) -> Result<Vec<RawDocumentBuf>> {
+    let (mut all_users, mut idle_connections, mut idle_cursors) = (false, false, false);
+    for (name, value) in elements(options) {
+        let set = match name {
+            "allUsers" => &mut all_users,
+            "idleConnections" => &mut idle_connections,
+            "idleCursors" => &mut idle_cursors,
+            // Without effect here: a standalone's sessions have no transactions, rows are not cut, locks not traced.
+            "idleSessions" | "localOps" | "truncateOps" | "backtrace" => &mut false,
+            _ => {
+                let message = format!("Unrecognized option '{name}' in $currentOp stage.");
+                return Err(Error::failed_to_parse(message));
+            }
+        };
+        *set = flag(name, value)?;
     }
-    arguments.refuse_flags(&["idleCursors", "backtrace", "targetAllNodes"])?;
-    let only_own = (!arguments.flag("allUsers")?).then_some(&user);
-    let operations = list(service, arguments.flag("idleConnections")?, only_own);
-    let pipeline = Pipeline::parse(rest)?;
-    let variables = Variables::new(bson::DateTime::now());
-    let input = operations.into_iter().map(Ok);
-    let rows = run_stages(
-        &pipeline.stages,
-        input,
-        variables,
-        &Limits::new(allow_disk_use),
-    )?;
-    Ok(Query::from_documents(rows.collect::<Result<_>>()?))
+    let (service, user) = (context.service, context.client.login.name().cloned());
+    let only_own = (!all_users).then_some(&user);
+    let mut rows = list(service, idle_connections, only_own);
+    if idle_cursors {
+        let owner = user.filter(|_| service.access.is_enabled && !all_users);
+        rows.extend(describe_cursors(service, owner.as_ref()));
+    }
+    Ok(rows)
+}
+
+/// Cursors that wait for their clients: all, or those of a user.
+fn describe_cursors(service: &Service, only_of: Option<&UserName>) -> Vec<RawDocumentBuf> {
+    let only_of = only_of.map(UserName::id);
+    let cursors = service.engine.cursors().idle().into_iter();
+    let own = cursors.filter(|cursor| only_of.is_none() || cursor.user == only_of);
+    let described = own.map(|cursor| {
+        let details = rawdoc! {
+            "cursorId": cursor.id,
+            "lastAccessDate": cursor.last_used,
+            "noCursorTimeout": cursor.no_timeout,
+            "tailable": cursor.tails,
+            "awaitData": cursor.awaits_data,
+        };
+        rawdoc! {
+            "type": "idleCursor",
+            "host": service.host.as_str(),
+            "ns": cursor.namespace.to_string(),
+            "cursor": details,
+        }
+    });
+    described.collect()
 }
 
 /// All operations, or those of a user. Without access control all are everybody's.

@@ -213,6 +213,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     let mut reply = DocumentWriter::new(out);
     let work = || {
         privileges::check(command, &mut context)?;
+        context.note_session();
         (command.run)(&mut context, &mut reply)?;
         note_change(&context, command);
         Ok(())

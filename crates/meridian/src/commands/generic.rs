@@ -2,7 +2,7 @@
 //! write concern, the time limit, the API version.
 
 use super::aggregate::has_output;
-use super::arguments::{Arguments, array_values, elements, integer, type_name, wrong_type};
+use super::arguments::{Arguments, elements, integer, type_name, wrong_type};
 use super::table::Command;
 use crate::access::EXTERNAL;
 use crate::cli::Settings;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub struct Generic<'a> {
     /// The database to run against.
     pub database: &'a str,
-    /// The session's identifier: 16 bytes.
-    pub session: Option<&'a [u8]>,
+    /// The session's identifier.
+    pub session: Option<[u8; 16]>,
     /// When `maxTimeMS` will have passed.
     pub deadline: Option<Instant>,
     /// The write must be on disk before the reply (`j: true`, `w: "majority"`).
@@ -222,23 +222,22 @@ fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
     Ok(())
 }
 
-fn parse_session(value: RawBsonRef<'_>) -> Result<&[u8]> {
+fn parse_session(value: RawBsonRef<'_>) -> Result<[u8; 16]> {
     let Some(lsid) = value.as_document() else {
         return Err(wrong_type("OperationSessionInfo.lsid", value, &["object"]));
     };
     let known = ["id", "uid", "txnNumber", "txnUUID"];
     let arguments = Arguments::parse("OperationSessionInfo.lsid", lsid, &known)?;
     let id = arguments.get("id").ok_or_else(|| arguments.missing("id"))?;
-    match id.as_binary() {
-        Some(binary) if binary.subtype == BinarySubtype::Uuid && binary.bytes.len() == 16 => {
-            Ok(binary.bytes)
-        }
-        Some(_) => Err(Error::new(
-            Code::InvalidUUID,
-            "uuid must be a 16-byte binary field with UUID (4) subtype",
-        )),
-        None => Err(arguments.wrong_type("id", id, &["binData"])),
-    }
+    let binary = id
+        .as_binary()
+        .ok_or_else(|| arguments.wrong_type("id", id, &["binData"]))?;
+    let bytes = binary.bytes.try_into().ok();
+    let uuid = bytes.filter(|_| binary.subtype == BinarySubtype::Uuid);
+    uuid.ok_or_else(|| {
+        let message = "uuid must be a 16-byte binary field with UUID (4) subtype";
+        Error::new(Code::InvalidUUID, message)
+    })
 }
 
 /// A standalone has neither transactions nor retryable writes; MongoDB's says so in these words.
@@ -405,12 +404,4 @@ fn parse_max_time(value: RawBsonRef<'_>) -> Result<Option<Instant>> {
         }
         _ => Err(out_of_range()),
     }
-}
-
-/// The identifiers in an array of sessions, as `endSessions` and its like carry.
-pub fn parse_sessions<'a>(sessions: RawBsonRef<'a>, path: &str) -> Result<Vec<&'a [u8]>> {
-    let Some(sessions) = sessions.as_array() else {
-        return Err(wrong_type(path, sessions, &["array"]));
-    };
-    array_values(sessions).map(parse_session).collect()
 }

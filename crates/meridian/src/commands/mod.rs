@@ -65,6 +65,7 @@ mod rename_collection;
 mod roles;
 mod rotate_certificates;
 mod sasl;
+mod server_stages;
 mod server_status;
 mod sessions;
 mod set_parameter;

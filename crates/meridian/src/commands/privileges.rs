@@ -253,10 +253,30 @@ fn pipeline(request: &Request<'_>, collection: &Resource, stages: &[&RawDocument
                 .and_then(|options| field(options, "allUsers"));
             !all.is_some_and(is_true) || request.may(&Resource::Cluster, "inprog")
         }
-        Some(("$listLocalSessions" | "$listSessions", _)) => true,
+        Some(("$listLocalSessions" | "$listSessions", options)) => {
+            let asks = |name| options.as_document().and_then(|own| field(own, name));
+            let of_others = asks("allUsers").is_some_and(is_true)
+                || asks("users").is_some_and(|users| names_others(request, users));
+            !of_others || request.may(&Resource::Cluster, "listSessions")
+        }
         _ => request.may(collection, "find"),
     };
     reads && stages.iter().all(|own| stage(request, own))
+}
+
+/// Whether a list of users has others than who asks.
+fn names_others(request: &Request<'_>, users: RawBsonRef<'_>) -> bool {
+    let users = users.as_array().into_iter().flat_map(array_values);
+    let mut names = users.filter_map(|user| {
+        let user = user.as_document()?;
+        let text = |name| field(user, name).and_then(|value| value.as_str());
+        Some((text("user")?, text("db")?))
+    });
+    names.any(|(user, database)| {
+        request
+            .user
+            .is_none_or(|own| own.user != user || own.database != database)
+    })
 }
 
 /// What a stage reads or writes beside the pipeline's own collection.

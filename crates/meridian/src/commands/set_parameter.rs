@@ -3,7 +3,7 @@
 use super::arguments::{elements, integer};
 use super::context::Context;
 use super::generic::is_generic;
-use meridian_engine::{Code, Error, Result};
+use meridian_engine::{Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Sets `ttlMonitorSleepSecs`, and refuses others by name.
@@ -11,12 +11,12 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let mut own = elements(context.body)
         .skip(1)
         .filter(|(name, _)| !is_generic(name));
-    let (name, value) = own
-        .next()
-        .ok_or_else(|| invalid("no option found to set".to_owned()))?;
+    let (name, value) = own.next().ok_or_else(|| {
+        Error::without_code("no option found to set, use help:true to see options ")
+    })?;
     if name != "ttlMonitorSleepSecs" {
-        return Err(invalid(format!(
-            "attempted to set unrecognized parameter [{name}]"
+        return Err(Error::without_code(format!(
+            "attempted to set unrecognized parameter [{name}], use help:true to see options "
         )));
     }
     let seconds = integer(value).and_then(|seconds| u64::try_from(seconds).ok());
@@ -30,8 +30,4 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     engine.set_ttl_sweep_seconds(seconds);
     reply.count("was", was);
     Ok(())
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(Code::InvalidOptions, message)
 }

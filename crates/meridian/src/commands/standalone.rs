@@ -77,6 +77,51 @@ pub fn free_monitoring(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>
     Ok(())
 }
 
+/// `setFreeMonitoring`: there is no such service to tell anything to.
+pub fn set_free_monitoring(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
+    let arguments = context.arguments("setFreeMonitoring", &["action"])?;
+    let action = arguments
+        .string("action")?
+        .ok_or_else(|| arguments.missing("action"))?;
+    match action {
+        "disable" => Ok(()),
+        "enable" => Err(Error::not_implemented("free monitoring")),
+        _ => Err(Error::bad_value(format!(
+            "Enumeration value '{action}' for field 'setFreeMonitoring.action' is not a valid value."
+        ))),
+    }
+}
+
+/// `features`: what MongoDB's first drivers asked for.
+pub fn features(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    context.arguments("features", &["oidReset"])?;
+    reply.document("js").boolean("utf8", true);
+    // The part of an ObjectId that tells one process from another.
+    let bytes = bson::oid::ObjectId::new().bytes();
+    let machine = bytes[4..7]
+        .iter()
+        .fold(0, |number, byte| number << 8 | i32::from(*byte));
+    reply.int32("oidMachine", machine);
+    Ok(())
+}
+
+/// `availableQueryOptions`: the bits of the flags that queries of the old protocol could carry.
+pub fn query_options(_: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    reply.int32("options", 246);
+    Ok(())
+}
+
+/// `driverOIDTest`: an ObjectId and how it is written.
+pub fn object_id_test(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let RawBsonRef::ObjectId(id) = context.value() else {
+        return Err(Error::without_code("not oid"));
+    };
+    reply
+        .value("oid", RawBsonRef::ObjectId(id))
+        .string("str", &id.to_hex());
+    Ok(())
+}
+
 /// `setFeatureCompatibilityVersion`: it is 6.0 and stays so.
 pub fn set_compatibility(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     context.arguments("setFeatureCompatibilityVersion", &[])?;

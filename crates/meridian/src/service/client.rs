@@ -1,6 +1,7 @@
 //! Who asks: what commands know of the connection that a request came over.
 
 use super::reply_memory::{ReplyMemory, Share};
+use super::sessions::NotedSession;
 use crate::access::{Login, User};
 use bson::RawDocument;
 use meridian_engine::{BuildProgress, Operation};
@@ -26,6 +27,8 @@ pub struct Client {
     pub reply_share: Share,
     /// Who is logged in.
     pub login: Login,
+    /// The session that it used last.
+    pub noted_session: NotedSession,
 }
 
 impl Client {
@@ -40,6 +43,7 @@ impl Client {
         let login = Login::new(&peer, server);
         Self {
             login,
+            noted_session: NotedSession::default(),
             connection_id,
             peer,
             compressors: Vec::new(),

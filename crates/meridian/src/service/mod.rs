@@ -6,6 +6,7 @@ mod audit;
 mod client;
 mod counters;
 mod reply_memory;
+mod sessions;
 mod startup_warning;
 mod usage;
 
@@ -13,6 +14,7 @@ pub use audit::{AuditLog, without_secrets};
 pub use client::{Activity, Client, Running};
 pub use counters::{CommandCounts, Compression, OperationClass};
 pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
+pub use sessions::{SessionName, Sessions};
 pub use startup_warning::StartupWarning;
 pub use usage::{KINDS, Use};
 
@@ -56,6 +58,8 @@ pub struct Service {
     pub reply_memory: Arc<ReplyMemory>,
     /// Who may do what.
     pub access: Access,
+    /// Which sessions are used.
+    pub sessions: Sessions,
     /// The record of who did what, if one is kept.
     pub audit: Option<AuditLog>,
     /// Has new connections use what the files of certificates hold now; none where nothing is encrypted.
@@ -89,6 +93,7 @@ impl Service {
             syncing: Counter::default(),
             reply_memory: Arc::default(),
             access,
+            sessions: Sessions::default(),
             audit: None,
             rotate_certificates: None,
             activities,
