@@ -36,6 +36,21 @@ pub struct Operation {
     /// Threads of the statement that wait for a ticket.
     waiting: AtomicUsize,
     deadline: Mutex<Option<Instant>>,
+    /// What it tells of how it goes, if somebody wants to know.
+    profile: Option<Mutex<StatementProfile>>,
+}
+
+/// How a statement went.
+#[derive(Debug, Clone, Default)]
+pub struct StatementProfile {
+    /// By which plans, in MongoDB's words: `IXSCAN { a: 1 }`.
+    pub plans: Vec<String>,
+    /// Whether rows were sorted, since no index gave their order.
+    pub sorts: bool,
+    /// Index entries examined.
+    pub keys: u64,
+    /// Documents read.
+    pub documents: u64,
 }
 
 impl Operation {
@@ -45,6 +60,20 @@ impl Operation {
             deadline: Mutex::new(deadline),
             ..Self::default()
         })
+    }
+
+    /// A statement that is asked how it went.
+    pub fn profiled(deadline: Option<Instant>) -> Arc<Self> {
+        Arc::new(Self {
+            deadline: Mutex::new(deadline),
+            profile: Some(Mutex::default()),
+            ..Self::default()
+        })
+    }
+
+    /// How it went until now, if it was asked.
+    pub fn profile(&self) -> Option<StatementProfile> {
+        self.profile.as_ref().map(|profile| profile.lock().clone())
     }
 
     /// Runs `work` as this statement.
@@ -97,6 +126,17 @@ impl Operation {
 /// The statement that this thread is running.
 pub(crate) fn current() -> Option<Arc<Operation>> {
     CURRENT.with_borrow(Clone::clone)
+}
+
+/// Has the statement of this thread tell something of how it goes, if it is asked.
+pub(crate) fn note(tell: impl FnOnce(&mut StatementProfile)) {
+    // A thread that ends may have none any more.
+    let _ = CURRENT.try_with(|current| {
+        let current = current.borrow();
+        if let Some(profile) = current.as_ref().and_then(|own| own.profile.as_ref()) {
+            tell(&mut profile.lock());
+        }
+    });
 }
 
 /// Runs `work` as `operation` on this thread, which may be one that helps.

@@ -9,6 +9,7 @@ use crate::catalog::Collection;
 use crate::error::Result;
 use crate::exec::{Context, Counters, Examined};
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::plan::{Access, CountBy, Goal, Method, Plan, QuerySpec, Used};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -61,6 +62,7 @@ impl Work {
     /// Counts a statement that looked a document up by its `_id`.
     pub(super) fn add_point_read(&self, collection: &Collection, found: bool) {
         collection.id_accesses().add();
+        operation::note(|profile| profile.plans.push("IDHACK".to_owned()));
         self.examined.add(u64::from(found), u64::from(found));
     }
 
@@ -85,6 +87,10 @@ impl Work {
 
     /// Counts a statement that goes by this plan.
     pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
+        operation::note(|profile| {
+            profile.plans.push(plan.summary());
+            profile.sorts |= plan.sort.is_some();
+        });
         let access = &plan.access;
         match plan.method {
             Method::Count(CountBy::Metadata) => {}

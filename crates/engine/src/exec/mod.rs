@@ -181,6 +181,10 @@ pub struct Examined {
 impl Examined {
     /// Adds what one statement examined.
     pub fn add(&self, keys: u64, documents: u64) {
+        crate::operation::note(|profile| {
+            profile.keys += keys;
+            profile.documents += documents;
+        });
         self.keys.fetch_add(keys, Ordering::Relaxed);
         self.documents.fetch_add(documents, Ordering::Relaxed);
     }

@@ -1,13 +1,14 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
-use super::{EntryUse, Plan, RowSource};
+use super::{CountBy, EntryUse, Method, Plan, RowSource};
 use crate::catalog::Index;
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::Filter;
 use crate::sorter::STAGE_BYTES_MAX;
 use crate::storage::Order;
+use crate::text::document_text;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 
@@ -60,6 +61,51 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
         node = above(stage, node);
     }
     node
+}
+
+impl Plan {
+    /// The plan in few words, as MongoDB's profiler has it: `IXSCAN { a: 1 }`.
+    pub fn summary(&self) -> String {
+        let (scan, is_count) = match &self.method {
+            Method::Count(CountBy::Metadata) => return "RECORD_STORE_FAST_COUNT".to_owned(),
+            Method::Count(_) if self.counts_by_entries() => ("COUNT_SCAN", true),
+            Method::SkipScan(_) | Method::CountGroups(..) => ("DISTINCT_SCAN", false),
+            _ => ("IXSCAN", false),
+        };
+        match &self.access {
+            Access::Collection(_) if is_count => "COUNT".to_owned(),
+            access => access_summary(access, scan),
+        }
+    }
+}
+
+fn access_summary(access: &Access, scan: &str) -> String {
+    let by_key =
+        |stage: &str, index: &Index| format!("{stage} {}", document_text(index.spec.key_pattern()));
+    match access {
+        Access::Nothing => "EOF".to_owned(),
+        Access::Collection(_) => "COLLSCAN".to_owned(),
+        Access::Primary(own) if own.bounds.is_single_point() => "IDHACK".to_owned(),
+        Access::Primary(_) => "CLUSTERED_IXSCAN".to_owned(),
+        Access::Index(own) if is_id_look_up(own) => "IDHACK".to_owned(),
+        Access::Index(own) => by_key(scan, &own.index),
+        Access::Geo(own) => by_key(scan, &own.index),
+        Access::Near(own) => {
+            let plane = own.index.spec.key[own.position].1 == IndexField::Plane2d;
+            let stage = if plane {
+                "GEO_NEAR_2D"
+            } else {
+                "GEO_NEAR_2DSPHERE"
+            };
+            by_key(stage, &own.index)
+        }
+        Access::Ranked(own) => access_summary(&own.branch.access, scan),
+        Access::Union(own) => {
+            let branches = own.branches.iter();
+            let parts = branches.map(|branch| access_summary(&branch.access, scan));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// The stage that gives rows their shape.

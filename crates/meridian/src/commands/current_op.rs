@@ -185,7 +185,7 @@ fn phase_text(phase: BuildPhase) -> &'static str {
 }
 
 /// What MongoDB calls the operation.
-fn kind(command: &str) -> &'static str {
+pub fn kind(command: &str) -> &'static str {
     match command {
         "find" => "query",
         "getMore" => "getmore",
@@ -197,7 +197,7 @@ fn kind(command: &str) -> &'static str {
 }
 
 /// The collection that the command names, or the database's commands.
-fn namespace(name: &str, body: Option<&RawDocument>) -> String {
+pub fn namespace(name: &str, body: Option<&RawDocument>) -> String {
     let Some(body) = body else {
         return String::new();
     };

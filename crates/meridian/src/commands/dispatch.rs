@@ -5,9 +5,10 @@ use super::aggregate::has_output;
 use super::arguments::elements;
 use super::audited;
 use super::context::Context;
+use super::find::EMPTY;
 use super::generic::Generic;
 use super::table::{self, Command, Kind};
-use super::{privileges, top};
+use super::{privileges, profile, top};
 use crate::service::Client;
 use crate::service::OperationClass;
 use crate::service::Service;
@@ -21,8 +22,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A command that takes longer is logged, as MongoDB does by default.
-const SLOW: Duration = Duration::from_millis(100);
 /// The longest message of an error. Some repeat what the client sent, which may be much.
 const ERROR_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// The largest reply: a message without its header and, perhaps, a checksum.
@@ -190,7 +189,10 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     } = parts;
     let started = Instant::now();
     let activity = Arc::clone(&client.activity);
-    let operation = Operation::new(generic.deadline);
+    let operation = match service.profiler.is_on(generic.database) {
+        true => Operation::profiled(generic.deadline),
+        false => Operation::new(generic.deadline),
+    };
     let index = table::index_of(command);
     let writes = command.class == OperationClass::Write || has_output(command.name, body);
     let user = client
@@ -210,6 +212,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         sequences,
         generic,
     };
+    let begin = out.len();
     let mut reply = DocumentWriter::new(out);
     let work = || {
         privileges::check(command, &mut context)?;
@@ -233,7 +236,27 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     let took = started.elapsed();
     count_end(service, index, took, outcome.is_ok());
     top::count(service, command, database, body, took);
-    log_if_slow(command, database, body, took);
+    if service.profiler.is_slow(took) {
+        log_slow(command, database, body, took);
+    }
+    drop(reply);
+    if operation.profile().is_some() && shown.is_some() {
+        let ran = profile::Ran {
+            command,
+            database,
+            body,
+            sequences,
+            operation: &operation,
+            took,
+        };
+        let reply = RawDocument::from_bytes(&out[begin..]).unwrap_or(&EMPTY);
+        profile::record(
+            service,
+            context.client,
+            &ran,
+            outcome.as_ref().map(|()| reply),
+        );
+    }
     outcome
 }
 
@@ -290,10 +313,7 @@ fn count_end(service: &Service, index: usize, took: Duration, succeeded: bool) {
     latencies.add(table::COMMANDS[index].class, took);
 }
 
-fn log_if_slow(command: &Command, database: &str, body: &RawDocument, took: Duration) {
-    if took < SLOW {
-        return;
-    }
+fn log_slow(command: &Command, database: &str, body: &RawDocument, took: Duration) {
     let target = elements(body)
         .next()
         .and_then(|(_, value)| value.as_str())

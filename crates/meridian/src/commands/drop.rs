@@ -1,7 +1,8 @@
 //! `drop`: removes a collection with its indexes.
 
 use super::context::Context;
-use meridian_engine::{Error, Result};
+use super::profile::SYSTEM_PROFILE;
+use meridian_engine::{Code, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Drops it, and answers with how many indexes it had.
@@ -12,6 +13,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     if namespace.is_oplog() && !context.exists(&namespace) {
         let message = "can't drop oplog on storage engines that support replSetResizeOplog command";
         return Err(Error::location(5_255_001, message));
+    }
+    let is_profile = namespace.collection == SYSTEM_PROFILE;
+    if is_profile && context.service.profiler.is_on(&namespace.database) {
+        let message = "turn off profiling before dropping system.profile collection";
+        return Err(Error::new(Code::IllegalOperation, message));
     }
     let outcome = context.engine().drop_collection(&namespace)?;
     context.service.usage.forget(&namespace);

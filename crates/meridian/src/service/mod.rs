@@ -5,6 +5,7 @@
 mod audit;
 mod client;
 mod counters;
+mod profiler;
 mod reply_memory;
 mod sessions;
 mod startup_warning;
@@ -13,6 +14,7 @@ mod usage;
 pub use audit::{AuditLog, without_secrets};
 pub use client::{Activity, Client, Running};
 pub use counters::{CommandCounts, Compression, OperationClass};
+pub use profiler::{DatabaseProfile, ProfileLevel, Profiler};
 pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
 pub use sessions::{SessionName, Sessions};
 pub use startup_warning::StartupWarning;
@@ -58,6 +60,8 @@ pub struct Service {
     pub reply_memory: Arc<ReplyMemory>,
     /// Who may do what.
     pub access: Access,
+    /// Which statements are recorded.
+    pub profiler: Profiler,
     /// Which sessions are used.
     pub sessions: Sessions,
     /// The record of who did what, if one is kept.
@@ -93,6 +97,7 @@ impl Service {
             syncing: Counter::default(),
             reply_memory: Arc::default(),
             access,
+            profiler: Profiler::default(),
             sessions: Sessions::default(),
             audit: None,
             rotate_certificates: None,
