@@ -121,6 +121,8 @@ class Writers:
         """Files are written anew below everyone else, whose statements an index filter plans otherwise."""
         name = choice.choice(["grown", "mixed", "updated", "unique", "ledger"])
         self.database.command("compact", name)
+        if choice.random() < 0.3:
+            self.database.command("reIndex", choice.choice(["grown", "mixed", "updated", "unique", "ledger", "logged", "rolled"]))
         self.database.command({"planCacheSetFilter": name, "query": {"_id": 1, "n": 1}, "indexes": [choice.choice(["u", "built"])]})
         self.database.command("planCacheClearFilters", name)
 

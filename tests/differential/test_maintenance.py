@@ -10,6 +10,7 @@ API = {"version": "1", "strict": True}
 # fmt: off
 COMMANDS = [
     *({"compact": collection} for collection in ("t", "none", 1, "", "v", None)),
+    *({"reIndex": collection} for collection in ("t", "u", "none", 1, "", "v", None)),
     *({"compact": "t", **more} for more in ({"force": True}, {"force": "x"}, {"comment": "x"}, {"foo": 1})),
     *({"dbHash": 1, **more} for more in ({}, {"collections": ["t"]}, {"collections": ["none"]}, {"collections": 1}, {"collections": []}, {"foo": 1}, {"collections": ["u", "t"]})),
     {"dbHash": "x"}, {"dbhash": 1},

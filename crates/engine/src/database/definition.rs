@@ -352,6 +352,37 @@ impl Engine {
         })
     }
 
+    /// Builds the secondary indexes of a collection anew from its documents; each takes the place of the former one when it
+    /// is ready.
+    ///
+    /// # Errors
+    /// `NamespaceNotFound`; `CommandNotSupportedOnView`; those of building indexes.
+    pub fn rebuild_indexes(
+        &self,
+        namespace: &Namespace,
+        progress: &mut dyn FnMut(BuildProgress),
+    ) -> Result<()> {
+        if let Some(view) = self.catalog.view(namespace) {
+            let what = view.timeseries();
+            let what = what.map_or("a view, not a collection", |_| "a timeseries collection");
+            let message = format!("Namespace {namespace} is {what}");
+            return Err(Error::new(Code::CommandNotSupportedOnView, message));
+        }
+        let collection = self
+            .catalog
+            .get(namespace)
+            .ok_or_else(|| Error::new(Code::NamespaceNotFound, "collection does not exist"))?;
+        let ready = collection
+            .secondary_indexes()
+            .iter()
+            .filter(|index| index.ready);
+        let specs: Vec<IndexSpec> = ready.map(|index| index.spec.clone()).collect();
+        match specs.is_empty() {
+            true => Ok(()),
+            false => self.writer.build_indexes(namespace, specs, progress),
+        }
+    }
+
     fn requested(&self, definition: &RawDocument) -> Result<Requested> {
         match IndexSpec::parse(definition) {
             Ok(spec) => Ok(Requested::Built(Box::new(spec))),

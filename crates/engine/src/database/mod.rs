@@ -184,20 +184,22 @@ impl Engine {
     fn remove_unfinished_indexes(&self) -> Result<()> {
         for collection in self.catalog.all() {
             let unfinished = collection.indexes.iter().filter(|index| !index.ready);
-            let names: Vec<String> = unfinished.map(|index| index.spec.name.clone()).collect();
+            let (trees, names): (Vec<_>, Vec<_>) = unfinished
+                .map(|index| (index.tree, index.spec.name.as_str()))
+                .unzip();
             if !names.is_empty() {
                 tracing::warn!(namespace = %collection.namespace, ?names, "removing indexes whose build was interrupted; create them again");
-                self.writer.withdraw(&collection.namespace, &names)?;
+                self.writer.withdraw(&collection.namespace, &trees)?;
             }
         }
         Ok(())
     }
 
-    /// What an interrupted `$out` had filled never took its name: it is taken away.
+    /// What an interrupted `$out` or `convertToCapped` had filled never took its name: it is taken away.
     fn remove_unfinished_outputs(&self) -> Result<()> {
         for collection in self.catalog.all() {
             if collection.temporary {
-                tracing::warn!(namespace = %collection.namespace, "removing what an interrupted $out had written");
+                tracing::warn!(namespace = %collection.namespace, "removing what an interrupted $out, convertToCapped or cloneCollectionAsCapped had written");
                 self.writer.drop_collection(&collection.namespace)?;
             }
         }

@@ -3,7 +3,7 @@
 use super::arguments::elements;
 use super::context::Context;
 use bson::{RawDocument, RawDocumentBuf};
-use meridian_engine::{Error, Result};
+use meridian_engine::{Code, Error, Result};
 use meridian_wire::DocumentWriter;
 use std::sync::Arc;
 
@@ -93,4 +93,22 @@ fn without_unknown_options(index: &RawDocument) -> RawDocumentBuf {
     }
     drop(known);
     RawDocumentBuf::from_bytes(bytes).expect("just written")
+}
+
+/// `reIndex`: builds the secondary indexes anew; documents lie in the order of `_id` themselves.
+pub fn rebuild(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    context.arguments("reIndex", &[])?;
+    let namespace = context.namespace_or(Code::InvalidNamespace)?;
+    let activity = Arc::clone(&context.client.activity);
+    let mut report = |progress| activity.report(progress);
+    let engine = context.engine();
+    engine.rebuild_indexes(&namespace, &mut report)?;
+    let indexes = engine.list_indexes(&namespace)?;
+    let number = i32::try_from(indexes.len()).unwrap_or(i32::MAX);
+    reply.int32("nIndexesWas", number).int32("nIndexes", number);
+    let mut listed = reply.array("indexes");
+    for index in &indexes {
+        listed.push_document(index);
+    }
+    Ok(())
 }

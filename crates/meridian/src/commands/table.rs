@@ -232,6 +232,7 @@ pub static COMMANDS: &[Command] = &[
     command("planCacheListFilters", plan_cache::list_filters, "The index filters of a collection.").collection(&["planCacheIndexFilter"]),
     command("planCacheSetFilter", plan_cache::set_filter, "Which indexes may answer statements of a shape.").collection(&["planCacheIndexFilter"]),
     command("profile", profile::run, "The profiler's settings: it is off.").special(privileges::profile),
+    command("reIndex", create_indexes::rebuild, "Builds a collection's indexes anew.").writes().collection(&["reIndex"]),
     command("refreshSessions", sessions::refresh, "Keeps sessions alive.").stable().needs(Needs::Login),
     command("renameCollection", rename_collection::run, "Renames a collection.").admin().writes().special(privileges::rename_collection),
     command("replSetAbortPrimaryCatchUp", refused::replica_set, "Refused: needs a replica set.").admin().server(&["replSetStateChange"]),

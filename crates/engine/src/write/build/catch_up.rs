@@ -4,7 +4,7 @@
 //! Only documents that were changed between the two have to be looked at: the entries that the older
 //! version had and the newer has not are deleted, those that are new are put.
 
-use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds};
+use super::{Build, BuildPhase, BuildProgress, Report, changed_sorter, holds, replace_former};
 use crate::catalog::Index;
 use crate::error::{Code, Result};
 use crate::index::IndexSet;
@@ -79,6 +79,7 @@ impl Build<'_> {
                 let own = own.expect("the collection holds all of them");
                 *own = Arc::new(own.built());
                 draft.counts.push((index.tree, ranks));
+                replace_former(&mut draft.collection.indexes, index.tree);
             }
             Ok(())
         });

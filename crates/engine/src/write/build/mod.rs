@@ -109,20 +109,24 @@ impl Writer {
                 indexes.push(Arc::new(index));
             }
             collection.indexes.extend(indexes.iter().cloned());
+            if empty {
+                let trees = indexes.iter().map(|index| index.tree);
+                trees.for_each(|tree| replace_former(&mut collection.indexes, tree));
+            }
             // Compression comes before the number, so trees that were made later may come first.
             indexes.sort_by_key(|index| index.tree);
             Ok((!empty).then(|| Build::new(self, collection, indexes)))
         })
     }
 
-    /// Takes indexes away with all their entries.
+    /// Takes indexes away with all their entries, by their trees.
     ///
     /// # Errors
     /// Storage failures.
-    pub fn withdraw(&self, namespace: &Namespace, names: &[String]) -> Result<()> {
+    pub fn withdraw(&self, namespace: &Namespace, trees: &[TreeKey]) -> Result<()> {
         let withdrawn = self.change_collection(namespace, |collection| {
             let indexes = &mut collection.indexes;
-            indexes.retain(|index| !names.contains(&index.spec.name));
+            indexes.retain(|index| !trees.contains(&index.tree));
             Ok(())
         });
         match withdrawn {
@@ -227,8 +231,23 @@ impl<'w> Build<'w> {
         let is_held = |index: &Arc<Index>| collection.is_some_and(|found| holds(found, index));
         let (held, dropped): (Vec<_>, Vec<_>) = self.indexes.iter().cloned().partition(is_held);
         writer.delete_unnamed(dropped.iter().map(|index| index.tree))?;
-        let names: Vec<String> = held.iter().map(|index| index.spec.name.clone()).collect();
-        collection.map_or(Ok(()), |found| writer.withdraw(&found.namespace, &names))
+        let trees: Vec<TreeKey> = held.iter().map(|index| index.tree).collect();
+        collection.map_or(Ok(()), |found| writer.withdraw(&found.namespace, &trees))
+    }
+}
+
+/// An index that is ready takes the place of a ready one of its name, which was built before.
+fn replace_former(indexes: &mut Vec<Arc<Index>>, tree: TreeKey) {
+    let own = indexes.iter().position(|index| index.tree == tree);
+    let own = own.expect("the index is one of them");
+    let is_former = |former: &Arc<Index>| {
+        former.ready && former.tree != tree && former.spec.name == indexes[own].spec.name
+    };
+    if let Some(former) = indexes.iter().position(is_former) {
+        // It may have been hidden meanwhile, or have got another expiry.
+        let spec = indexes[former].spec.clone();
+        indexes[former] = Arc::new(indexes[own].with_spec(spec));
+        indexes.remove(own);
     }
 }
 
