@@ -1,8 +1,10 @@
 """Every built-in role against every command and many targets: who may do what is what a real mongod with --auth says."""
 
+import bson
 import pymongo
 import pytest
 from bson import Binary, Int64
+from bson.raw_bson import RawBSONDocument
 from harness.servers import Meridian, Mongod
 
 ADMIN = {"username": "root", "password": "secret", "authSource": "admin"}
@@ -54,6 +56,15 @@ def statements():
         yield database, {"aggregate": c, "pipeline": [{"$indexStats": {}}], "cursor": {}}
         yield database, {"aggregate": c, "pipeline": [{"$collStats": {"count": {}}}], "cursor": {}}
         yield database, {"aggregate": c, "pipeline": [{"$facet": {"a": [{"$match": {}}]}}], "cursor": {}}
+        yield database, {"convertToCapped": "none", "size": 4096}
+        yield database, {"cloneCollectionAsCapped": "none", "toCollection": "none2", "size": 4096}
+        yield database, {"cloneCollectionAsCapped": c, "toCollection": c, "size": 4096}
+        yield database, {"reIndex": "none"}
+        yield database, {"profile": -1}
+        yield database, {"profile": 0}
+        yield database, {"find": "system.profile"}
+        yield database, {"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}}
+        yield database, {"aggregate": 1, "pipeline": [{"$listLocalSessions": {"allUsers": True}}], "cursor": {}}
         for other in ("c", "d", "system.users"):
             yield database, {"aggregate": c, "pipeline": [{"$lookup": {"from": other, "localField": "a", "foreignField": "a", "as": "r"}}], "cursor": {}}
             yield database, {"aggregate": c, "pipeline": [{"$unionWith": other}], "cursor": {}}
@@ -166,6 +177,15 @@ def statements():
     yield "admin", {"endSessions": []}
     yield "admin", {"refreshSessions": []}
     yield "admin", {"killSessions": []}
+    yield "admin", {"killAllSessions": []}
+    yield "admin", {"killAllSessionsByPattern": []}
+    for options in ({}, {"allUsers": True}, {"users": [{"user": "x", "db": "y"}]}, {"users": []}):
+        yield "admin", {"aggregate": 1, "pipeline": [{"$listLocalSessions": options}], "cursor": {}}
+        yield "config", {"aggregate": "system.sessions", "pipeline": [{"$listSessions": options}], "cursor": {}}
+    yield "admin", {"setFreeMonitoring": 1, "action": "disable"}
+    yield "admin", {"getFreeMonitoringStatus": 1}
+    for command in ("features", "availableQueryOptions", "driverOIDTest"):
+        yield "test", {command: 1}
     session = Binary(bytes(16), 4)
     yield "admin", {"endSessions": [{"id": session}]}
 
@@ -235,3 +255,47 @@ def test_who_may_do_what(closed, user):
 
 def test_there_are_enough_combinations():
     assert (len(USERS) + 1) * sum(1 for _ in statements()) >= 1_500
+
+
+def doubled(*fields):
+    """A document with fields that come twice, which no driver makes."""
+    encoded = b"".join(bson.encode({name: value})[4:-1] for name, value in fields)
+    return RawBSONDocument((len(encoded) + 5).to_bytes(4, "little") + encoded + b"\0")
+
+
+DOUBLED = {
+    "union": [doubled(("$unionWith", doubled(("coll", "c"), ("coll", "secret"))))],
+    "join": [doubled(("$lookup", doubled(("from", "c"), ("from", "secret"), ("pipeline", []), ("as", "r"))))],
+    "inner": [doubled(("$lookup", doubled(("from", "c"), ("pipeline", []), ("pipeline", [{"$unionWith": "secret"}]), ("as", "r"))))],
+    "nested": [{"$facet": {"a": [doubled(("$unionWith", doubled(("coll", "c"), ("coll", "secret"))))]}}],
+    "graph": [doubled(("$graphLookup", doubled(("from", "c"), ("from", "secret"), ("startWith", "$a"), ("connectFromField", "a"), ("connectToField", "a"), ("as", "r"))))],
+    "merge": [doubled(("$merge", doubled(("into", "mine"), ("into", "secret"))))],
+    "merge_elsewhere": [doubled(("$merge", doubled(("into", doubled(("db", "test"), ("db", "other"), ("coll", "c"))))))],
+    "merge_otherwise": [doubled(("$merge", doubled(("into", "mine"), ("whenMatched", "fail"), ("whenMatched", "replace"))))],
+    "operations": [doubled(("$currentOp", doubled(("allUsers", False), ("allUsers", True))))],
+    "operations_too": [doubled(("$currentOp", doubled(("allUsers", True), ("allUsers", False))))],
+    "sessions": [doubled(("$listLocalSessions", doubled(("allUsers", False), ("allUsers", True))))],
+    "sessions_of_others": [doubled(("$listLocalSessions", doubled(("users", []), ("users", [{"user": "root", "db": "admin"}]))))],
+}
+
+
+@pytest.mark.parametrize("name", DOUBLED)
+def test_fields_given_twice_show_nothing(closed, name):
+    """Who checks what a command needs and who runs it must not read different ones of them."""
+    _, subject = closed
+    root = subject.connect(**ADMIN)
+    root.test.secret.drop()
+    root.test.secret.insert_one({"a": 1, "is": "secret"})
+    privileges = [({"db": "test", "collection": "c"}, ["find"]), ({"db": "test", "collection": "mine"}, ["insert", "update"])]
+    if not root.test.command("usersInfo", "narrow")["users"]:
+        root.test.command("createRole", "narrow", privileges=[{"resource": resource, "actions": actions} for resource, actions in privileges], roles=[])
+        root.test.command("createUser", "narrow", pwd="secret", roles=["narrow"], mechanisms=["SCRAM-SHA-1"])
+    before = root.test.secret.find_one(), root.other.c.count_documents({})
+    client = subject.connect(username="narrow", password="secret", authSource="test", authMechanism="SCRAM-SHA-1")
+    about_server = name.startswith(("operations", "sessions"))
+    database, target = ("admin", 1) if about_server else ("test", "c")
+    with pytest.raises(pymongo.errors.OperationFailure) as caught:
+        client[database].command("aggregate", target, pipeline=DOUBLED[name], cursor={})
+    assert caught.value.code in (13, 40413), caught.value
+    assert (root.test.secret.find_one(), root.other.c.count_documents({})) == before
+    client.close(), root.close()

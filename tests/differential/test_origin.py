@@ -6,13 +6,14 @@ On a capped collection, whose record ids are mongod's. What the planner chooses 
 import re
 
 import pytest
-from bson import Int64
+from bson import Int64, MaxKey, MinKey
 from harness import canonical
 
 DATABASE = "origin"
+ENDS = [{"_id": 100 + i, "e": value} for i, value in enumerate([1, 2, 3, MaxKey(), MinKey(), "x", None])]
 DOCUMENTS = [{"_id": i, "a": i % 4, "b": -i, "s": {"x": i}, "arr": [i, i + 1]} for i in (5, 3, 8, 1, 2)] + [{"_id": 20}]
 INDEXES = [
-    {"a": 1}, {"a": 1, "b": -1}, {"arr": 1}, {"a": -1}, {"a": "hashed"}, {"s.x": 1}, {"h": 1}, {"p": 1}, {"t": 1, "a": -1}, {"g": "2dsphere"},
+    {"a": 1}, {"a": 1, "b": -1}, {"arr": 1}, {"a": -1}, {"a": "hashed"}, {"s.x": 1}, {"h": 1}, {"p": 1}, {"t": 1, "a": -1}, {"e": 1}, {"e": -1}, {"g": "2dsphere"},
 ]
 
 
@@ -22,7 +23,7 @@ def servers(_subject, _oracle):
         database = server.client[DATABASE]
         server.client.drop_database(DATABASE)
         database.create_collection("c", capped=True, size=100_000)
-        database["c"].insert_many(DOCUMENTS)
+        database["c"].insert_many(DOCUMENTS + ENDS)
         for key in INDEXES:
             options = {"h": {"sparse": True}, "p": {"partialFilterExpression": {"a": 1}}}.get(next(iter(key)), {})
             database["c"].create_index(list(key.items()), name="_".join(f"{path}_{kind}" for path, kind in key.items()), **options)
@@ -69,6 +70,10 @@ FINDS = {
             dict(min={"a": "x"}, **A), dict(min={"a": None}, **A), dict(min={"a": {"$gt": 1}}, **A), dict(min={"arr": 3}, **ARR), dict(min={"a": 1}, hint={"a": "hashed"}), dict(min={"h": 1}, hint={"h": 1}),
             dict(min={"p": None}, hint={"p": 1}), dict(min="x", **A), dict(min={"a.b": 1}, **A), dict(min={"$a": 1}, **A), dict(min={"a": 3}, hint={"a": -1}), dict(min={"s.x": 2}, hint={"s.x": 1}),
             dict(min={"a": float("nan")}, **A), dict(min={"a": [1]}, **A), dict(min={"t": None, "a": 2}, hint={"t": 1, "a": -1})],
+    "last_values": [dict(min={"e": 2}, hint={"e": 1}), dict(min={"e": 2}, hint={"e": -1}), dict(max={"e": 2}, hint={"e": 1}), dict(max={"e": 2}, hint={"e": -1}), dict(min={"e": MaxKey()}, hint={"e": 1}),
+                    dict(min={"e": MinKey()}, hint={"e": 1}), dict(max={"e": MaxKey()}, hint={"e": 1}), dict(min={"e": 2}, max={"e": MaxKey()}, hint={"e": 1})],
+    "sorted_arrays": [dict(sort={"arr": -1}, returnKey=True, **ARR), dict(sort={"arr": 1}, returnKey=True, **ARR)],
+    "collated_bounds": [dict(min={"a": value}, collation={"locale": "en"}, **A) for value in (1, {"b": 2}, [1], None, MinKey(), "x")],
     "max": [dict(max={"a": 2}, **A), dict(max={"_id": 5}, **ID), dict(max={"a": 2, "b": -2}, **AB), dict(max={"a": 1}), dict(max={"arr": 3}, **ARR), dict(max={"a": 1}, hint={"a": -1})],
     "both": [dict(min={"a": 1}, max={"a": 3}, **A), dict(min={"a": 3}, max={"a": 1}, **A), dict(min={"a": 1}, max={"a": 1}, **A), dict(min={"a": 1}, max={"b": 1}, **A), dict(min={"a": 1}, max={}, **A),
              dict(min={"a": 3}, max={"a": 1}, hint={"a": -1}), dict(min={"a": 1}, max={"a": 3}, hint={"a": -1}), dict(min={"a": 2.0}, max={"a": Int64(3)}, **A), dict(min={"arr": 3}, max={"arr": 6}, **ARR),

@@ -127,3 +127,36 @@ def test_idle_cursors(_subject):
     rows = list(_subject.client.admin.aggregate([{CURRENT: {"idleCursors": True}}, {"$match": {"type": "idleCursor", "ns": f"{DATABASE}.idle"}}]))
     assert [row["cursor"]["cursorId"] for row in rows] == [cursor]
     assert not list(_subject.client.admin.aggregate([{CURRENT: {}}, {"$match": {"type": "idleCursor"}}]))
+
+
+def test_sessions_that_only_cursors_know(_subject):
+    """A connection that used its session a moment ago notes it again once it was ended, and its cursors end with all others."""
+    database = _subject.client[DATABASE]
+    database.drop_collection("c")
+    database["c"].insert_many([{"_id": number} for number in range(100)])
+    session = _subject.client.start_session()
+    for _ in range(20):
+        database.command("ping", session=session)
+        _subject.client.admin.command({"killAllSessions": []})
+        cursor = database.command({"find": "c", "batchSize": 2}, session=session)["cursor"]["id"]
+        assert session.session_id["id"].as_uuid() in listed(_subject)
+        _subject.client.admin.command({"killAllSessions": []})
+        with pytest.raises(OperationFailure) as caught:
+            database.command({"getMore": Int64(cursor), "collection": "c"}, session=session)
+        assert caught.value.code == 43
+
+
+def test_lists_that_wait_are_bounded(_subject):
+    """Cursors over what the server tells of itself take from the memory of waiting cursors."""
+    for _ in range(20):
+        _subject.client.admin.command({"refreshSessions": [{"id": Binary.from_uuid(uuid.uuid4())} for _ in range(5_000)]})
+    refused = 0
+    try:
+        for _ in range(120):
+            _subject.client.admin.command("aggregate", 1, pipeline=[{LOCAL: {"allUsers": True}}], cursor={"batchSize": 2})
+    except OperationFailure as error:
+        assert error.code == 146, error
+        refused = 1
+    finally:
+        _subject.client.admin.command({"killAllSessions": []})
+    assert refused, "120 lists of 100,000 sessions wait"

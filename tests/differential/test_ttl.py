@@ -275,3 +275,39 @@ def test_two_indexes_on_one_field(pair):
         return first
 
     compare(pair, ["two"], prepare)
+
+
+@pytest.mark.parametrize("change", ["dropIndexes", "collMod", "off"])
+def test_a_sweep_ends_with_its_index(_subject, change):
+    """Whoever takes the index away, or gives it another expiry, while documents expire keeps what is left."""
+    database = _subject.client["swept"]
+    for attempt in range(5):
+        database.drop_collection("c")
+        kinds = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}, "expireAfterSeconds": 10**9} if change == "off" else {}
+        database.create_collection("c", **kinds)
+        first = datetime.datetime(2001, 1, 1)
+        ids = [first + datetime.timedelta(milliseconds=number) for number in range(60_000)]
+        for start in range(0, len(ids), 20_000):
+            database["c"].insert_many([{"_id": date, "t": date} for date in ids[start : start + 20_000]])
+        if change == "off":
+            database.command("collMod", "c", expireAfterSeconds=10)
+        else:
+            database["c"].create_index("t", expireAfterSeconds=10)
+        until = time.monotonic() + 30
+        while database["c"].estimated_document_count() == len(ids):
+            assert time.monotonic() < until, "nothing expires"
+            time.sleep(0.002)
+        if change == "off":
+            database.command("collMod", "c", expireAfterSeconds="off")
+        elif change == "collMod":
+            database.command("collMod", "c", index={"name": "t_1", "expireAfterSeconds": 2**31 - 1})
+        else:
+            database["c"].drop_index("t_1")
+        # One batch may have been under way.
+        time.sleep(0.5)
+        left = database["c"].count_documents({})
+        time.sleep(2.5)
+        assert database["c"].count_documents({}) == left
+        if left:
+            return
+    pytest.fail("all had expired before the change, five times")

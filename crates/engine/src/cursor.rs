@@ -23,8 +23,8 @@ pub const CURSORS_MAX: usize = 100_000;
 pub const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 /// ... how long at most, whatever the client says, ...
 pub const AWAIT_MAX: Duration = Duration::from_mins(1);
-/// ... and how often it looks whether the cursor is still open.
-const AWAIT_STEP: Duration = Duration::from_millis(100);
+/// ... and how often it looks whether `killOp` has ended it; whoever closes the cursor wakes it.
+const AWAIT_STEP: Duration = Duration::from_millis(500);
 /// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
 pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
 
@@ -49,12 +49,25 @@ pub(crate) trait Documents: Send {
     fn suspend(&mut self) -> Result<()>;
 }
 
-impl Documents for std::vec::IntoIter<RawDocumentBuf> {
+/// Documents that are all there.
+struct HeldDocuments {
+    left: std::vec::IntoIter<RawDocumentBuf>,
+    /// For those that wait for the client.
+    memory: Reservation,
+}
+
+impl Documents for HeldDocuments {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        Ok(Iterator::next(self))
+        Ok(self.left.next())
     }
 
     fn suspend(&mut self) -> Result<()> {
+        let left = self.left.as_slice().iter();
+        let bytes: usize = left.map(|document| document.as_bytes().len()).sum();
+        self.memory.shrink(0);
+        if bytes > SUSPENDED_BYTES_FREE {
+            self.memory = Reservation::for_suspended(bytes)?;
+        }
         Ok(())
     }
 }
@@ -146,7 +159,10 @@ impl Query {
 
     /// A query over documents that are there already.
     pub fn from_documents(documents: Vec<RawDocumentBuf>) -> Self {
-        Self::new(Source::Documents(Box::new(documents.into_iter())))
+        Self::new(Source::Documents(Box::new(HeldDocuments {
+            left: documents.into_iter(),
+            memory: Reservation::none(),
+        })))
     }
 
     /// Hands out documents until there are `count_max` of them, or one more would exceed `bytes_max`
@@ -219,15 +235,18 @@ impl Query {
             else {
                 return Ok(is_exhausted);
             };
-            while arrivals.commits() == seen {
+            loop {
+                operation::check()?;
+                may_wait()?;
                 let now = Instant::now();
                 if now >= until {
                     return Ok(false);
                 }
+                if arrivals.commits() != seen {
+                    break;
+                }
                 operation::release_ticket();
                 arrivals.wait(seen, until.min(now + AWAIT_STEP));
-                operation::check()?;
-                may_wait()?;
             }
         }
     }
@@ -320,13 +339,23 @@ struct OpenCursor {
     namespace: Namespace,
     owner: CursorOwner,
     no_timeout: bool,
-    tails: bool,
+    /// What it tails.
+    tailed: Option<Arc<Collection>>,
     awaits_data: bool,
     /// Whether its second batch was handed out.
     went_on: bool,
     last_used: Instant,
     /// What is left of the time limit of the statement that opened it: waiting for the client is free.
     time_left: Option<Duration>,
+}
+
+impl OpenCursor {
+    /// Has a batch that waits for documents look whether it still may.
+    fn wake(&self) {
+        if let Some(tailed) = &self.tailed {
+            tailed.state.arrivals().tell();
+        }
+    }
 }
 
 /// A cursor that waits for its client.
@@ -414,7 +443,7 @@ impl CursorRegistry {
             "" => query,
             _ => query.with_error_context("Executor error during getMore"),
         };
-        let tails = query.tail.is_some();
+        let tailed = query.tail.as_ref().map(|tail| tail.collection.clone());
         let awaits_data = query.tail.as_ref().is_some_and(|tail| tail.awaits_data);
         let time_left = operation::current().and_then(|operation| operation.time_left());
         let query = Arc::new(Mutex::new(query));
@@ -423,7 +452,7 @@ impl CursorRegistry {
             namespace,
             owner,
             no_timeout,
-            tails,
+            tailed,
             awaits_data,
             went_on: false,
             last_used: Instant::now(),
@@ -538,7 +567,9 @@ impl CursorRegistry {
         let mut cursors = self.cursors.lock();
         match cursors.get(&id) {
             Some(cursor) if cursor.namespace == *namespace => {
-                cursors.remove(&id);
+                let cursor = cursors.remove(&id);
+                drop(cursors);
+                cursor.iter().for_each(OpenCursor::wake);
                 KillOutcome::Killed
             }
             _ => KillOutcome::NotFound,
@@ -547,9 +578,22 @@ impl CursorRegistry {
 
     /// Closes all cursors of a session.
     pub fn kill_session(&self, session: &[u8]) {
-        self.cursors
-            .lock()
-            .retain(|_, cursor| cursor.owner.session.as_deref() != Some(session));
+        self.kill_sessions(&|own| own == session);
+    }
+
+    /// Closes all cursors of sessions.
+    pub fn kill_sessions(&self, is_meant: &dyn Fn(&[u8]) -> bool) {
+        let mut killed = Vec::new();
+        self.cursors.lock().retain(|_, cursor| {
+            let is_killed = cursor.owner.session.as_deref().is_some_and(is_meant);
+            if is_killed {
+                killed.extend(cursor.tailed.clone());
+            }
+            !is_killed
+        });
+        killed
+            .iter()
+            .for_each(|tailed| tailed.state.arrivals().tell());
     }
 
     /// The cursors whose next batch nobody makes at the moment.
@@ -566,7 +610,7 @@ impl CursorRegistry {
                 user: cursor.owner.user.clone(),
                 last_used: bson::DateTime::from_millis(last_used.saturating_sub(unused)),
                 no_timeout: cursor.no_timeout,
-                tails: cursor.tails,
+                tails: cursor.tailed.is_some(),
                 awaits_data: cursor.awaits_data,
             }
         });
@@ -581,6 +625,7 @@ impl CursorRegistry {
                 let query = Query::new(Source::Documents(Box::new(Killed(why.clone()))));
                 cursor.query = Arc::new(Mutex::new(query));
                 cursor.time_left = None;
+                cursor.wake();
             }
         }
     }

@@ -59,6 +59,9 @@ pub(crate) trait Sweepable {
         count_max: usize,
     ) -> Result<Vec<Target>>;
 
+    /// The present version of a collection; `None` where it is gone.
+    fn now(&self, collection: &Collection) -> Option<Arc<Collection>>;
+
     /// Commits the deletions.
     fn writer(&self) -> &Writer;
 
@@ -67,6 +70,7 @@ pub(crate) trait Sweepable {
 }
 
 /// What expires in a collection by one of its indexes, or by `_id`.
+#[derive(PartialEq)]
 struct Expiry {
     path: String,
     seconds: i64,
@@ -192,6 +196,11 @@ fn sweep_path(
     };
     let mut deleted = 0;
     loop {
+        // Whoever drops the index, or gives it another expiry, wants what is left to stay.
+        let current = engine.now(collection);
+        if !current.is_some_and(|current| expiries(&current, now).contains(expiry)) {
+            return Ok(deleted);
+        }
         let targets = engine.find_expired(
             &collection.namespace,
             &filter,

@@ -48,6 +48,7 @@ pub use own_documents::OwnDocuments;
 pub use pipeline::{Pipeline, dependencies};
 pub use replace_root::ReplaceRoot;
 pub use stage::Stage;
+pub use stage_options::refuse_doubled_fields;
 pub use transform::Transform;
 pub use unwind::Unwind;
 pub use window::SetWindowFields;

@@ -10,6 +10,7 @@ use super::own_documents::OwnDocuments;
 use super::pipeline::Pipeline;
 use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
+use super::stage_options::refuse_doubled;
 use super::transform::Transform;
 use super::unwind::Unwind;
 use super::window::{SetWindowFields, parse_fill, parse_set_window_fields};
@@ -125,6 +126,7 @@ pub(super) fn parse(
     scope: &VariableScope,
     out: &mut Vec<Stage>,
 ) -> Result<()> {
+    refuse_doubled(name, raw)?;
     let stage = match name {
         "$match" => Stage::Match(parse_match(raw, scope)?),
         "$project" => Stage::Project(Transform::project(raw, scope)?),

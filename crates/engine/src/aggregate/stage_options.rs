@@ -107,3 +107,48 @@ impl StageOptions<'_> {
         texts.collect()
     }
 }
+
+/// Stages that name collections, databases or users: what a field says that is given twice must not depend on who reads it.
+const READ_BY_OTHERS: [&str; 7] = [
+    "$lookup",
+    "$graphLookup",
+    "$unionWith",
+    "$merge",
+    "$out",
+    "$collStats",
+    "$geoNear",
+];
+
+/// Refuses a field given twice in the options of a stage whose privileges are asked for by its fields.
+///
+/// # Errors
+/// 40413.
+pub(super) fn refuse_doubled(stage: &str, options: RawBsonRef<'_>) -> Result<()> {
+    let RawBsonRef::Document(options) = options else {
+        return Ok(());
+    };
+    if !READ_BY_OTHERS.contains(&stage) {
+        return Ok(());
+    }
+    refuse_doubled_fields(stage, options)?;
+    match options.get("into") {
+        Ok(Some(RawBsonRef::Document(into))) => refuse_doubled_fields("$merge.into", into),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a field given twice in a document.
+///
+/// # Errors
+/// 40413.
+pub fn refuse_doubled_fields(scope: &str, options: &RawDocument) -> Result<()> {
+    let mut seen = Vec::new();
+    for (name, _) in options.iter().flatten() {
+        if seen.contains(&name) {
+            let message = format!("BSON field '{scope}.{name}' is a duplicate field");
+            return Err(Error::location(40413, message));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}

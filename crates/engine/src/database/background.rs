@@ -155,6 +155,10 @@ impl Sweepable for Engine {
         self.find_targets(namespace, filter, collation, count_max)
     }
 
+    fn now(&self, collection: &Collection) -> Option<Arc<Collection>> {
+        self.catalog.now(collection).ok()
+    }
+
     fn writer(&self) -> &Writer {
         &self.writer
     }

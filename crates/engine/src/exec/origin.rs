@@ -8,17 +8,21 @@ use crate::catalog::{Collection, record_number};
 use crate::error::{Error, Result};
 use crate::expression::{DocumentOrigin, FieldSet};
 use crate::index::KeySink;
-use crate::index::bounds::{BoundsChecker, KeyCheck};
+use crate::index::bounds::{BoundsChecker, FieldBounds, KeyCheck};
 use crate::plan::{Access, Branch, IndexAccess, Plan};
+use crate::query::Sort;
 use crate::storage::Order;
 use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use bson::{Binary, cstr};
 use meridian_value::key::Direction;
+use std::sync::Arc;
 
 /// Tells where the rows of a plan come from.
 pub struct Origin {
     access: Access,
+    /// By what the rows are sorted, if no index gives their order.
+    sort: Option<Arc<Sort>>,
     /// Whether all documents are read, in the order of their `_id`s.
     is_by_id: bool,
     is_capped: bool,
@@ -31,6 +35,7 @@ impl Origin {
     pub fn new(plan: &Plan, collection: &Collection) -> Self {
         Self {
             access: plan.access.clone(),
+            sort: plan.sort.clone(),
             is_by_id: plan.walks_by_id(),
             is_capped: collection.options.capped.is_some(),
             asks_key: matches!(plan.query.needs, FieldSet::All),
@@ -61,7 +66,7 @@ impl Origin {
         if self.is_by_id {
             return Ok(id_key(document));
         }
-        key_in(&self.access, document)
+        key_in(&self.access, self.sort.as_deref(), document)
     }
 
     /// All that is known of a row.
@@ -86,7 +91,11 @@ fn id_key(document: &RawDocument) -> Option<RawDocumentBuf> {
     Some(key)
 }
 
-fn key_in(access: &Access, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+fn key_in(
+    access: &Access,
+    sort: Option<&Sort>,
+    document: &RawDocument,
+) -> Result<Option<RawDocumentBuf>> {
     match access {
         Access::Nothing | Access::Collection(_) => Ok(None),
         Access::Primary(access) => {
@@ -94,13 +103,13 @@ fn key_in(access: &Access, document: &RawDocument) -> Result<Option<RawDocumentB
             let is_within = id.is_some_and(|id| access.bounds.contains(id));
             Ok(id_key(document).filter(|_| is_within))
         }
-        Access::Index(access) => entry_in(access, document),
-        Access::Ranked(access) => key_in(&access.branch.access, document),
+        Access::Index(access) => entry_in(access, sort, document),
+        Access::Ranked(access) => key_in(&access.branch.access, sort, document),
         Access::Union(union) => {
             for Branch { access, residual } in &union.branches {
                 let matches = residual.as_ref();
                 let matches = matches.map_or(Ok(true), |filter| filter.matches(document))?;
-                if let Some(key) = key_in(access, document)?.filter(|_| matches) {
+                if let Some(key) = key_in(access, sort, document)?.filter(|_| matches) {
                     return Ok(Some(key));
                 }
             }
@@ -113,7 +122,11 @@ fn key_in(access: &Access, document: &RawDocument) -> Result<Option<RawDocumentB
 }
 
 /// The first of a document's entries within bounds, in the order of the scan.
-fn entry_in(access: &IndexAccess, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+fn entry_in(
+    access: &IndexAccess,
+    sort: Option<&Sort>,
+    document: &RawDocument,
+) -> Result<Option<RawDocumentBuf>> {
     let index = &access.index;
     if !index.spec.collation.is_simple() {
         return Err(Error::not_implemented(
@@ -130,12 +143,29 @@ fn entry_in(access: &IndexAccess, document: &RawDocument) -> Result<Option<RawDo
             && checker.check_forward(key) == KeyCheck::Match
     };
     let entries = sink.iter().filter(|(key, _)| is_within(key));
-    let first = match access.order {
+    let first = match shown_order(access, sort) {
         Order::Forward => entries.min_by_key(|(key, _)| *key),
         Order::Backward => entries.max_by_key(|(key, _)| *key),
     };
     let key = first.map(|(key, value)| index.layout.key_document(key, value));
     key.transpose()
+}
+
+/// From which end the entry is taken: MongoDB walks the whole index in the order of a sort where ours sorts rows, since
+/// one has several entries.
+fn shown_order(access: &IndexAccess, sort: Option<&Sort>) -> Order {
+    let first = sort.and_then(|sort| sort.fields().first());
+    let (path, kind) = &access.index.spec.key[0];
+    match first {
+        Some(field)
+            if field.path.as_str() == path
+                && field.direction != kind.direction()
+                && access.bounds.iter().all(FieldBounds::is_all) =>
+        {
+            Order::Backward
+        }
+        _ => access.order,
+    }
 }
 
 /// Rows that are the entries by which their documents were found.

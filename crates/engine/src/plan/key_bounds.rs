@@ -11,8 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::index::bounds::{ByteRange, End, FieldBounds, Interval, Tightness};
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use meridian_value::Collation;
 use meridian_value::key::{Direction, TypeBits};
-use meridian_value::{Collation, holds_text};
 
 /// The first key, and the first one behind those that are wanted; empty for none.
 #[derive(Debug, Clone)]
@@ -106,7 +106,16 @@ impl KeyBounds {
             own.eq(names.iter().copied())
         });
         let mut values = given().flat_map(|bound| bound.iter().flatten());
-        let has_texts = values.any(|(_, value)| holds_text(value));
+        let may_hold_texts = |value| {
+            matches!(
+                value,
+                bson::RawBsonRef::String(_)
+                    | bson::RawBsonRef::Symbol(_)
+                    | bson::RawBsonRef::Document(_)
+                    | bson::RawBsonRef::Array(_)
+            )
+        };
+        let has_texts = values.any(|(_, value)| may_hold_texts(value));
         match has_names && (!has_texts || *collation == query.collation) {
             true => Ok(()),
             false => Err(refused(
@@ -125,13 +134,22 @@ impl KeyBounds {
             }
             key
         };
-        let mut range = ByteRange::prefixed(Vec::new());
-        if !self.min.is_empty() {
-            range.start = encode(&self.min);
+        // As in MongoDB the last value of all lies behind an end that nobody gives.
+        let mut last = Vec::new();
+        for direction in directions {
+            let value = match direction {
+                Direction::Ascending => bson::RawBsonRef::MaxKey,
+                Direction::Descending => bson::RawBsonRef::MinKey,
+            };
+            collation.encode(value, *direction, &mut last, &mut TypeBits::new());
         }
-        if !self.max.is_empty() {
-            range.end = encode(&self.max);
-        }
+        let range = ByteRange {
+            start: encode(&self.min),
+            end: match self.max.is_empty() {
+                true => last,
+                false => encode(&self.max),
+            },
+        };
         match range.start < range.end {
             true => Ok(range),
             false => Err(refused(
@@ -147,7 +165,7 @@ impl KeyBounds {
             let value = bound.iter().flatten().next().map(|(_, value)| value);
             match value.and_then(|value| Bson::try_from(value).ok()) {
                 Some(value) => End::new(value, inclusive, ids),
-                None => End::new(otherwise, true, ids),
+                None => End::new(otherwise, inclusive, ids),
             }
         };
         let interval = Interval::new(

@@ -11,6 +11,7 @@ use crate::service::Service;
 use crate::service::{Activity, Running};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, rawdoc};
+use meridian_engine::aggregate::refuse_doubled_fields;
 use meridian_engine::query::Filter;
 use meridian_engine::{BuildPhase, BuildProgress, Error, Result};
 use meridian_wire::DocumentWriter;
@@ -44,6 +45,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
 /// The rows of the stage `$currentOp`.
 pub fn rows(context: &Context<'_>, options: &RawDocument) -> Result<Vec<RawDocumentBuf>> {
     let (mut all_users, mut idle_connections, mut idle_cursors) = (false, false, false);
+    refuse_doubled_fields("$currentOp", options)?;
     for (name, value) in elements(options) {
         let set = match name {
             "allUsers" => &mut all_users,

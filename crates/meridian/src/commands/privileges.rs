@@ -248,10 +248,9 @@ fn pipeline(request: &Request<'_>, collection: &Resource, stages: &[&RawDocument
         Some(("$indexStats", _)) => request.may(collection, "indexStats"),
         Some(("$planCacheStats", _)) => request.may(collection, "planCacheRead"),
         Some(("$currentOp", options)) => {
-            let all = options
-                .as_document()
-                .and_then(|options| field(options, "allUsers"));
-            !all.is_some_and(is_true) || request.may(&Resource::Cluster, "inprog")
+            let options = options.as_document().into_iter().flat_map(elements);
+            let mut all = options.filter(|(name, _)| *name == "allUsers");
+            !all.any(|(_, value)| is_true(value)) || request.may(&Resource::Cluster, "inprog")
         }
         Some(("$listLocalSessions" | "$listSessions", options)) => {
             let asks = |name| options.as_document().and_then(|own| field(own, name));

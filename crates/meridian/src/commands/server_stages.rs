@@ -23,6 +23,14 @@ pub fn query(
     let Some((name, options)) = stages.next().and_then(|stage| elements(stage).next()) else {
         return Ok(None);
     };
+    if request
+        .pipeline
+        .first()
+        .is_some_and(|stage| elements(stage).count() > 1)
+    {
+        // Refused where it is parsed.
+        return Ok(None);
+    }
     if !may_stand(name, target) {
         return check_places(&request.pipeline, target).map(|()| None);
     }

@@ -29,7 +29,7 @@ pub fn start(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Resul
 pub fn end(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     context.arguments("endSessions", &[])?;
     let list = list(context, "endSessions.endSessions")?;
-    for id in identifiers(list, "endSessions.endSessionsFromClient")? {
+    for id in identifiers(context, list, "endSessions.endSessionsFromClient")? {
         close(context, &context.session(id));
     }
     Ok(())
@@ -39,7 +39,7 @@ pub fn end(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
 pub fn refresh(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     context.arguments("refreshSessions", &[])?;
     let list = list(context, "refreshSessions.refreshSessions")?;
-    for id in identifiers(list, "refreshSessions.refreshSessionsFromClient")? {
+    for id in identifiers(context, list, "refreshSessions.refreshSessionsFromClient")? {
         note(context, id);
     }
     Ok(())
@@ -48,7 +48,7 @@ pub fn refresh(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<
 /// Answers `killSessions`.
 pub fn kill(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let list = list(context, "KillSessionsCmd.killSessions")?;
-    for id in identifiers(list, "KillSessionsCmd.killSessions")? {
+    for id in identifiers(context, list, "KillSessionsCmd.killSessions")? {
         close(context, &context.session(id));
     }
     Ok(())
@@ -82,9 +82,13 @@ pub fn kill_by_pattern(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) ->
     const SCOPE: &str = "KillAllSessionsByPatternCmd.killAllSessionsByPattern";
     let mut patterns = Vec::new();
     for element in documents(list(context, SCOPE)?, SCOPE) {
-        // For whom it is done is nobody's to say here.
         let known = ["lsid", "uid", "users", "roles"];
         let fields = Arguments::parse(SCOPE, element?, &known)?;
+        let impersonates = fields.get("users").or(fields.get("roles")).is_some();
+        if impersonates && context.service.access.is_enabled {
+            let message = "Not authorized to impersonate in killAllSessionsByPattern";
+            return Err(Error::new(Code::Unauthorized, message));
+        }
         patterns.push(Pattern {
             lsid: match fields.document("lsid")? {
                 Some(lsid) => Some(parse_named_session(lsid)?),
@@ -169,13 +173,21 @@ fn list<'a>(context: &Context<'a>, path: &str) -> Result<&'a RawArray> {
 }
 
 /// The identifiers in a list of sessions.
-fn identifiers(list: &RawArray, scope: &'static str) -> Result<Vec<[u8; 16]>> {
+fn identifiers(
+    context: &Context<'_>,
+    list: &RawArray,
+    scope: &'static str,
+) -> Result<Vec<[u8; 16]>> {
     let mut found = Vec::new();
     for element in documents(list, scope) {
         let known = ["id", "uid", "txnNumber", "txnUUID"];
         let fields = Arguments::parse(scope, element?, &known)?;
         if let Some(uid) = fields.get("uid") {
             binary(scope, "uid", uid, BinarySubtype::Generic)?;
+            if context.service.access.is_enabled {
+                let message = "Unauthorized to set user digest in LogicalSessionId";
+                return Err(Error::new(Code::Unauthorized, message));
+            }
         }
         let id = fields.get("id").ok_or_else(|| fields.missing("id"))?;
         let bytes = binary(scope, "id", id, BinarySubtype::Uuid)?.try_into();
@@ -234,7 +246,9 @@ fn close(context: &Context<'_>, name: &SessionName) {
 fn close_where(context: &Context<'_>, is_meant: &dyn Fn(&SessionName) -> bool) {
     for session in context.service.sessions.list() {
         if is_meant(&session.name) {
-            close(context, &session.name);
+            context.service.sessions.forget(&session.name);
         }
     }
+    let cursors = context.engine().cursors();
+    cursors.kill_sessions(&|key| SessionName::of_key(key).is_some_and(|name| is_meant(&name)));
 }

@@ -8,6 +8,7 @@ use bson::DateTime;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a session that nobody uses is known, as in MongoDB.
@@ -37,6 +38,8 @@ pub struct UsedSession {
 #[derive(Debug, Default)]
 pub struct Sessions {
     known: Mutex<Known>,
+    /// How often one was forgotten that connections may have noted.
+    forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -48,12 +51,24 @@ struct Known {
 
 /// The session that a connection noted last, and when: it need not be noted for every command.
 #[derive(Debug, Default)]
-pub struct NotedSession(Option<(SessionName, Instant)>);
+pub struct NotedSession(Option<(SessionName, Instant, u64)>);
 
 impl SessionName {
     /// What MongoDB tells users by in the name of a session: the SHA-256 of `user@database`, of nothing for nobody.
     pub fn user_digest(&self) -> [u8; 32] {
         user_digest(self.user.as_ref())
+    }
+
+    /// The session that the cursors' registry knows by this key.
+    pub fn of_key(key: &[u8]) -> Option<Self> {
+        let (id, user) = key.split_first_chunk::<16>()?;
+        let user = std::str::from_utf8(user).ok()?;
+        // A database's name has no dot.
+        let user = user.split_once('.').map(|(database, user)| UserName {
+            user: user.to_owned(),
+            database: database.to_owned(),
+        });
+        Some(Self { id: *id, user })
     }
 
     /// As the cursors' registry knows it.
@@ -73,7 +88,9 @@ impl Sessions {
     /// A connection uses a session.
     pub fn note(&self, id: [u8; 16], user: Option<&UserName>, noted: &mut NotedSession) {
         let now = Instant::now();
-        if let Some((name, at)) = &noted.0
+        let forgotten = self.forgotten.load(Ordering::Acquire);
+        if let Some((name, at, then)) = &noted.0
+            && *then == forgotten
             && name.id == id
             && name.user.as_ref() == user
             && now.duration_since(*at) < NOTE_STEP
@@ -84,7 +101,7 @@ impl Sessions {
             id,
             user: user.cloned(),
         };
-        noted.0 = Some((name.clone(), now));
+        noted.0 = Some((name.clone(), now, forgotten));
         let mut known = self.known.lock();
         known.forget_unused(now);
         if known.used.len() < SESSIONS_MAX || known.used.contains_key(&name) {
@@ -114,6 +131,7 @@ impl Sessions {
     /// A session has ended.
     pub fn forget(&self, name: &SessionName) {
         self.known.lock().used.remove(name);
+        self.forgotten.fetch_add(1, Ordering::Release);
     }
 }
 
