@@ -1,8 +1,8 @@
 //! Results that are fetched batch by batch.
 //!
-//! A [`Query`] is a running plan; between batches it waits in the [`CursorRegistry`] under the id that
-//! the client knows. One that tails a capped collection stays open at its end, and may wait there for what comes next. A cursor belongs to its namespace, may belong to a session, and is closed when
-//! nobody asked for ten minutes.
+//! A [`Query`] is a running plan; between batches it waits in the [`CursorRegistry`] under the id that the client knows.
+//! One that tails a capped collection stays open at its end, and may wait there for what comes next. A cursor belongs to
+//! its namespace, may belong to a session, and is closed when nobody asked for ten minutes.
 
 use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};

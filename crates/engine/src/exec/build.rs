@@ -2,7 +2,7 @@
 
 use super::cached::CachedTree;
 use super::counted::{Total, as_planned};
-use super::origin::{KeyRows, Origin, RecordIdRows};
+use super::origin::{Origin, OriginRows, Shown};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
@@ -79,13 +79,13 @@ fn shaped(
 ) -> Box<dyn Rows> {
     let (query, origin) = (&plan.query, || Origin::new(plan, collection));
     if query.return_key {
-        return Box::new(KeyRows::new(rows, origin()));
+        return Box::new(OriginRows::new(rows, origin(), Shown::IndexKey));
     }
     if let (Some(projection), false) = (&query.projection, is_projected) {
         rows = Box::new(ProjectRows::new(rows, projection.clone(), origin));
     }
     match query.show_record_id {
-        true => Box::new(RecordIdRows::new(rows, origin())),
+        true => Box::new(OriginRows::new(rows, origin(), Shown::RecordId)),
         false => rows,
     }
 }

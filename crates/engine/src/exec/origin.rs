@@ -168,75 +168,50 @@ fn shown_order(access: &IndexAccess, sort: Option<&Sort>) -> Order {
     }
 }
 
-/// Rows that are the entries by which their documents were found.
-pub struct KeyRows {
+/// What rows show of where they come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Only the entry by which the document was found; nothing where none was used.
+    IndexKey,
+    /// The document, and in a field `$recordId` more what it lies under.
+    RecordId,
+}
+
+/// Rows that show where they come from.
+pub struct OriginRows {
     input: Box<dyn Rows>,
     origin: Origin,
+    shown: Shown,
     current: RawDocumentBuf,
 }
 
-/// Rows with what their documents lie under.
-pub struct RecordIdRows {
-    input: Box<dyn Rows>,
-    origin: Origin,
-    current: RawDocumentBuf,
-}
-
-impl KeyRows {
-    /// The entries of the rows of `input`; empty where none was used.
-    pub fn new(input: Box<dyn Rows>, origin: Origin) -> Self {
+impl OriginRows {
+    /// The rows of `input`, which come from there.
+    pub fn new(input: Box<dyn Rows>, origin: Origin, shown: Shown) -> Self {
         Self {
             input,
             origin,
+            shown,
             current: RawDocumentBuf::new(),
         }
     }
 }
 
-impl RecordIdRows {
-    /// The rows of `input`, with a field `$recordId` more.
-    pub fn new(input: Box<dyn Rows>, origin: Origin) -> Self {
-        Self {
-            input,
-            origin,
-            current: RawDocumentBuf::new(),
-        }
-    }
-}
-
-impl Rows for KeyRows {
-    fn advance(&mut self) -> Result<bool> {
-        if !self.input.advance()? {
-            return Ok(false);
-        }
-        let key = self.origin.index_key(self.input.row().document)?;
-        self.current = key.unwrap_or_default();
-        Ok(true)
-    }
-
-    fn suspend(&mut self, again: bool) -> Result<bool> {
-        self.current = RawDocumentBuf::new();
-        self.input.suspend(again)
-    }
-
-    fn row(&self) -> Row<'_> {
-        Row {
-            id: self.input.row().id,
-            document: &self.current,
-        }
-    }
-}
-
-impl Rows for RecordIdRows {
+impl Rows for OriginRows {
     fn advance(&mut self) -> Result<bool> {
         if !self.input.advance()? {
             return Ok(false);
         }
         let Row { id, document } = self.input.row();
-        let record_id = self.origin.record_id(id)?;
-        let mut with_id = document.to_owned();
-        with_id.append(cstr!("$recordId"), record_id);
-        self.current = with_id;
+        self.current = match self.shown {
+            Shown::IndexKey => self.origin.index_key(document)?.unwrap_or_default(),
+            Shown::RecordId => {
+                let record_id = self.origin.record_id(id)?;
+                let mut with_id = document.to_owned();
+                with_id.append(cstr!("$recordId"), record_id);
+                with_id
+            }
+        };
         Ok(true)
     }
 
