@@ -176,7 +176,7 @@ def test_covered(pair):
     "command",
     [
         {"find": "COLL", "filter": {"$expr": {"$gt": [DISTANCE, 1]}}},
-        {"find": "COLL", "filter": NEAR, "projection": {"d": {"$meta": "recordId"}}},
+        {"aggregate": "COLL", "pipeline": [{"$project": {"d": {"$meta": "recordId"}}}], "cursor": {}},
         {"update": "COLL", "updates": [{"q": NEAR, "u": [{"$set": {"d": DISTANCE}}]}]},
         {"findAndModify": "COLL", "query": NEAR, "update": {"$set": {"z": 1}}, "fields": {"d": DISTANCE}},
     ],

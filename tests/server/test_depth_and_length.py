@@ -157,10 +157,13 @@ LONG = {
     "upsert": ({}, update({"$set": {"x": 1}}, {"_id": 2, **{name: 1 for name in KEYS[:20_000]}}, upsert=True)),
     "set": ({}, aggregate({"$set": {name: 1 for name in KEYS}}, {"$count": "n"})),
     "set_again": (wide, aggregate({"$set": {name: 1 for name in KEYS}}, {"$count": "n"})),
+    "set_below": (wide, aggregate({"$set": {f"{name}.x": 1 for name in KEYS}}, {"$count": "n"})),
     "project": (wide, aggregate({"$project": {name: 1 for name in KEYS}}, {"$count": "n"})),
+    "project_below": (wide, aggregate({"$project": {f"{name}.x": {"$literal": 1} for name in KEYS}}, {"$count": "n"})),
     "unset": (wide, aggregate({"$unset": KEYS}, {"$count": "n"})),
     "find_keep": (wide, {"find": "c", "projection": {name: 1 for name in KEYS}}),
     "find_drop": (wide, {"find": "c", "projection": {name: 0 for name in KEYS}}),
+    "find_first": (wide, {"find": "c", "projection": {name: {"$elemMatch": {"$gt": 0}} for name in KEYS}}),
     "find_compute": (wide, {"find": "c", "projection": {f"g{name}": "$_id" for name in KEYS}}),
     "object": ({}, aggregate({"$replaceWith": {name: "$a" for name in KEYS}}, {"$count": "n"})),
     "merge_objects": (wide, aggregate({"$project": {"n": {"$bsonSize": {"$mergeObjects": ["$$ROOT", "$$ROOT"]}}}})),
@@ -331,6 +334,8 @@ def test_lists_come_in_batches(server):
         database.create_collection(f"c{number}", validator={"a": {"$ne": "x" * 12_000_000}}, validationAction="warn")
     listed = database.command("listCollections")["cursor"]
     assert listed["id"] != 0 and 0 < len(listed["firstBatch"]) < 5
+    # What waits for the client takes from the memory of all cursors.
+    database.command("killCursors", "$cmd.listCollections", cursors=[listed["id"]])
     assert sorted(found["name"] for found in database.list_collections()) == [f"c{number}" for number in range(5)]
     server.client.drop_database("wide")
 

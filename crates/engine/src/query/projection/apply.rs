@@ -105,10 +105,18 @@ impl FieldTree {
         });
         let fields = self.fields.entries();
         let mut missing = fields.len();
+        // What the document has of each field, for those that follow.
+        let mut found = match self.appends(mode.rest) {
+            true => vec![None; fields.len()],
+            false => Vec::new(),
+        };
         for entry in field::fields(document) {
             match self.fields.place(entry.name()) {
                 Some(place) => {
                     let (name, action) = &fields[place];
+                    if let Some(found) = found.get_mut(place) {
+                        found.get_or_insert(entry);
+                    }
                     action.append(name, &entry, mode, context, &mut out)?;
                     missing = missing.saturating_sub(1);
                     if missing == 0 && mode.rest == Rest::Drop {
@@ -119,39 +127,45 @@ impl FieldTree {
                 None => {}
             }
         }
-        self.append_computed(document, mode, context, &mut out)?;
+        self.append_computed(&found, mode, context, &mut out)?;
         Ok(out)
     }
 
-    /// Computed fields follow what was kept, in the order of the projection.
+    /// Whether any field follows what was kept.
+    fn appends(&self, rest: Rest) -> bool {
+        let mut actions = self.fields.entries().iter().map(|(_, action)| action);
+        actions.any(|action| match action {
+            FieldAction::Compute(_) => true,
+            FieldAction::FirstMatch(_) => rest == Rest::Drop,
+            FieldAction::Below(below) => below.has_computed(),
+            FieldAction::Keep | FieldAction::Drop | FieldAction::Slice(_) => false,
+        })
+    }
+
+    /// Computed fields follow what was kept, in the order of the projection; `found` is what the document has of each
+    /// field, if any follows.
     fn append_computed<'a>(
         &'a self,
-        document: &RawDocument,
+        found: &[Option<field::Field<'_>>],
         mode: Mode,
         context: &mut EvaluationContext<'a>,
         out: &mut DocumentBuilder,
     ) -> Result<()> {
-        for (name, action) in self.fields.entries() {
+        for ((name, action), found) in self.fields.entries().iter().zip(found) {
             match action {
                 // Where fields are kept, what is computed has taken the place of its namesake.
-                FieldAction::Compute(_)
-                    if mode.rest == Rest::Keep
-                        && field::find(document, name.as_bytes()).is_some() => {}
+                FieldAction::Compute(_) if mode.rest == Rest::Keep && found.is_some() => {}
                 FieldAction::Compute(expression) => {
                     let value = expression.node.evaluate(context)?;
                     out.append_with(|out| value.append_to(name, out))?;
                 }
                 FieldAction::FirstMatch(predicate) if mode.rest == Rest::Drop => {
-                    let value = field::find(document, name.as_bytes());
-                    if let Some(value) = value.and_then(|entry| entry.value())
-                        && let Some(found) = first_match(predicate, value)
-                    {
-                        append(out, name, RawBson::Array(found));
+                    let value = found.and_then(|entry| entry.value());
+                    if let Some(first) = value.and_then(|value| first_match(predicate, value)) {
+                        append(out, name, RawBson::Array(first));
                     }
                 }
-                FieldAction::Below(below)
-                    if below.has_computed() && field::find(document, name.as_bytes()).is_none() =>
-                {
+                FieldAction::Below(below) if below.has_computed() && found.is_none() => {
                     let built = below.build(&RawDocumentBuf::new(), mode, context)?;
                     out.document(name.as_bytes(), built);
                 }
