@@ -166,6 +166,7 @@ LONG = {
     "find_first": (wide, {"find": "c", "projection": {name: {"$elemMatch": {"$gt": 0}} for name in KEYS}}),
     "find_compute": (wide, {"find": "c", "projection": {f"g{name}": "$_id" for name in KEYS}}),
     "object": ({}, aggregate({"$replaceWith": {name: "$a" for name in KEYS}}, {"$count": "n"})),
+    "merge": (wide, aggregate({"$merge": {"into": "c", "whenMatched": "merge"}})),
     "merge_objects": (wide, aggregate({"$project": {"n": {"$bsonSize": {"$mergeObjects": ["$$ROOT", "$$ROOT"]}}}})),
     "group_merge": (wide, aggregate({"$group": {"_id": 1, "x": {"$mergeObjects": "$$ROOT"}}}, {"$count": "n"})),
     "array_to_object": ({}, aggregate({"$project": {"n": {"$bsonSize": {"$arrayToObject": {
@@ -184,6 +185,25 @@ def test_what_is_long_takes_its_length(server, collection, name):
         collection.insert_one(before)
     reply = database.command(command)
     assert reply["ok"] == 1.0 and "writeErrors" not in reply, reply
+
+
+# Each of a hundred thousand names is looked for in a document of as many fields.
+WALKS = {
+    "paths": aggregate({"$project": {f"g{name}": f"${name}" for name in KEYS}}, {"$count": "n"}),
+    "conditions": aggregate({"$match": {"$expr": {"$and": [{"$gte": [f"${name}", 0]} for name in KEYS]}}}, {"$count": "n"}),
+    "sums": aggregate({"$group": {"_id": None, **{name: {"$sum": f"${name}"} for name in KEYS}}}, {"$count": "n"}),
+    "predicates": {"find": "c", "filter": {name: {"$gte": 0} for name in KEYS}},
+    "elements": {"find": "c", "filter": {"$nor": [{"$or": [{name: {"$lt": 0}} for name in KEYS]}]}},
+    "renames": update({"$rename": {name: f"g{name}" for name in KEYS}}, {"_id": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_walks_end_when_they_have_to(collection, name):
+    collection.insert_one(wide())
+    with pytest.raises(pymongo.errors.PyMongoError) as failure:
+        collection.database.command({**WALKS[name], "maxTimeMS": 500})
+    assert failure.value.code == 50, failure.value
 
 
 # What a loop makes by taking its value twice: 2^n values in the memory of n.

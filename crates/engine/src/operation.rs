@@ -12,12 +12,16 @@ pub mod memory;
 pub(crate) use admission::{NoYield, cores, processor_time};
 
 use crate::error::{Code, Error, Result};
+use bson::RawDocument;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+/// To find a field takes longer than to ask whether the statement may go on, from documents of so many bytes on.
+const WALKED_BYTES: usize = 16 << 10;
 
 /// The stack of a thread that runs statements. Filters, expressions and updates recurse once a level of what a
 /// client sent (200 levels), values under construction are walked once a level (at most
@@ -173,6 +177,18 @@ pub(crate) fn check() -> Result<()> {
             .as_ref()
             .map_or(Ok(()), |operation| operation.check())
     })
+}
+
+/// As [`check`], for a walk over a document's fields: clients look for a hundred thousand names in documents of as many.
+///
+/// # Errors
+/// As [`check`].
+#[inline]
+pub(crate) fn check_walk(document: &RawDocument) -> Result<()> {
+    match document.as_bytes().len() < WALKED_BYTES {
+        true => Ok(()),
+        false => check(),
+    }
 }
 
 /// As [`check`], and waits for a ticket where other long statements have them all. The caller holds no lock.

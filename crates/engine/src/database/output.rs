@@ -14,7 +14,7 @@ use crate::write::{Change, InsertOptions};
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
 use bson::{DateTime, cstr};
-use meridian_value::Collation;
+use meridian_value::{ByName, Collation};
 
 /// Databases that MongoDB keeps for itself.
 const INTERNAL_DATABASES: [&str; 3] = ["admin", "config", "local"];
@@ -413,13 +413,24 @@ fn with_only_id(document: &RawDocument) -> RawDocumentBuf {
 
 /// `base` with the top-level fields of `over`: replaced in their place, new ones at the end.
 fn overlay(base: &RawDocument, over: &RawDocument) -> RawDocumentBuf {
+    let mut new = ByName::default();
+    for (name, value) in over.iter().flatten() {
+        if new.place(name.as_str().as_bytes()).is_none() {
+            new.push(name.as_str(), (name, value, true));
+        }
+    }
     let mut result = RawDocumentBuf::new();
     for (name, value) in base.iter().flatten() {
-        let value = over.get(name.as_str()).ok().flatten().unwrap_or(value);
-        result.append(name, value);
+        match new.get_mut(name.as_str().as_bytes()) {
+            Some((_, value, is_left)) => {
+                result.append(name, *value);
+                *is_left = false;
+            }
+            None => result.append(name, value),
+        }
     }
-    for (name, value) in over.iter().flatten() {
-        if !matches!(base.get(name.as_str()), Ok(Some(_))) {
+    for (_, (name, value, is_left)) in new.into_entries() {
+        if is_left {
             result.append(name, value);
         }
     }

@@ -6,6 +6,7 @@
 //! state BSON has not: [`Value::Missing`], the field that is not there.
 
 use crate::error::{Code, Error, Result};
+use crate::operation;
 use crate::operation::memory::{self, Charged};
 use crate::types::type_name;
 use bson::raw::CStr;
@@ -496,8 +497,12 @@ fn bracket(value: &Value<'_>) -> u8 {
 }
 
 /// One field of a raw document; missing where there is none.
+///
+/// # Errors
+/// Those of a statement that has to end; that of a value its type does not allow.
 #[inline]
 pub fn raw_field<'a>(document: &'a RawDocument, name: &str) -> Result<Value<'a>> {
+    operation::check_walk(document)?;
     match meridian_value::field::find(document, name.as_bytes()) {
         None => Ok(Value::Missing),
         Some(field) => raw_value(&field),

@@ -6,6 +6,7 @@
 use super::filter::{Comparison, Divisor, Filter, InList, Predicate};
 use super::parse::truncated;
 use crate::error::Result;
+use crate::operation;
 use bson::RawDocument;
 use bson::raw::RawBsonRef;
 use meridian_value::Collation;
@@ -31,15 +32,29 @@ impl Filter {
         document: &RawDocument,
         position: &mut MatchedPosition,
     ) -> Result<bool> {
+        self.evaluate_as::<true>(document, position)
+    }
+
+    /// `ASKS` tells that it ends where the statement has to.
+    fn evaluate_as<const ASKS: bool>(
+        &self,
+        document: &RawDocument,
+        position: &mut MatchedPosition,
+    ) -> Result<bool> {
         match self {
             Self::Always => Ok(true),
             Self::Never => Ok(false),
             Self::Expr(condition) => condition.holds(document),
             Self::Schema(schema) => Ok(schema.matches(document)),
-            Self::Field { path, predicate } => Ok(predicate.matches_path(document, path, position)),
+            Self::Field { path, predicate } => {
+                if ASKS {
+                    operation::check_walk(document)?;
+                }
+                Ok(predicate.matches_path(document, path, position))
+            }
             Self::And(children) => {
                 for child in children {
-                    if !child.evaluate(document, position)? {
+                    if !child.evaluate_as::<ASKS>(document, position)? {
                         *position = None;
                         return Ok(false);
                     }
@@ -48,7 +63,7 @@ impl Filter {
             }
             Self::Or(children) => {
                 for child in children {
-                    if child.evaluate(document, position)? {
+                    if child.evaluate_as::<ASKS>(document, position)? {
                         return Ok(true);
                     }
                 }
@@ -56,7 +71,7 @@ impl Filter {
             }
             Self::Nor(children) => {
                 for child in children {
-                    if child.evaluate(document, &mut None)? {
+                    if child.evaluate_as::<ASKS>(document, &mut None)? {
                         return Ok(false);
                     }
                 }
@@ -151,7 +166,8 @@ impl Predicate {
                         _ => return false,
                     };
                     // Parsing refuses $expr here, and nothing else raises errors.
-                    filter.matches(inner).unwrap_or(false)
+                    let holds = filter.evaluate_as::<false>(inner, &mut None);
+                    holds.unwrap_or(false)
                 })
             }
             (Self::ElemMatchValue(predicates), Some(value)) => {

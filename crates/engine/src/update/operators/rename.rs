@@ -3,10 +3,12 @@
 use super::OwnedValue;
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
+use crate::operation;
 use crate::text;
 use crate::update::apply::OperatorPosition;
 use crate::update::path::{PathPart, UpdatePath, array_index};
 use bson::raw::{RawBsonRef, RawDocument};
+use meridian_value::field;
 
 /// The two paths of a `$rename`.
 ///
@@ -70,6 +72,7 @@ pub(in crate::update) fn source_value(
     source: &UpdatePath,
     place: &OperatorPosition<'_>,
 ) -> Result<Option<OwnedValue>> {
+    operation::check_walk(place.document)?;
     let parts: Vec<&str> = source.parts.iter().map(plain).collect();
     let walked = walk(place.document, &parts)?;
     let Some(value) = walked.value else {
@@ -128,7 +131,9 @@ fn walk<'a>(document: &'a RawDocument, parts: &[&'a str]) -> Result<Walked<'a>> 
     let mut name = "";
     for part in parts {
         let child = match value {
-            RawBsonRef::Document(document) => document.get(part).map_err(malformed)?,
+            RawBsonRef::Document(document) => {
+                field::find(document, part.as_bytes()).and_then(|found| found.value())
+            }
             RawBsonRef::Array(array) => {
                 walked.array = Some(name);
                 match array_index(part) {
