@@ -5,7 +5,7 @@ import random
 
 import pymongo
 import pytest
-from bson import Int64
+from bson import Decimal128, Int64
 from harness.cases import Case
 from harness.servers import Meridian
 
@@ -313,6 +313,32 @@ def test_what_monitors_read(pair, section):
         assert names_and_types(other, [last]) == names_and_types(one, [last]), path
 
 
+SETTINGS = [
+    *[{"getParameter": 1, name: 1} for name in ("cursorTimeoutMillis", "ttlMonitorEnabled", "authenticationMechanisms", "localLogicalSessionTimeoutMinutes")],
+    *[{"setParameter": 1, "cursorTimeoutMillis": value} for value in (1000, 5.7, Int64(7), "9", "x", 0, -1, None, True, {}, 1e30, -1e30, float("nan"), float("inf"), Decimal128("5"), 2**40, 600_000)],
+    *[{"setParameter": 1, "ttlMonitorEnabled": value} for value in (False, True, 0, 1, "x", "", None, 2.5, {}, [], True)],
+    *[{"setParameter": 1, "ttlMonitorSleepSecs": value} for value in (5, "7", 0, -1, 1.5, 0.5, None, True, 3e9, 2**31 - 1, 2**31, float("nan"), 1)],
+    {"setParameter": 1, "cursorTimeoutMillis": 7, "ttlMonitorEnabled": True},
+    {"setParameter": 1, "ttlMonitorEnabled": True, "cursorTimeoutMillis": 8},
+    {"setParameter": 1, "ttlMonitorSleepSecs": 5, "cursorTimeoutMillis": "x"},
+    {"setParameter": 1, "ttlMonitorSleepSecs": "x", "cursorTimeoutMillis": 9},
+    {"setParameter": 1, "ttlMonitorEnabled": True, "nope": 1},
+    {"setParameter": 1, "authSchemaVersion": 5},
+    {"setParameter": 1, "localLogicalSessionTimeoutMinutes": 5, "ttlMonitorEnabled": False},
+    {"getParameter": 1, "cursorTimeoutMillis": 1, "ttlMonitorEnabled": 1, "ttlMonitorSleepSecs": 1},
+    {"setParameter": 1, "cursorTimeoutMillis": 600_000},
+]  # fmt: skip
+
+
+def test_setting_parameters(pair):
+    """One after the other: each reply tells what was."""
+    for server in (pair.oracle, pair.subject):
+        server.run("admin", {"setParameter": 1, "ttlMonitorSleepSecs": 1})
+    for command in SETTINGS:
+        expected, actual = (server.run("admin", command) for server in (pair.oracle, pair.subject))
+        assert actual == expected, command
+
+
 def test_getting_all_parameters(pair):
     """`*` and allParameters are the same, and what both servers have is told in the same shape."""
     asked = ("*", {"allParameters": True}, {"allParameters": True, "showDetails": True})
@@ -320,7 +346,7 @@ def test_getting_all_parameters(pair):
     assert actual[0].names() == actual[1].names() == actual[2].names()
     own = {"storageEngineCacheBytes"}
     assert set(actual[0].names()) - own <= set(expected[0].names())
-    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "quiet", "ttlMonitorSleepSecs"):
+    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "quiet", "ttlMonitorSleepSecs", "cursorTimeoutMillis", "ttlMonitorEnabled"):
         assert actual[0].get(name) == expected[0].get(name), name
         assert actual[2].get(name).names() == expected[2].get(name).names(), name
         assert actual[2].get(name).get("value") == expected[2].get(name).get("value"), name

@@ -25,7 +25,7 @@ pub const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 pub const AWAIT_MAX: Duration = Duration::from_mins(1);
 /// ... and how often it looks whether `killOp` has ended it; whoever closes the cursor wakes it.
 const AWAIT_STEP: Duration = Duration::from_millis(500);
-/// How long an unused cursor lives: MongoDB's `cursorTimeoutMillis`.
+/// How long an unused cursor lives unless another time is set: MongoDB's `cursorTimeoutMillis`.
 pub const CURSOR_LIFETIME: Duration = Duration::from_mins(10);
 
 /// What a query yields documents from.
@@ -387,12 +387,26 @@ pub enum KillOutcome {
 }
 
 /// All open cursors.
-#[derive(Default)]
 pub struct CursorRegistry {
     cursors: Mutex<HashMap<i64, OpenCursor>>,
     opened: AtomicI64,
     continued: AtomicI64,
     timed_out: AtomicI64,
+    /// How long an unused cursor lives.
+    lifetime_ms: AtomicI64,
+}
+
+impl Default for CursorRegistry {
+    fn default() -> Self {
+        let lifetime_ms = i64::try_from(CURSOR_LIFETIME.as_millis()).unwrap_or(i64::MAX);
+        Self {
+            cursors: Mutex::default(),
+            opened: AtomicI64::new(0),
+            continued: AtomicI64::new(0),
+            timed_out: AtomicI64::new(0),
+            lifetime_ms: AtomicI64::new(lifetime_ms),
+        }
+    }
 }
 
 /// The cursors in numbers.
@@ -630,13 +644,24 @@ impl CursorRegistry {
         }
     }
 
-    /// Closes cursors that nobody has used for [`CURSOR_LIFETIME`].
+    /// After how many milliseconds a cursor that nobody uses is closed.
+    pub fn lifetime_ms(&self) -> i64 {
+        self.lifetime_ms.load(Ordering::Relaxed)
+    }
+
+    /// Sets after how many milliseconds a cursor that nobody uses is closed: up to 0, as soon as it is looked for.
+    pub fn set_lifetime_ms(&self, lifetime_ms: i64) {
+        self.lifetime_ms.store(lifetime_ms, Ordering::Relaxed);
+    }
+
+    /// Closes cursors that nobody has used for long.
     pub fn expire(&self, now: Instant) {
+        let lifetime = Duration::from_millis(u64::try_from(self.lifetime_ms()).unwrap_or(0));
         let mut cursors = self.cursors.lock();
         let before = cursors.len();
         cursors.retain(|_, cursor| {
             let unused = now.saturating_duration_since(cursor.last_used);
-            cursor.no_timeout || unused < CURSOR_LIFETIME || cursor.query.is_locked()
+            cursor.no_timeout || unused < lifetime || cursor.query.is_locked()
         });
         let expired = i64::try_from(before - cursors.len()).unwrap_or(i64::MAX);
         self.timed_out.fetch_add(expired, Ordering::Relaxed);

@@ -130,7 +130,9 @@ fn start_sweeping(engine: &Arc<Engine>) {
             engine.cursors.expire(Instant::now());
             if last.elapsed() >= Duration::from_secs(engine.ttl_sweep_seconds()) {
                 last = Instant::now();
-                ttl::sweep(engine.as_ref(), &engine.ttl, DateTime::now());
+                if engine.sweeps_ttl() {
+                    ttl::sweep(engine.as_ref(), &engine.ttl, DateTime::now());
+                }
             }
         }
     };

@@ -104,6 +104,7 @@ pub struct Engine {
     ttl: ttl::TtlCounters,
     work: work::Work,
     ttl_sweep_seconds: AtomicU64,
+    sweeps_ttl: AtomicBool,
     /// Once so many bytes were written, the rank indexes are saved.
     save_at_bytes: AtomicU64,
     stopped: AtomicBool,
@@ -150,6 +151,7 @@ impl Engine {
             own_handle: own_handle.clone(),
             directory,
             ttl_sweep_seconds: AtomicU64::new(options.ttl_sweep_seconds),
+            sweeps_ttl: AtomicBool::new(true),
             options,
             store,
             catalog,
@@ -260,6 +262,16 @@ impl Engine {
     /// Seconds between two sweeps of the TTL indexes.
     pub fn ttl_sweep_seconds(&self) -> u64 {
         self.ttl_sweep_seconds.load(Ordering::Acquire)
+    }
+
+    /// Whether the TTL indexes are swept.
+    pub fn sweeps_ttl(&self) -> bool {
+        self.sweeps_ttl.load(Ordering::Acquire)
+    }
+
+    /// Begins or stops to sweep the TTL indexes (`setParameter ttlMonitorEnabled`); a sweep that runs goes on.
+    pub fn set_sweeps_ttl(&self, sweeps: bool) {
+        self.sweeps_ttl.store(sweeps, Ordering::Release);
     }
 
     /// Changes the time between two sweeps of the TTL indexes (`setParameter ttlMonitorSleepSecs`).

@@ -1,0 +1,248 @@
+//! `getParameter` and `setParameter`: the parameters that shells and tools ask for, and those that can be changed.
+
+use super::arguments::{Arguments, elements, integer, truth};
+use super::context::Context;
+use super::generic::is_generic;
+use super::hello::SESSION_TIMEOUT_MINUTES;
+use bson::raw::RawBsonRef;
+use meridian_engine::{Error, Result};
+use meridian_value::number::Number;
+use meridian_wire::DocumentWriter;
+use std::ops::RangeInclusive;
+
+/// Doubles from here on are no 64-bit integers: 2^63.
+const I64_BOUND: f64 = 9_223_372_036_854_775_808.0;
+
+/// Writes a value under the name it is given.
+type Write = fn(&Context<'_>, &str, &mut DocumentWriter<'_>);
+/// Sets the parameter of this name to a value.
+type Set = fn(&Context<'_>, &str, RawBsonRef<'_>) -> Result<()>;
+
+struct Parameter {
+    name: &'static str,
+    /// An option of the command line sets it.
+    settable_at_startup: bool,
+    write: Write,
+    /// Where it can be changed while the server runs.
+    set: Option<Set>,
+}
+
+/// Sorted by name: in this order they are set.
+const PARAMETERS: &[Parameter] = &[
+    // The form of `admin.system.users`: `mongorestore` and `mongodump` of a whole server ask for it first, and go no
+    // further without.
+    fixed("authSchemaVersion", |_, name, reply| {
+        reply.int32(name, 5);
+    }),
+    fixed("authenticationMechanisms", |_, name, reply| {
+        let mut names = reply.array(name);
+        for mechanism in ["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"] {
+            names.push(RawBsonRef::String(mechanism));
+        }
+    }),
+    changeable(
+        "cursorTimeoutMillis",
+        |context, name, reply| {
+            reply.int64(name, context.engine().cursors().lifetime_ms());
+        },
+        |context, name, value| {
+            let millis = whole(name, value, i64::MIN..=i64::MAX)?;
+            context.engine().cursors().set_lifetime_ms(millis);
+            Ok(())
+        },
+    ),
+    fixed("enableTestCommands", |_, name, reply| {
+        reply.boolean(name, false);
+    }),
+    fixed("featureCompatibilityVersion", |_, name, reply| {
+        reply.document(name).string("version", "6.0");
+    }),
+    fixed("localLogicalSessionTimeoutMinutes", |_, name, reply| {
+        reply.int32(name, SESSION_TIMEOUT_MINUTES);
+    }),
+    fixed("quiet", |_, name, reply| {
+        reply.boolean(name, false);
+    }),
+    Parameter {
+        settable_at_startup: true,
+        ..fixed("storageEngineCacheBytes", |context, name, reply| {
+            let bytes = i64::try_from(context.service.settings.cache_bytes).unwrap_or(i64::MAX);
+            reply.int64(name, bytes);
+        })
+    },
+    changeable(
+        "ttlMonitorEnabled",
+        |context, name, reply| {
+            reply.boolean(name, context.engine().sweeps_ttl());
+        },
+        |context, _, value| {
+            context.engine().set_sweeps_ttl(is_true(value));
+            Ok(())
+        },
+    ),
+    Parameter {
+        settable_at_startup: true,
+        ..changeable(
+            "ttlMonitorSleepSecs",
+            |context, name, reply| {
+                let seconds = context.engine().ttl_sweep_seconds();
+                reply.count(name, i64::try_from(seconds).unwrap_or(i64::MAX));
+            },
+            |context, name, value| {
+                let seconds = whole(name, value, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+                let positive = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+                let seconds = positive.ok_or_else(|| {
+                    Error::bad_value(format!(
+                        "Invalid value for parameter {name}: {seconds} is not greater than 0"
+                    ))
+                })?;
+                context.engine().set_ttl_sweep_seconds(seconds);
+                Ok(())
+            },
+        )
+    },
+];
+
+const fn fixed(name: &'static str, write: Write) -> Parameter {
+    Parameter {
+        name,
+        settable_at_startup: false,
+        write,
+        set: None,
+    }
+}
+
+const fn changeable(name: &'static str, write: Write, set: Set) -> Parameter {
+    Parameter {
+        set: Some(set),
+        ..fixed(name, write)
+    }
+}
+
+/// A value as MongoDB makes a boolean of any: nothing, null and 0 are false.
+fn is_true(value: RawBsonRef<'_>) -> bool {
+    match value {
+        RawBsonRef::Null | RawBsonRef::Undefined => false,
+        value => truth(value).unwrap_or(true),
+    }
+}
+
+/// A value as an integer in a range, truncated towards zero; a boolean is 0 or 1.
+fn whole(name: &str, value: RawBsonRef<'_>, range: RangeInclusive<i64>) -> Result<i64> {
+    let refuse = |why: &str| {
+        let message = format!("Failed validating {name}: {why}");
+        Err(Error::bad_value(message))
+    };
+    if let RawBsonRef::Boolean(value) = value {
+        return Ok(value.into());
+    }
+    let (Some(number), Some(float)) = (integer(value), Number::from_raw(value)) else {
+        return refuse("Unable to coerce value to integral type");
+    };
+    let float = float.to_f64();
+    if !float.is_finite() {
+        return refuse("Unable to coerce NaN/Inf to integral type");
+    }
+    match range.contains(&number) && float.abs() < I64_BOUND {
+        true => Ok(number),
+        false => refuse("Out of bounds coercing to integral value"),
+    }
+}
+
+/// Which parameters are asked for, and how they are told.
+#[derive(Default)]
+struct Wanted {
+    all: bool,
+    details: bool,
+}
+
+fn parse(context: &Context<'_>) -> Result<Wanted> {
+    let value = context.value();
+    let Some(options) = value.as_document() else {
+        let all = value.as_str() == Some("*");
+        return Ok(Wanted {
+            all,
+            details: false,
+        });
+    };
+    let known = ["allParameters", "showDetails"];
+    let options = Arguments::parse("getParameter", options, &known)?;
+    Ok(Wanted {
+        all: options.flag("allParameters")?,
+        details: options.flag("showDetails")?,
+    })
+}
+
+/// Answers with the parameters named, or all for `'*'` and `{allParameters: true}`; with
+/// `{showDetails: true}` also with how each can be set.
+pub fn get(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let wanted = parse(context)?;
+    let names = || {
+        let own = elements(context.body).skip(1).map(|(name, _)| name);
+        own.filter(|name| !is_generic(name))
+    };
+    let mut found = false;
+    for parameter in PARAMETERS {
+        if wanted.all || names().any(|asked| asked == parameter.name) {
+            write(context, parameter, wanted.details, reply);
+            found = true;
+        }
+    }
+    match found {
+        true => Ok(()),
+        false => Err(Error::without_code("no option found to get")),
+    }
+}
+
+fn write(
+    context: &Context<'_>,
+    parameter: &Parameter,
+    details: bool,
+    reply: &mut DocumentWriter<'_>,
+) {
+    if !details {
+        return (parameter.write)(context, parameter.name, reply);
+    }
+    let mut row = reply.document(parameter.name);
+    (parameter.write)(context, "value", &mut row);
+    row.boolean("settableAtRuntime", parameter.set.is_some())
+        .boolean("settableAtStartup", parameter.settable_at_startup);
+}
+
+/// Sets the parameters named, and answers with what the first of them was.
+pub fn set(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let own = elements(context.body).skip(1);
+    let own: Vec<_> = own.filter(|(name, _)| !is_generic(name)).collect();
+    for (name, _) in &own {
+        let known = PARAMETERS.iter().find(|known| known.name == *name);
+        let message = match known {
+            None => format!("attempted to set unrecognized parameter [{name}]"),
+            Some(known) if known.set.is_none() => {
+                return Err(Error::without_code(format!(
+                    "not allowed to change [{name}] at runtime"
+                )));
+            }
+            Some(_) => continue,
+        };
+        return Err(Error::without_code(format!(
+            "{message}, use help:true to see options "
+        )));
+    }
+    let mut is_first = true;
+    for parameter in PARAMETERS {
+        let given = own.iter().find(|(name, _)| *name == parameter.name);
+        if let (Some((name, value)), Some(set)) = (given, parameter.set) {
+            if is_first {
+                (parameter.write)(context, "was", reply);
+            }
+            is_first = false;
+            set(context, name, *value)?;
+        }
+    }
+    match is_first {
+        false => Ok(()),
+        true => Err(Error::without_code(
+            "no option found to set, use help:true to see options ",
+        )),
+    }
+}
