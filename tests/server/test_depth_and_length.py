@@ -7,6 +7,7 @@ import time
 import bson
 import pymongo
 import pytest
+from bson.raw_bson import RawBSONDocument
 from harness.servers import Meridian
 
 DEEP = 100_000
@@ -185,6 +186,21 @@ def test_what_is_long_takes_its_length(server, collection, name):
         collection.insert_one(before)
     reply = database.command(command)
     assert reply["ok"] == 1.0 and "writeErrors" not in reply, reply
+
+
+def document_of(names):
+    """A document whose names may come twice."""
+    fields = b"".join(b"\x10" + name.encode() + b"\0\1\0\0\0" for name in names)
+    return RawBSONDocument((len(fields) + 5).to_bytes(4, "little") + fields + b"\0")
+
+
+@pytest.mark.parametrize("stage", ["$lookup", "$graphLookup", "$merge", "$unionWith", "$collStats", "$geoNear"])
+def test_a_field_that_comes_twice_is_found_among_a_million(collection, stage):
+    names = [f"f{number}" for number in range(1_000_000)]
+    for fields, is_twice in ((names, False), ([*names, "f7"], True)):
+        with pytest.raises(pymongo.errors.OperationFailure) as failure:
+            collection.database.command(aggregate({stage: document_of(fields)}))
+        assert (failure.value.code == 40413) == is_twice, failure.value
 
 
 # Each of a hundred thousand names is looked for in a document of as many fields.

@@ -44,10 +44,13 @@ pub struct Operation {
     profile: Option<Mutex<StatementProfile>>,
 }
 
+/// So many plans are told of a statement, which may run one for each of a million documents.
+const PLANS_MAX: usize = 32;
+
 /// How a statement went.
 #[derive(Debug, Clone, Default)]
 pub struct StatementProfile {
-    /// By which plans, in MongoDB's words: `IXSCAN { a: 1 }`.
+    /// By which plans, the first of them where they are many, in MongoDB's words: `IXSCAN { a: 1 }`.
     pub plans: Vec<String>,
     /// Whether rows were sorted, since no index gave their order.
     pub sorts: bool,
@@ -55,6 +58,15 @@ pub struct StatementProfile {
     pub keys: u64,
     /// Documents read.
     pub documents: u64,
+}
+
+impl StatementProfile {
+    /// The statement goes by this plan.
+    pub(crate) fn add_plan(&mut self, summary: impl FnOnce() -> String) {
+        if self.plans.len() < PLANS_MAX {
+            self.plans.push(summary());
+        }
+    }
 }
 
 impl Operation {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::expression::value::corrupt;
 use crate::types::type_name;
 use bson::{RawArray, RawBsonRef, RawDocument};
+use std::collections::HashSet;
 
 /// The fields of a stage's operand, in the words of MongoDB's parser of commands.
 pub(super) struct StageOptions<'n> {
@@ -142,13 +143,12 @@ pub(super) fn refuse_doubled(stage: &str, options: RawBsonRef<'_>) -> Result<()>
 /// # Errors
 /// 40413.
 pub fn refuse_doubled_fields(scope: &str, options: &RawDocument) -> Result<()> {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (name, _) in options.iter().flatten() {
-        if seen.contains(&name) {
+        if !seen.insert(name.as_str()) {
             let message = format!("BSON field '{scope}.{name}' is a duplicate field");
             return Err(Error::location(40413, message));
         }
-        seen.push(name);
     }
     Ok(())
 }

@@ -363,10 +363,7 @@ impl Engine {
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<()> {
         if let Some(view) = self.catalog.view(namespace) {
-            let what = view.timeseries();
-            let what = what.map_or("a view, not a collection", |_| "a timeseries collection");
-            let message = format!("Namespace {namespace} is {what}");
-            return Err(Error::new(Code::CommandNotSupportedOnView, message));
+            return Err(view.refusal());
         }
         let collection = self
             .catalog

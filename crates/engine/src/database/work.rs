@@ -62,7 +62,7 @@ impl Work {
     /// Counts a statement that looked a document up by its `_id`.
     pub(super) fn add_point_read(&self, collection: &Collection, found: bool) {
         collection.id_accesses().add();
-        operation::note(|profile| profile.plans.push("IDHACK".to_owned()));
+        operation::note(|profile| profile.add_plan(|| "IDHACK".to_owned()));
         self.examined.add(u64::from(found), u64::from(found));
     }
 
@@ -88,7 +88,7 @@ impl Work {
     /// Counts a statement that goes by this plan.
     pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
         operation::note(|profile| {
-            profile.plans.push(plan.summary());
+            profile.add_plan(|| plan.summary());
             profile.sorts |= plan.sort.is_some();
         });
         let access = &plan.access;

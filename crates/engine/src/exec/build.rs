@@ -2,11 +2,12 @@
 
 use super::cached::CachedTree;
 use super::counted::{Total, as_planned};
-use super::origin::{Origin, OriginRows, Shown};
+use super::origin::Origin;
+use super::project::{index_keys, projected, with_record_ids};
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
-    GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, ProjectRows, RankedRows,
-    Row, Rows, SortRows, TailRows, UnionRows,
+    GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, RankedRows, Row, Rows,
+    SortRows, TailRows, UnionRows,
 };
 use super::{counted_area, parallel};
 use crate::catalog::Collection;
@@ -79,13 +80,13 @@ fn shaped(
 ) -> Box<dyn Rows> {
     let (query, origin) = (&plan.query, || Origin::new(plan, collection));
     if query.return_key {
-        return Box::new(OriginRows::new(rows, origin(), Shown::IndexKey));
+        return index_keys(rows, origin());
     }
     if let (Some(projection), false) = (&query.projection, is_projected) {
-        rows = Box::new(ProjectRows::new(rows, projection.clone(), origin));
+        rows = projected(rows, projection.clone(), origin);
     }
     match query.show_record_id {
-        true => Box::new(OriginRows::new(rows, origin(), Shown::RecordId)),
+        true => with_record_ids(rows, origin()),
         false => rows,
     }
 }

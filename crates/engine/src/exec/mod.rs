@@ -48,7 +48,6 @@ pub use geo::GeoEntries;
 pub use index::IndexEntries;
 pub use limit::LimitRows;
 pub use near::NearEntries;
-pub use project::ProjectRows;
 pub use ranked::RankedRows;
 pub use sample::{Sample, sample};
 pub use sort::SortRows;

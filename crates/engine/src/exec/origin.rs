@@ -3,7 +3,7 @@
 //! Rows do not carry entries. An entry is made again from the document: of its entries in the index, the first within
 //! the bounds, which is that by which a scan found it.
 
-use super::{Row, Rows};
+use super::Row;
 use crate::catalog::{Collection, record_number};
 use crate::error::{Error, Result};
 use crate::expression::{DocumentOrigin, FieldSet};
@@ -165,65 +165,5 @@ fn shown_order(access: &IndexAccess, sort: Option<&Sort>) -> Order {
             Order::Backward
         }
         _ => access.order,
-    }
-}
-
-/// What rows show of where they come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    /// Only the entry by which the document was found; nothing where none was used.
-    IndexKey,
-    /// The document, and in a field `$recordId` more what it lies under.
-    RecordId,
-}
-
-/// Rows that show where they come from.
-pub struct OriginRows {
-    input: Box<dyn Rows>,
-    origin: Origin,
-    shown: Shown,
-    current: RawDocumentBuf,
-}
-
-impl OriginRows {
-    /// The rows of `input`, which come from there.
-    pub fn new(input: Box<dyn Rows>, origin: Origin, shown: Shown) -> Self {
-        Self {
-            input,
-            origin,
-            shown,
-            current: RawDocumentBuf::new(),
-        }
-    }
-}
-
-impl Rows for OriginRows {
-    fn advance(&mut self) -> Result<bool> {
-        if !self.input.advance()? {
-            return Ok(false);
-        }
-        let Row { id, document } = self.input.row();
-        self.current = match self.shown {
-            Shown::IndexKey => self.origin.index_key(document)?.unwrap_or_default(),
-            Shown::RecordId => {
-                let record_id = self.origin.record_id(id)?;
-                let mut with_id = document.to_owned();
-                with_id.append(cstr!("$recordId"), record_id);
-                with_id
-            }
-        };
-        Ok(true)
-    }
-
-    fn suspend(&mut self, again: bool) -> Result<bool> {
-        self.current = RawDocumentBuf::new();
-        self.input.suspend(again)
-    }
-
-    fn row(&self) -> Row<'_> {
-        Row {
-            id: self.input.row().id,
-            document: &self.current,
-        }
     }
 }

@@ -89,12 +89,7 @@ impl Writer {
 
     fn source(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
         if let Some(view) = self.catalog.view(namespace) {
-            let what = view.timeseries();
-            let what = what.map_or("a view, not a collection", |_| "a timeseries collection");
-            return Err(Error::new(
-                Code::CommandNotSupportedOnView,
-                format!("Namespace {namespace} is {what}"),
-            ));
+            return Err(view.refusal());
         }
         let source = self.catalog.get(namespace).ok_or_else(|| {
             let database = &namespace.database;

@@ -50,9 +50,8 @@ pub struct AppliedChange {
 
 impl Writer {
     /// Changes the targets, which were found in this collection, where they still match, and reports them; those that
-    /// vanished or no longer match are left out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and become. With a
-    /// unique index each document is a commit of its own, since one may free the key that the next one
-    /// takes.
+    /// vanished or no longer match are left out. A commit takes as many as `BATCH_BYTES_MAX` holds of what they were and
+    /// become. With a unique index each document is a commit of its own, since one may free the key that the next one takes.
     ///
     /// # Errors
     /// What `decide` returns, validation failures, duplicate keys, storage failures, `QueryPlanKilled` (175) where the
