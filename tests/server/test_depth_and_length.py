@@ -1,6 +1,7 @@
 """Requests that are too deep, too long or too slow: each is answered, and the server and the connection live on."""
 
 import functools
+import os
 import threading
 import time
 
@@ -201,6 +202,18 @@ def test_a_field_that_comes_twice_is_found_among_a_million(collection, stage):
         with pytest.raises(pymongo.errors.OperationFailure) as failure:
             collection.database.command(aggregate({stage: document_of(fields)}))
         assert (failure.value.code == 40413) == is_twice, failure.value
+
+
+def test_long_lists_tell_many_sessions(server):
+    """Neither is each session compared with each of the list: 10^10 digests would take an hour."""
+    admin, binary = server.client.admin, lambda size, kind: bson.Binary(os.urandom(size), kind)
+    admin.command("refreshSessions", [{"id": binary(16, 4)} for _ in range(90_000)])
+    listed = admin.aggregate([{"$listLocalSessions": {"users": [{"user": f"u{number}", "db": "x"} for number in range(200_000)]}}])
+    assert list(listed) == []
+    assert admin.command("killAllSessionsByPattern", [{"uid": binary(32, 0)} for _ in range(100_000)])["ok"] == 1
+    assert len(list(admin.aggregate([{"$listLocalSessions": {}}]))) >= 90_000
+    assert admin.command("killAllSessions", [])["ok"] == 1
+    assert len(list(admin.aggregate([{"$listLocalSessions": {}}]))) <= 1
 
 
 # Each of a hundred thousand names is looked for in a document of as many fields.

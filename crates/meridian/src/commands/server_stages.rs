@@ -11,6 +11,7 @@ use bson::{Binary, cstr, rawdoc};
 use meridian_engine::aggregate::{Limits, Pipeline, run as run_stages};
 use meridian_engine::expression::Variables;
 use meridian_engine::{AggregateRequest, AggregateTarget, Code, Error, Query, Result};
+use std::collections::HashSet;
 
 /// What a pipeline on a target answers that begins with one of them; `None` for others, also for one that may not stand
 /// there, which the engine refuses.
@@ -121,7 +122,7 @@ fn refuse_output(stages: &[&RawDocument], target: &AggregateTarget) -> Result<()
 /// Whose sessions are listed.
 struct Listed {
     all: bool,
-    users: Option<Vec<UserName>>,
+    users: Option<HashSet<UserName>>,
 }
 
 impl Listed {
@@ -147,7 +148,7 @@ impl Listed {
                 .map(|name| sessions::parse_user(users, name?))
                 .collect()
         };
-        let users: Option<Vec<UserName>> = listed.map(parse).transpose()?;
+        let users: Option<HashSet<UserName>> = listed.map(parse).transpose()?;
         Ok(Self {
             all,
             users: users.filter(|users| !users.is_empty()),

@@ -10,6 +10,7 @@ use bson::spec::BinarySubtype;
 use bson::{RawArray, RawBinaryRef, RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
 use meridian_wire::DocumentWriter;
+use std::collections::HashSet;
 
 /// Answers `startSession` with a random identifier.
 pub fn start(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
@@ -57,9 +58,9 @@ pub fn kill(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()>
 /// Answers `killAllSessions`: those of some users, or of all.
 pub fn kill_all(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     const SCOPE: &str = "KillAllSessionsCmd.killAllSessions";
-    let mut users = Vec::new();
+    let mut users = HashSet::new();
     for element in documents(list(context, SCOPE)?, SCOPE) {
-        users.push(parse_user(SCOPE, element?)?);
+        users.insert(parse_user(SCOPE, element?)?);
     }
     for user in &users {
         let (access, engine) = (&context.service.access, context.engine());
@@ -80,7 +81,7 @@ pub fn kill_all(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result
 /// Answers `killAllSessionsByPattern`: those of one name or of one user, or all.
 pub fn kill_by_pattern(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     const SCOPE: &str = "KillAllSessionsByPatternCmd.killAllSessionsByPattern";
-    let mut patterns = Vec::new();
+    let mut patterns = HashSet::new();
     for element in documents(list(context, SCOPE)?, SCOPE) {
         let known = ["lsid", "uid", "users", "roles"];
         let fields = Arguments::parse(SCOPE, element?, &known)?;
@@ -89,37 +90,32 @@ pub fn kill_by_pattern(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) ->
             let message = "Not authorized to impersonate in killAllSessionsByPattern";
             return Err(Error::new(Code::Unauthorized, message));
         }
-        patterns.push(Pattern {
-            lsid: match fields.document("lsid")? {
-                Some(lsid) => Some(parse_named_session(lsid)?),
-                None => None,
-            },
-            uid: match fields.get("uid") {
-                Some(uid) => Some(binary(SCOPE, "uid", uid, BinarySubtype::Generic)?),
-                None => None,
-            },
+        let lsid = fields.document("lsid")?;
+        let lsid = lsid.map(parse_named_session).transpose()?;
+        let uid = fields.get("uid");
+        let uid = uid.map(|uid| binary(SCOPE, "uid", uid, BinarySubtype::Generic));
+        patterns.insert(match (lsid, uid.transpose()?) {
+            (Some((id, uid)), _) => Pattern::Session(id, uid),
+            (None, Some(uid)) => Pattern::User(uid),
+            (None, None) => Pattern::All,
         });
     }
+    let is_all = patterns.is_empty() || patterns.contains(&Pattern::All);
     close_where(context, &|name| {
-        patterns.is_empty() || patterns.iter().any(|pattern| pattern.suits(name))
+        let digest = name.user_digest();
+        is_all
+            || patterns.contains(&Pattern::Session(&name.id, &digest))
+            || patterns.contains(&Pattern::User(&digest))
     });
     Ok(())
 }
 
-struct Pattern<'a> {
-    lsid: Option<(&'a [u8], &'a [u8])>,
-    uid: Option<&'a [u8]>,
-}
-
-impl Pattern<'_> {
-    fn suits(&self, name: &SessionName) -> bool {
-        let digest = name.user_digest();
-        match (self.lsid, self.uid) {
-            (Some((id, uid)), _) => id == name.id && uid == digest,
-            (None, Some(uid)) => uid == digest,
-            (None, None) => true,
-        }
-    }
+/// Which sessions are meant; users are told by their digests.
+#[derive(PartialEq, Eq, Hash)]
+enum Pattern<'a> {
+    All,
+    User(&'a [u8]),
+    Session(&'a [u8], &'a [u8]),
 }
 
 fn parse_named_session(lsid: &RawDocument) -> Result<(&[u8], &[u8])> {
