@@ -14,6 +14,9 @@ export ROCKSDB_LIB_DIR := $(CACHE)/rocksdb
 export ROCKSDB_STATIC := 1
 endif
 
+# PCRE2 from its crate's sources, not whichever the system has.
+export PCRE2_SYS_STATIC := 1
+
 PYTEST := $(CACHE)/venv/bin/python -m pytest
 # Arguments for the demonstration and the benchmark, e.g. make demo ARGS="--once --events 100000".
 ARGS ?=

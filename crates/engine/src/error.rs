@@ -191,6 +191,7 @@ codes! {
     OperationFailed = 96,
     CommandNotSupported = 115,
     DocumentValidationFailure = 121,
+    JSInterpreterFailure = 139,
     CappedPositionLost = 136,
     ViewDepthLimitExceeded = 165,
     CommandNotSupportedOnView = 166,

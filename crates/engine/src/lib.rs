@@ -17,6 +17,7 @@ pub mod exec;
 pub mod expression;
 pub mod geo;
 pub mod index;
+pub mod javascript;
 mod namespace;
 mod operation;
 mod pattern;

@@ -3,11 +3,12 @@
 //! In: values of an expression, one a document. Out: one value a group.
 
 use super::group_key;
+use super::script::ScriptAccumulator;
 use crate::error::{Code, Error, Result};
 use crate::expression::sum::{Deviation, Sum, averaged};
 use crate::expression::value::{Value, build_document, compare, corrupt, raw_size_bytes};
 use crate::expression::{
-    EvaluationContext, Expression, FieldSet, Node, VariableScope, descend, several_count,
+    EvaluationContext, Expression, FieldSet, Node, VariableScope, Variables, descend, several_count,
 };
 use crate::operation::memory::BUDGET_BYTES;
 use crate::query::Sort;
@@ -18,6 +19,7 @@ use meridian_value::number::Number;
 use meridian_value::{ByName, Collation};
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Which accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,10 @@ pub enum AccumulatorKind {
     Bottom,
     TopN,
     BottomN,
+    /// `$accumulator`.
+    Script,
+    /// `$_internalJsReduce`.
+    Reduce,
 }
 
 impl AccumulatorKind {
@@ -68,6 +74,8 @@ impl AccumulatorKind {
             "$bottom" => AccumulatorKind::Bottom,
             "$topN" => AccumulatorKind::TopN,
             "$bottomN" => AccumulatorKind::BottomN,
+            "$accumulator" => AccumulatorKind::Script,
+            "$_internalJsReduce" => AccumulatorKind::Reduce,
             _ => return None,
         })
     }
@@ -126,6 +134,8 @@ pub struct Accumulator {
     pub(crate) count: Option<Node>,
     /// In which order, for `$top` and its like.
     pub(crate) sort: Option<Sort>,
+    /// A client's functions, for `$accumulator` and its like.
+    script: Option<Arc<ScriptAccumulator>>,
     /// By what values are compared.
     collation: Collation,
 }
@@ -138,9 +148,6 @@ impl Accumulator {
     pub fn parse(field: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
         let (name, argument) = only_operator(field, raw)?;
         let Some(kind) = AccumulatorKind::parse(name) else {
-            if matches!(name, "$accumulator" | "$_internalJsReduce") {
-                return Err(Error::not_implemented(format!("the accumulator {name}")));
-            }
             return Err(Error::location(
                 15952,
                 format!("unknown group operator '{name}'"),
@@ -153,13 +160,29 @@ impl Accumulator {
                 format!("The {name} accumulator is a unary operator"),
             ));
         }
-        let (argument, count, sort) = kind.arguments(name, argument, scope)?;
+        let (argument, script) = match kind {
+            AccumulatorKind::Script => ScriptAccumulator::parse(argument, scope)?,
+            AccumulatorKind::Reduce => ScriptAccumulator::parse_reduce(argument, scope)?,
+            _ => {
+                let (argument, count, sort) = kind.arguments(name, argument, scope)?;
+                return Ok(Self {
+                    field: field.into(),
+                    kind,
+                    argument,
+                    count,
+                    sort,
+                    script: None,
+                    collation: scope.collation().clone(),
+                });
+            }
+        };
         Ok(Self {
             field: field.into(),
             kind,
             argument,
-            count,
-            sort,
+            count: None,
+            sort: None,
+            script: Some(script),
             collation: scope.collation().clone(),
         })
     }
@@ -182,8 +205,39 @@ impl Accumulator {
             argument,
             count,
             sort,
+            script: None,
             collation: scope.collation().clone(),
         })
+    }
+
+    /// The client's functions, where it is made of them.
+    fn script(&self) -> Result<&ScriptAccumulator> {
+        self.script
+            .as_deref()
+            .ok_or_else(|| Error::internal("an accumulator of functions has them"))
+    }
+
+    /// What a group with this key begins with.
+    ///
+    /// # Errors
+    /// Those of [`Self::count_in`], and what a client's function throws.
+    pub(super) fn begin_group(
+        &self,
+        id: &RawBson,
+        variables: &Variables,
+    ) -> Result<AccumulatorState> {
+        if self.kind == AccumulatorKind::Script {
+            let state = self.script()?.begin(id, variables)?;
+            return Ok(AccumulatorState::One(Some(Some(state))));
+        }
+        let count = match self.count {
+            None => None,
+            Some(_) => {
+                let document = key_document(id);
+                self.count_in(&mut EvaluationContext::new(&document, variables))?
+            }
+        };
+        Ok(self.begin(count))
     }
 
     /// How many values it keeps, where it says.
@@ -258,8 +312,9 @@ impl Accumulator {
             AccumulatorKind::Min
             | AccumulatorKind::Max
             | AccumulatorKind::First
-            | AccumulatorKind::Last => AccumulatorState::One(None),
-            AccumulatorKind::Push => AccumulatorState::Items {
+            | AccumulatorKind::Last
+            | AccumulatorKind::Script => AccumulatorState::One(None),
+            AccumulatorKind::Push | AccumulatorKind::Reduce => AccumulatorState::Items {
                 items: VecDeque::new(),
                 bytes: 0,
             },
@@ -496,6 +551,14 @@ impl AccumulatorState {
                 }
                 Ok(0)
             }
+            AccumulatorState::One(kept) if accumulator.kind == AccumulatorKind::Script => {
+                let state = kept.take().flatten().unwrap_or(RawBson::Null);
+                let before = item_bytes(&state);
+                let state = accumulator.script()?.add(state, value)?;
+                let grown = item_bytes(&state).saturating_sub(before);
+                *kept = Some(Some(state));
+                Ok(grown)
+            }
             AccumulatorState::One(kept) => add_one(kept, accumulator, value),
             AccumulatorState::Items { items, bytes } => {
                 let Some(raw) = value.to_raw()? else {
@@ -558,6 +621,12 @@ impl AccumulatorState {
             (AccumulatorState::Count(count), AccumulatorState::Count(more)) => *count += more,
             (AccumulatorState::Deviation(deviation), AccumulatorState::Deviation(more)) => {
                 deviation.merge(&more)
+            }
+            (AccumulatorState::One(kept), AccumulatorState::One(Some(Some(later))))
+                if accumulator.kind == AccumulatorKind::Script =>
+            {
+                let state = kept.take().flatten().unwrap_or(RawBson::Null);
+                *kept = Some(Some(accumulator.script()?.merge(state, later)?));
             }
             (AccumulatorState::One(kept), AccumulatorState::One(Some(value))) => {
                 add_one(kept, accumulator, &as_value(value.as_ref()))?;
@@ -751,6 +820,23 @@ impl AccumulatorState {
     }
 
     /// The group's value.
+    ///
+    /// # Errors
+    /// What a client's function throws.
+    pub(super) fn finish_group(self, accumulator: &Accumulator) -> Result<RawBson> {
+        match (self, accumulator.kind) {
+            (AccumulatorState::One(kept), AccumulatorKind::Script) => {
+                let state = kept.flatten().unwrap_or(RawBson::Null);
+                accumulator.script()?.finish(state)
+            }
+            (AccumulatorState::Items { items, .. }, AccumulatorKind::Reduce) => {
+                accumulator.script()?.reduce(items)
+            }
+            (state, kind) => state.finish(kind),
+        }
+    }
+
+    /// The value of an accumulator that is no client's function.
     pub fn finish(self, kind: AccumulatorKind) -> Result<RawBson> {
         Ok(match self {
             AccumulatorState::Sum(sum) if kind == AccumulatorKind::Sum => raw_number(sum.total()),

@@ -529,7 +529,7 @@ impl AutoBuckets {
         for (state, accumulator) in states.into_iter().zip(&self.stage.accumulators) {
             bucket.append(
                 field_name(&accumulator.field)?,
-                state.finish(accumulator.kind)?,
+                state.finish_group(accumulator)?,
             );
         }
         within_levels(bucket).map(Some)
@@ -544,10 +544,7 @@ impl AutoBuckets {
     fn begin(&self) -> Result<Vec<AccumulatorState>> {
         let mut states = Vec::with_capacity(self.stage.accumulators.len());
         for accumulator in &self.stage.accumulators {
-            let empty = RawDocumentBuf::new();
-            let count =
-                accumulator.count_in(&mut EvaluationContext::new(&empty, &self.variables))?;
-            states.push(accumulator.begin(count));
+            states.push(accumulator.begin_group(&RawBson::Null, &self.variables)?);
         }
         Ok(states)
     }

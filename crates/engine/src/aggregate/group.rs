@@ -4,7 +4,7 @@
 //! built in a buffer that is used again, so that a document of a known group allocates
 //! nothing.
 
-use super::accumulator::{Accumulator, AccumulatorState, key_document};
+use super::accumulator::{Accumulator, AccumulatorState};
 use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
@@ -415,7 +415,7 @@ fn finished(
     for (accumulator, state) in group.accumulators.iter().zip(states) {
         document.append(
             field_name(&accumulator.field)?,
-            state.finish(accumulator.kind)?,
+            state.finish_group(accumulator)?,
         );
     }
     within_levels(document)
@@ -538,15 +538,8 @@ impl GroupTable {
             TableKey::Whole(node) => node.evaluate(context)?.to_raw()?.unwrap_or(RawBson::Null),
         };
         for accumulator in &group.accumulators {
-            let count = match accumulator.count {
-                None => None,
-                Some(_) => {
-                    let document = key_document(&id);
-                    accumulator
-                        .count_in(&mut EvaluationContext::new(&document, context.variables))?
-                }
-            };
-            self.states.push(accumulator.begin(count));
+            let state = accumulator.begin_group(&id, context.variables)?;
+            self.states.push(state);
         }
         self.insert(key.into(), id, group.accumulators.len())
     }

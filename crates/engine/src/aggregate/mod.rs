@@ -26,6 +26,7 @@ mod own_documents;
 mod pipeline;
 mod redact;
 mod replace_root;
+mod script;
 mod stage;
 mod stage_options;
 #[cfg(test)]

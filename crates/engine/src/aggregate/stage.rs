@@ -380,6 +380,7 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
         scope: scope.with_metadata(metadata),
         variables: Some(scope.variables(bson::DateTime::now())),
         allows_near: false,
+        allows_where: false,
     };
     Filter::parse_with(document, &context)
 }

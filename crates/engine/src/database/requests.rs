@@ -364,5 +364,6 @@ pub(crate) fn parse_context(
         variables: Some(scope.variables(DateTime::now())),
         scope,
         allows_near: true,
+        allows_where: true,
     })
 }

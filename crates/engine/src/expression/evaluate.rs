@@ -36,6 +36,7 @@ impl Node {
                 let value = context.variables.metadata(*part);
                 Ok(value.map_or(Value::Missing, Value::Raw))
             }
+            Node::Script(call) => call.evaluate(context),
             Node::Object(fields) => object(fields, context),
             Node::Array(items) => array(items, context),
             Node::Call {

@@ -7,9 +7,6 @@
 //! tree. Operators live beside their like (`arithmetic`, `string`, `array`, ...), each in
 //! a table of name, arity and function; operators that must not evaluate all of their
 //! arguments are nodes of their own (`control`).
-//!
-//! Deliberately absent: `$function` and `$accumulator` (JavaScript); they answer with an
-//! error that names them.
 
 pub(crate) mod arithmetic;
 mod array;
@@ -24,6 +21,7 @@ mod node;
 mod object;
 mod parse;
 mod regex;
+mod script;
 mod set;
 mod special;
 mod string;
@@ -47,6 +45,9 @@ pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
 pub use parse::{VariableScope, check_user_name, parse_field_path};
 
+pub(crate) use script::{
+    check_enabled as check_script_enabled, folded_function_text, function_text,
+};
 pub use value::Value;
 pub(crate) use value::within_levels;
 

@@ -5,6 +5,7 @@ use super::{Value, Variables, corrupt, date_math, regex};
 use crate::error::Result;
 use crate::expression::dependencies::FieldSet;
 use crate::expression::metadata::MetadataPart;
+use crate::expression::script::ScriptCall;
 use crate::expression::value::{check_work, raw_value, within_levels};
 use crate::operation;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -229,6 +230,8 @@ pub enum Node {
         date: Box<Node>,
         plan: date_math::TruncatePlan,
     },
+    /// `$function`, `$_internalJsEmit`.
+    Script(Box<ScriptCall>),
     /// `$regexMatch`, `$regexFind`, `$regexFindAll` with a known pattern.
     Regex {
         kind: regex::RegexOperator,
@@ -292,6 +295,7 @@ impl Node {
             | Node::ClusterTime
             | Node::Random
             | Node::Metadata(_) => {}
+            Node::Script(call) => visit(call.operand()),
             Node::Object(fields) => fields.iter().for_each(|(_, node)| visit(node)),
             Node::Array(nodes) | Node::And(nodes) | Node::Or(nodes) | Node::IfNull(nodes) => {
                 nodes.iter().for_each(visit);
@@ -387,6 +391,7 @@ impl Node {
             Node::Condition(parts) => parts.iter_mut().for_each(|node| node.bind_fields(names)),
             Node::DateTruncate { date, .. } => date.bind_fields(names),
             Node::Regex { input, .. } => input.bind_fields(names),
+            Node::Script(call) => call.operand_mut().bind_fields(names),
             // The rest reads its fields itself: rarely in a hot path, and always right.
             _ => {}
         }

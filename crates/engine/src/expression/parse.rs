@@ -156,6 +156,11 @@ pub struct ExpressionParser<'s> {
 }
 
 impl<'s> ExpressionParser<'s> {
+    /// What may be referred to.
+    pub fn scope(&self) -> &'s VariableScope {
+        self.scope
+    }
+
     /// A parser with no variable of its own.
     pub fn new(scope: &'s VariableScope) -> Self {
         Self {
@@ -529,6 +534,7 @@ fn folded(node: &Node, scope: &VariableScope) -> Result<Option<Node>> {
         node,
         Node::Random
             | Node::Metadata(_)
+            | Node::Script(_)
             | Node::Now
             | Node::ClusterTime
             | Node::Root
@@ -661,7 +667,8 @@ fn parse_path_of_variable(path: &str) -> Result<Box<[Box<str>]>> {
 fn check_plain_name(name: &str) -> Result<()> {
     let (code, text) = if name.is_empty() {
         (15998, "FieldPath field names may not be empty strings.")
-    } else if name.starts_with('$') {
+    } else if name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db") {
+        // The fields of a DBRef may be named.
         (
             16410,
             "FieldPath field names may not start with '$'. Consider using $getField or $setField.",

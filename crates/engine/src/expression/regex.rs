@@ -2,7 +2,7 @@
 
 use super::Value;
 use crate::error::{Code, Error, Result};
-use crate::pattern::Pattern;
+use crate::pattern::{Groups, Pattern, take_failure};
 use bson::RawBsonRef;
 
 /// Which of the three.
@@ -110,6 +110,11 @@ fn rephrase(name: &str, error: Error) -> Error {
                 .trim_start_matches("Regular expression is invalid: ");
             Error::location(51111, format!("Invalid Regex in {name}: {reason}"))
         }
+        Code::Location(51156) => {
+            let message = error.message.replacen("$regex", name, 1);
+            let (message, _) = message.rsplit_once(": ").unwrap_or((&message, ""));
+            Error::location(51156, message)
+        }
         _ => error,
     }
 }
@@ -140,45 +145,69 @@ pub fn run<'a>(kind: RegexOperator, input: &Value<'a>, pattern: &Compiled) -> Re
     let (Some(text), Some(pattern)) = (input.as_str(), pattern) else {
         return Ok(kind.nothing());
     };
+    find(kind, text, pattern).map_err(|error| rephrase(kind.name(), error))
+}
+
+fn find<'a>(kind: RegexOperator, text: &str, pattern: &Pattern) -> Result<Value<'a>> {
     match kind {
-        RegexOperator::Match => Ok(Value::boolean(pattern.is_match(text))),
-        RegexOperator::Find => {
-            let found = pattern.regex().captures(text);
-            Ok(found.map_or(Value::NULL, |captures| {
-                found_value(&captures, points(text, &captures))
-            }))
+        RegexOperator::Match => {
+            let is_match = pattern.is_match(text);
+            take_failure()?;
+            Ok(Value::boolean(is_match))
         }
-        RegexOperator::FindAll => {
-            let regex = pattern.regex();
-            let mut found = Vec::new();
-            for captures in regex.captures_iter(text) {
-                let whole = captures.get(0).expect("group 0 is the match");
-                // MongoDB does not report an empty match at the very end.
-                if whole.is_empty() && whole.start() == text.len() && !text.is_empty() {
-                    continue;
-                }
-                found.push(found_value(&captures, points(text, &captures)));
+        RegexOperator::Find => Ok(match pattern.find_at(text, 0)? {
+            Some(groups) => {
+                let points = points(text, &groups);
+                found_value(text, &groups, points)
             }
-            Ok(Value::array(found))
-        }
+            None => Value::NULL,
+        }),
+        RegexOperator::FindAll => find_all(text, pattern),
     }
 }
 
+/// All matches that do not overlap. As in MongoDB, an empty one may follow another at once; the search ends where the text does.
+fn find_all<'a>(text: &str, pattern: &Pattern) -> Result<Value<'a>> {
+    let (mut found, mut start) = (Vec::new(), 0);
+    // Where the last match begins, in bytes and in code points: the next is counted from there.
+    let mut counted = (0, 0);
+    while let Some(groups) = pattern.find_at(text, start)? {
+        let Some(Some(whole)) = groups.first() else {
+            break;
+        };
+        start = match whole.is_empty() {
+            true => text.ceil_char_boundary(whole.end + 1),
+            false => whole.end,
+        };
+        counted = match text.get(counted.0..whole.start) {
+            Some(between) => (whole.start, counted.1 + between.chars().count()),
+            None => (whole.start, points(text, &groups)),
+        };
+        found.push(found_value(text, &groups, counted.1));
+        if start >= text.len() {
+            break;
+        }
+        crate::operation::memory::check_values()?;
+        crate::operation::check()?;
+    }
+    Ok(Value::array(found))
+}
+
 /// Where a match begins, in code points.
-fn points(text: &str, captures: &::regex::Captures<'_>) -> usize {
-    let start = captures.get(0).map_or(0, |whole| whole.start());
+fn points(text: &str, groups: &Groups) -> usize {
+    let start = groups[0].as_ref().map_or(0, |whole| whole.start);
     text[..start].chars().count()
 }
 
-fn found_value<'a>(captures: &::regex::Captures<'_>, index: usize) -> Value<'a> {
-    let whole = captures.get(0).map_or("", |whole| whole.as_str());
-    let groups = captures.iter().skip(1).map(|group| match group {
-        Some(group) => Value::string(group.as_str()),
+fn found_value<'a>(text: &str, groups: &Groups, points: usize) -> Value<'a> {
+    let whole = groups[0].clone().unwrap_or_default();
+    let captures = groups[1..].iter().map(|group| match group {
+        Some(group) => Value::string(&text[group.clone()]),
         None => Value::NULL,
     });
     Value::document(vec![
-        ("match".into(), Value::string(whole)),
-        ("idx".into(), Value::int_or_long(index as i64)),
-        ("captures".into(), Value::array(groups.collect())),
+        ("match".into(), Value::string(&text[whole])),
+        ("idx".into(), Value::int_or_long(points as i64)),
+        ("captures".into(), Value::array(captures.collect())),
     ])
 }

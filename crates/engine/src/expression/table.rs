@@ -3,8 +3,8 @@
 use super::node::Node;
 use super::parse::ExpressionParser;
 use super::{
-    Value, arithmetic, array, convert, date, date_math, object, regex, set, special, string,
-    trigonometry,
+    Value, arithmetic, array, convert, date, date_math, object, regex, script, set, special,
+    string, trigonometry,
 };
 use crate::error::{Code, Error, Result};
 use bson::RawBsonRef;
@@ -169,18 +169,15 @@ pub fn find(name: &str) -> Option<NameEntry> {
     entries.get(name).copied()
 }
 
-const ABSENT: [&str; 4] = [
-    "$function",
-    "$toHashedIndexKey",
-    "$_internalJsEmit",
-    "$_testApiVersion",
-];
+const ABSENT: [&str; 2] = ["$toHashedIndexKey", "$_testApiVersion"];
 
 const SPECIAL: &[(&str, SpecialParser)] = &[
     ("$literal", special::literal),
     ("$const", special::literal),
     ("$rand", special::random),
     ("$meta", special::metadata),
+    ("$function", script::function),
+    ("$_internalJsEmit", script::emit),
     ("$eq", special::comparison),
     ("$ne", special::comparison),
     ("$lt", special::comparison),

@@ -33,6 +33,7 @@ impl Filter {
             Self::Nor(children) => one("$nor", documents(children)),
             Self::Field { path, predicate } => field(path.as_str(), predicate),
             Self::Expr(condition) => one("$expr", RawBson::from(condition.expression().source())),
+            Self::Where(condition) => one("$where", condition.source()),
             Self::Schema(schema) => one("$jsonSchema", schema.source().to_owned()),
         }
     }
@@ -46,6 +47,7 @@ impl Filter {
             Self::Nor(_) => (22, "".into()),
             Self::Always | Self::Never => (30, "".into()),
             Self::Expr(_) => (31, "".into()),
+            Self::Where(_) => (33, "".into()),
             Self::Schema(_) => (32, "".into()),
         }
     }

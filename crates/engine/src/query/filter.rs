@@ -8,6 +8,7 @@ use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, FieldSet, NearMetadata, Variables};
 use crate::geo;
+use crate::javascript::Script;
 use crate::operation::memory::Reservation;
 use crate::pattern::Pattern;
 use crate::types::TypeSet;
@@ -35,6 +36,8 @@ pub enum Filter {
     },
     /// `$expr`.
     Expr(Box<ExprCondition>),
+    /// `$where`: what a function says of the document.
+    Where(Box<WhereCondition>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
     /// Matches every document.
@@ -48,6 +51,12 @@ pub enum Filter {
 pub struct ExprCondition {
     expression: Expression,
     variables: ConditionVariables,
+}
+
+/// A function of a client as a condition on the whole document.
+#[derive(Debug, Clone)]
+pub struct WhereCondition {
+    script: Script,
 }
 
 /// What the expression of a condition sees besides the document.
@@ -170,6 +179,36 @@ impl ExprCondition {
                 self.expression.is_true(document, &variables)
             }
         }
+    }
+}
+
+impl WhereCondition {
+    /// The condition that the function of this text returns something that is true in JavaScript's sense.
+    pub fn new(text: &str) -> Self {
+        Self {
+            script: Script::new(vec![text.into()], None),
+        }
+    }
+
+    /// The function's text.
+    pub fn source(&self) -> RawBson {
+        RawBson::JavaScriptCode(self.script.sources()[0].to_string())
+    }
+
+    /// What the function says of the document, which is its `this`.
+    ///
+    /// # Errors
+    /// Those of [`Script::holds`].
+    pub fn holds(&self, document: &RawDocument) -> Result<bool> {
+        self.script.holds(0, document)
+    }
+
+    /// Compiles the function.
+    ///
+    /// # Errors
+    /// Those of [`Script::compile`].
+    pub fn compile(&self) -> Result<()> {
+        self.script.compile()
     }
 }
 
@@ -363,7 +402,7 @@ impl Filter {
         let mut needed = FieldSet::none();
         match self {
             Self::Always | Self::Never => {}
-            Self::Schema(_) => needed.add_all(),
+            Self::Schema(_) | Self::Where(_) => needed.add_all(),
             Self::Expr(condition) => needed.merge(condition.expression().dependencies()),
             Self::Field { path, .. } => needed.add(path.as_str()),
             Self::And(children) | Self::Or(children) | Self::Nor(children) => {

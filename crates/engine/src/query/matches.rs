@@ -7,6 +7,7 @@ use super::filter::{Comparison, Divisor, Filter, InList, Predicate};
 use super::parse::truncated;
 use crate::error::Result;
 use crate::operation;
+use crate::pattern::{Pattern, take_failure};
 use bson::RawDocument;
 use bson::raw::RawBsonRef;
 use meridian_value::Collation;
@@ -32,7 +33,9 @@ impl Filter {
         document: &RawDocument,
         position: &mut MatchedPosition,
     ) -> Result<bool> {
-        self.evaluate_as::<true>(document, position)
+        let matches = self.evaluate_as::<true>(document, position)?;
+        take_failure()?;
+        Ok(matches)
     }
 
     /// `ASKS` tells that it ends where the statement has to.
@@ -45,6 +48,7 @@ impl Filter {
             Self::Always => Ok(true),
             Self::Never => Ok(false),
             Self::Expr(condition) => condition.holds(document),
+            Self::Where(condition) => condition.holds(document),
             Self::Schema(schema) => Ok(schema.matches(document)),
             Self::Field { path, predicate } => {
                 if ASKS {
@@ -299,7 +303,7 @@ impl InList {
     }
 }
 
-impl crate::pattern::Pattern {
+impl Pattern {
     /// A string or symbol that matches, or the same regular expression as a value.
     fn holds(&self, value: RawBsonRef<'_>) -> bool {
         match value {

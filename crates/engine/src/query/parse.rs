@@ -7,11 +7,13 @@
 use super::bits::{BitMask, BitTest};
 use super::filter::{
     Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Operand, Predicate,
+    WhereCondition,
 };
 use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, VariableScope, Variables};
 use crate::geo;
+use crate::javascript;
 use crate::operation::memory::Reservation;
 use crate::pattern::Pattern;
 use crate::text::{document_text, element};
@@ -46,6 +48,8 @@ pub struct ParseContext {
     pub variables: Option<Variables>,
     /// Whether `$near` may stand in the filter: where rows have an order that it can give.
     pub allows_near: bool,
+    /// Whether `$where` may stand in the filter.
+    pub allows_where: bool,
 }
 
 impl ParseContext {
@@ -280,7 +284,8 @@ impl FilterParser<'_> {
             "$text" if value.as_document().is_none() => {
                 return Err(Error::bad_value("$text expects an object"));
             }
-            "$where" | "$text" => return Err(Error::not_implemented(name)),
+            "$where" => self.where_condition(value)?,
+            "$text" => return Err(Error::not_implemented(name)),
             "$sampleRate" => self.sample_rate(value)?,
             "$not" => {
                 return Err(Error::bad_value(
@@ -295,6 +300,34 @@ impl FilterParser<'_> {
                 )));
             }
         }))
+    }
+
+    fn where_condition(&self, value: RawBsonRef<'_>) -> Result<Filter> {
+        if !self.context.allows_where {
+            return Err(Error::bad_value("$where is not allowed in this context"));
+        }
+        let text = match value {
+            RawBsonRef::String(text) | RawBsonRef::JavaScriptCode(text) => text,
+            RawBsonRef::JavaScriptCodeWithScope(_) => {
+                return Err(Error::location(
+                    4_649_201,
+                    "$where no longer supports deprecated BSON type CodeWScope",
+                ));
+            }
+            _ => return Err(Error::bad_value("$where got bad type")),
+        };
+        if text.is_empty() {
+            return Err(Error::bad_value("code for $where cannot be empty"));
+        }
+        if !javascript::is_enabled() {
+            return Err(Error::location(
+                6_108_304,
+                "no globalScriptEngine in $where parsing",
+            ));
+        }
+        let condition = WhereCondition::new(text);
+        condition.compile()?;
+        Ok(Filter::Where(Box::new(condition)))
     }
 
     fn branches(

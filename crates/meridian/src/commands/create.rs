@@ -77,7 +77,11 @@ const NOT_OF_TIMESERIES: [&str; 9] = [
 ];
 
 fn check_timeseries(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
-    let has = |wanted: &str| elements(context.body).any(|(name, _)| name == wanted);
+    // Drivers send `capped: false`.
+    let is_given = |name: &str, value| name != "capped" || truth(value).unwrap_or(false);
+    let has = |wanted: &str| {
+        elements(context.body).any(|(name, value)| name == wanted && is_given(name, value))
+    };
     if !has("timeseries") {
         return Ok(());
     }

@@ -53,6 +53,7 @@ mod list_commands;
 mod list_databases;
 mod list_indexes;
 mod maintenance;
+mod map_reduce;
 mod merge_authz_collections;
 mod metrics;
 mod parameters;

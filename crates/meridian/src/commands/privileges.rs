@@ -156,7 +156,7 @@ impl<'a> Request<'a> {
             .collect()
     }
 
-    fn bypasses(&self, resource: &Resource) -> bool {
+    pub fn bypasses(&self, resource: &Resource) -> bool {
         !self.flag("bypassDocumentValidation") || self.may(resource, "bypassDocumentValidation")
     }
 }

@@ -226,6 +226,8 @@ pub static COMMANDS: &[Command] = &[
     command("lockInfo", standalone::locks, "Locks: there is no table of them.").admin().server(&["serverStatus"]),
     command("logRotate", standalone::rotate_log, "Rotates the log: it goes to the standard error.").admin().server(&["logRotate"]),
     command("logout", sasl::logout, "Ends the login at a database.").needs(Needs::Nothing).about_users(),
+    command("mapReduce", map_reduce::run, "Maps documents to keys and values, and reduces the values of each key, by functions.").writes().class(OperationClass::Read).special(map_reduce::is_allowed),
+    command("mapreduce", map_reduce::run, "Same as mapReduce.").writes().class(OperationClass::Read).alias_of("mapReduce").special(map_reduce::is_allowed),
     command("ping", ping::run, "Answers.").stable().needs(Needs::Nothing),
     command("planCacheClear", plan_cache::clear, "Forgets cached plans: there are none.").collection(&["planCacheWrite"]),
     command("planCacheClearFilters", plan_cache::clear_filters, "Ends index filters.").collection(&["planCacheIndexFilter"]),

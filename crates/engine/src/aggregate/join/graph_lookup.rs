@@ -266,6 +266,7 @@ impl Parts {
                     scope: scope.clone(),
                     variables: Some(scope.variables(bson::DateTime::now())),
                     allows_near: false,
+                    allows_where: false,
                 };
                 self.restriction = Some(Filter::parse_with(filter, &context)?);
                 return Ok(());

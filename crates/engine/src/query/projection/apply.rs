@@ -5,6 +5,7 @@ use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::malformed;
 use crate::error::{Error, Result};
 use crate::expression::{DocumentOrigin, EvaluationContext, Variables, within_levels};
+use crate::pattern::take_failure;
 use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
@@ -161,7 +162,9 @@ impl FieldTree {
                 }
                 FieldAction::FirstMatch(predicate) if mode.rest == Rest::Drop => {
                     let value = found.and_then(|entry| entry.value());
-                    if let Some(first) = value.and_then(|value| first_match(predicate, value)) {
+                    if let Some(value) = value
+                        && let Some(first) = first_match(predicate, value)?
+                    {
                         append(out, name, RawBson::Array(first));
                     }
                 }
@@ -247,7 +250,7 @@ impl FieldAction {
                 }
             }
             (Self::FirstMatch(predicate), value) if mode.rest == Rest::Keep => {
-                if let Some(found) = first_match(predicate, value) {
+                if let Some(found) = first_match(predicate, value)? {
                     append(out, name, RawBson::Array(found));
                 }
             }
@@ -265,17 +268,22 @@ fn append(out: &mut DocumentBuilder, name: &str, value: RawBson) {
     out.append_with(|out| crate::query::append(out, name, value));
 }
 
-fn first_match(predicate: &Predicate, value: RawBsonRef<'_>) -> Option<RawArrayBuf> {
+fn first_match(predicate: &Predicate, value: RawBsonRef<'_>) -> Result<Option<RawArrayBuf>> {
     let RawBsonRef::Array(array) = value else {
-        return None;
+        return Ok(None);
     };
     let mut position = None;
-    if !predicate.matches_value(Some(value), &mut position) {
-        return None;
-    }
-    let mut found = RawArrayBuf::new();
-    found.push(array.get(position?).ok()??);
-    Some(found)
+    let matches = predicate.matches_value(Some(value), &mut position);
+    take_failure()?;
+    let (true, Some(position)) = (matches, position) else {
+        return Ok(None);
+    };
+    let element = array.get(position).map_err(malformed)?;
+    Ok(element.map(|element| {
+        let mut found = RawArrayBuf::new();
+        found.push(element);
+        found
+    }))
 }
 
 /// Narrows the first array on the path to the element at the position.

@@ -1,0 +1,243 @@
+//! `$function`, and `$_internalJsEmit`, which is the map function of `mapReduce`.
+
+use super::Value;
+use super::node::{EvaluationContext, Node};
+use super::parse::{ExpressionParser, VariableScope};
+use super::value::corrupt;
+use crate::error::{Error, Result};
+use crate::javascript::{self, Call, Script};
+use crate::operation::memory;
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A function of a client, called for each document.
+#[derive(Debug, Clone)]
+pub struct ScriptCall {
+    script: Script,
+    /// The arguments as an array; of an emit, the document.
+    operand: Node,
+    is_emit: bool,
+    kept: Arc<Kept>,
+}
+
+/// `$function: {body, args, lang}`; `mapReduce` adds a `scope`.
+pub fn function(
+    parser: &mut ExpressionParser<'_>,
+    name: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
+    let fields = fields(name, 31260, raw)?;
+    let missing =
+        |code, what: &str| Error::location(code, format!("The {what} must be specified."));
+    let [body, arguments, language] = ["body", "args", "lang"].map(|field| given(fields, field));
+    let body = body.ok_or_else(|| missing(31261, "body function"))?;
+    let arguments = arguments.ok_or_else(|| missing(31263, "args field"))?;
+    let language = language.ok_or_else(|| missing(31418, "lang field"))?;
+    let operand = parser.operand(arguments)?;
+    let text = match is_literal(body) {
+        true => folded_function_text(body, parser.scope())?,
+        false => None,
+    };
+    let text = text
+        .ok_or_else(|| Error::location(31432, "The body function must be a constant expression"))?;
+    let text = text.ok_or_else(|| {
+        Error::location(
+            31262,
+            "The body function must evaluate to type string or code",
+        )
+    })?;
+    if language != RawBsonRef::String("js") {
+        return Err(Error::location(
+            31419,
+            "Currently the only supported language specifier is 'js'.",
+        ));
+    }
+    let scope = given(fields, "scope").and_then(|scope| scope.as_document());
+    check_enabled()?;
+    let script = Script::new(vec![text], scope.map(RawDocument::to_owned));
+    Ok(call(script, operand, false))
+}
+
+/// `$_internalJsEmit: {eval, this, scope}`: an array of `{k, v}`.
+pub fn emit(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+    let fields = fields(name, 31221, raw)?;
+    let missing =
+        |code, what: &str| Error::location(code, format!("The {what} must be specified."));
+    let code = given(fields, "eval").ok_or_else(|| missing(31224, "map function"))?;
+    let this = given(fields, "this").ok_or_else(|| missing(31223, "'this' field"))?;
+    let text = function_text(code)
+        .ok_or_else(|| Error::location(31224, "The map function must be of type string or code"))?;
+    let scope = given(fields, "scope").and_then(|scope| scope.as_document());
+    let operand = parser.operand(this)?;
+    check_enabled()?;
+    let script = Script::new(vec![text], scope.map(RawDocument::to_owned));
+    Ok(call(script, operand, true))
+}
+
+/// Refuses what needs JavaScript where it is switched off.
+///
+/// # Errors
+/// 31264.
+pub fn check_enabled() -> Result<()> {
+    match javascript::is_enabled() {
+        true => Ok(()),
+        false => Err(Error::location(
+            31264,
+            "Cannot run server-side javascript without the javascript engine enabled",
+        )),
+    }
+}
+
+/// The text of a function: a string, or code.
+pub fn function_text(value: RawBsonRef<'_>) -> Option<Box<str>> {
+    match value {
+        RawBsonRef::String(text) | RawBsonRef::JavaScriptCode(text) => Some(text.into()),
+        _ => None,
+    }
+}
+
+/// As [`function_text`] of an expression; the outer none where its value is not known.
+pub fn folded_function_text(
+    raw: RawBsonRef<'_>,
+    scope: &VariableScope,
+) -> Result<Option<Option<Box<str>>>> {
+    let node = ExpressionParser::new(scope).operand(raw)?;
+    Ok(node.constant().map(|value| match value {
+        Value::Raw(raw) => function_text(raw),
+        Value::String(text) => Some((***text).into()),
+        _ => None,
+    }))
+}
+
+/// Whether an operand is a constant as it stands, and no expression whose value is known.
+fn is_literal(raw: RawBsonRef<'_>) -> bool {
+    match raw {
+        RawBsonRef::Document(document) => {
+            matches!(document.iter().next(), Some(Ok((name, _))) if name == "$literal" || name == "$const")
+        }
+        RawBsonRef::Array(_) => false,
+        _ => true,
+    }
+}
+
+fn fields<'a>(name: &str, code: i32, raw: RawBsonRef<'a>) -> Result<&'a RawDocument> {
+    raw.as_document().ok_or_else(|| {
+        let found = crate::types::type_name(raw.element_type());
+        let message = format!("{name} requires an object as an argument, found: {found}");
+        Error::location(code, message)
+    })
+}
+
+fn given<'a>(fields: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
+    fields.get(name).ok().flatten()
+}
+
+fn call(script: Script, operand: Node, is_emit: bool) -> Node {
+    Node::Script(Box::new(ScriptCall {
+        script,
+        operand,
+        is_emit,
+        kept: Arc::default(),
+    }))
+}
+
+impl ScriptCall {
+    /// What the function returns for the document of the context.
+    pub fn evaluate<'a>(&'a self, context: &mut EvaluationContext<'a>) -> Result<Value<'a>> {
+        let operand = self.operand.evaluate(context)?.to_raw()?;
+        if self.is_emit {
+            let Some(RawBson::Document(this)) = operand else {
+                return Err(Error::location(31225, "'this' must be an object."));
+            };
+            let pairs = self.script.emitted(0, &this)?;
+            let pairs = pairs
+                .into_iter()
+                .map(|pair| self.owned(RawBson::Document(pair)));
+            let pairs = pairs.collect::<Result<Vec<_>>>()?;
+            memory::check_values()?;
+            return Ok(Value::array(pairs));
+        }
+        let Some(RawBson::Array(arguments)) = operand else {
+            return Err(Error::location(
+                31266,
+                "The args field must be of type array",
+            ));
+        };
+        let arguments = arguments
+            .into_iter()
+            .collect::<std::result::Result<Vec<_>, _>>();
+        let arguments = arguments.map_err(corrupt)?;
+        let this = RawDocumentBuf::new();
+        let returned = self.script.call(
+            0,
+            &Call {
+                this: Some(&this),
+                arguments: &arguments,
+            },
+        )?;
+        memory::check_values()?;
+        self.owned(returned.unwrap_or(RawBson::Null))
+    }
+
+    /// What the operand is.
+    pub fn operand(&self) -> &Node {
+        &self.operand
+    }
+
+    /// As [`Self::operand`].
+    pub fn operand_mut(&mut self) -> &mut Node {
+        &mut self.operand
+    }
+
+    /// A returned value as one of expressions.
+    fn owned(&self, value: RawBson) -> Result<Value<'_>> {
+        Ok(match value {
+            RawBson::String(text) => Value::string(text),
+            RawBson::Double(number) => Value::double(number),
+            RawBson::Int32(number) => Value::int32(number),
+            RawBson::Int64(number) => Value::int64(number),
+            RawBson::Boolean(value) => Value::boolean(value),
+            RawBson::Null => Value::NULL,
+            RawBson::Document(document) => {
+                let mut fields = Vec::new();
+                for field in document.iter() {
+                    let (name, value) = field.map_err(corrupt)?;
+                    fields.push((name.as_str().to_owned().into(), self.owned(value.into())?));
+                }
+                Value::document(fields)
+            }
+            RawBson::Array(array) => {
+                let items = array
+                    .into_iter()
+                    .map(|item| self.owned(item.map_err(corrupt)?.into()));
+                Value::array(items.collect::<Result<_>>()?)
+            }
+            other => Value::Raw(self.kept.add(other)?),
+        })
+    }
+}
+
+/// Returned values of the types that expressions only borrow, for as long as the statement lasts.
+#[derive(Debug, Default)]
+struct Kept {
+    count: AtomicUsize,
+    /// Each twice as long as the one before.
+    lists: [OnceLock<Box<[OnceLock<RawDocumentBuf>]>>; 24],
+}
+
+impl Kept {
+    fn add(&self, value: RawBson) -> Result<RawBsonRef<'_>> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let list = number.ilog2() as usize;
+        let full = || corrupt("a statement has too many values of functions");
+        let list_of = self.lists.get(list).ok_or_else(full)?;
+        let places =
+            list_of.get_or_init(|| (0..1_usize << list).map(|_| OnceLock::new()).collect());
+        let mut holder = RawDocumentBuf::new();
+        holder.append(bson::raw::cstr!(""), value);
+        let held = places[number - (1 << list)].get_or_init(|| holder);
+        let first = held.iter().next().and_then(|entry| entry.ok());
+        first.map(|(_, value)| value).ok_or_else(full)
+    }
+}

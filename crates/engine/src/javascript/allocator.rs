@@ -1,0 +1,98 @@
+//! Memory of a JavaScript engine, counted while it is taken.
+
+// The trait that the engine's library has for this is unsafe.
+#![allow(unsafe_code)]
+
+use crate::operation::memory::Reservation;
+use rquickjs::allocator::{Allocator, RustAllocator};
+
+/// The most that one engine may take, as mongod's `jsHeapLimitMB` is for.
+const HEAP_BYTES_MAX: usize = 64 << 20;
+/// By so much the reservation grows at once.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Takes memory from the process's budget; where there is none left, scripts get an "out of memory" exception.
+pub(super) struct BudgetAllocator {
+    taken: usize,
+    reserved: Reservation,
+}
+
+impl BudgetAllocator {
+    pub(super) fn new() -> Self {
+        Self {
+            taken: 0,
+            reserved: Reservation::none(),
+        }
+    }
+
+    fn may_take(&mut self, bytes: usize) -> bool {
+        let wanted = self.taken.saturating_add(bytes);
+        wanted <= self.reserved.bytes()
+            || (wanted <= HEAP_BYTES_MAX
+                && self.reserved.try_grow(wanted.next_multiple_of(STEP_BYTES)))
+    }
+
+    fn note(&mut self, pointer: *mut u8) -> *mut u8 {
+        if !pointer.is_null() {
+            // SAFETY: the allocator below has just given it.
+            self.taken += unsafe { RustAllocator::usable_size(pointer) };
+        }
+        pointer
+    }
+}
+
+// SAFETY: what is not refused is given by `RustAllocator`, which has the properties that are asked for.
+unsafe impl Allocator for BudgetAllocator {
+    fn alloc(&mut self, size: usize) -> *mut u8 {
+        match self.may_take(size) {
+            true => {
+                let pointer = RustAllocator.alloc(size);
+                self.note(pointer)
+            }
+            false => std::ptr::null_mut(),
+        }
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+        match count.checked_mul(size) {
+            Some(bytes) if self.may_take(bytes) => {
+                let pointer = RustAllocator.calloc(count, size);
+                self.note(pointer)
+            }
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&mut self, pointer: *mut u8) {
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            self.taken = self
+                .taken
+                .saturating_sub(RustAllocator::usable_size(pointer));
+            RustAllocator.dealloc(pointer);
+        }
+    }
+
+    unsafe fn realloc(&mut self, pointer: *mut u8, size: usize) -> *mut u8 {
+        if pointer.is_null() {
+            return self.alloc(size);
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe {
+            let before = RustAllocator::usable_size(pointer);
+            if size > before && !self.may_take(size - before) {
+                return std::ptr::null_mut();
+            }
+            let moved = RustAllocator.realloc(pointer, size);
+            if !moved.is_null() {
+                self.taken = self.taken.saturating_sub(before);
+            }
+            self.note(moved)
+        }
+    }
+
+    unsafe fn usable_size(pointer: *mut u8) -> usize {
+        // SAFETY: the caller's promise is the same.
+        unsafe { RustAllocator::usable_size(pointer) }
+    }
+}

@@ -1,0 +1,355 @@
+// What MongoDB's server puts into the global scope of JavaScript: BSON's types, and helpers that old scripts use.
+// Its value is what the engine needs: `make` builds values of BSON's types, `kind` is where such a value says its type,
+// `emitted` hands out what `emit` took. `native` has what only the host can do.
+(native) => {
+  "use strict";
+  const kind = Symbol("bson");
+  // The number of the document that an object was made of, while a function runs.
+  const original = Symbol("original");
+  const hidden = (object, name, value) =>
+    Object.defineProperty(object, name, { value, enumerable: false, writable: true, configurable: true });
+  const mark = (object, type, value) => {
+    Object.defineProperty(object, kind, { value: type });
+    if (value !== undefined) Object.defineProperty(object, "$value", { value });
+    return object;
+  };
+  const global = (name, value) => hidden(globalThis, name, value);
+  // Types may be made with and without `new`, as in MongoDB.
+  const type = (name, build, methods) => {
+    const make = { [name]: function (...args) {
+      return build(Object.create(make.prototype), ...args);
+    } }[name];
+    for (const [method, body] of Object.entries(methods)) hidden(make.prototype, method, body);
+    global(name, make);
+    return make;
+  };
+  // An error of the host, with MongoDB's code.
+  const refuse = (text, number = 2) => {
+    const error = new Error(text);
+    Object.defineProperty(error, "code", { value: number });
+    Object.defineProperty(error, "$code", { value: number });
+    throw error;
+  };
+
+  const wrap = (value) => BigInt.asIntN(64, BigInt(value));
+  const NumberLong = type("NumberLong", (self, ...args) => {
+    if (args.length === 0) return mark(self, "long", 0n);
+    if (args.length === 3) return mark(self, "long", wrap((BigInt(args[1]) << 32n) | BigInt(args[2] >>> 0)));
+    if (args.length > 1) refuse("NumberLong needs 0, 1 or 3 arguments");
+    const [value] = args;
+    if (typeof value === "bigint") return mark(self, "long", wrap(value));
+    if (typeof value === "string") {
+      if (!/^\s*[+-]?\d+\s*$/.test(value)) refuse("could not convert string to long long");
+      const number = BigInt(value.trim().replace(/^\+/, ""));
+      if (number !== wrap(number)) refuse("could not convert string to long long");
+      return mark(self, "long", number);
+    }
+    const number = Number(value);
+    if (typeof value === "object" || value === undefined) return mark(self, "long", 0n);
+    if (!Number.isInteger(number) || number >= 2 ** 63 || number < -(2 ** 63)) {
+      refuse("number passed to NumberLong must be representable as an int64_t");
+    }
+    return mark(self, "long", BigInt(number));
+  }, {
+    toNumber() { return Number(this.$value); },
+    valueOf() { return Number(this.$value); },
+    toString() {
+      const value = this.$value;
+      const isSafe = value >= -(2n ** 53n) && value <= 2n ** 53n;
+      return isSafe ? `NumberLong(${value})` : `NumberLong("${value}")`;
+    },
+    toJSON() { return { $numberLong: String(this.$value) }; },
+    tojson() { return this.toString(); },
+    compare(other) {
+      if (!(other instanceof NumberLong)) refuse("NumberLong.compare() argument must be a NumberLong");
+      const [own, its] = [this.$value, other.$value];
+      return own < its ? -1 : own > its ? 1 : 0;
+    },
+  });
+  Object.defineProperty(NumberLong.prototype, "floatApprox", { get() { return Number(this.$value); } });
+  Object.defineProperty(NumberLong.prototype, "top", { get() { return Number(BigInt.asIntN(32, this.$value >> 32n)); } });
+  Object.defineProperty(NumberLong.prototype, "exactValueString", { get() { return String(this.$value); } });
+  Object.defineProperty(NumberLong.prototype, "bottom", { get() { return Number(BigInt.asUintN(32, this.$value)); } });
+
+  const NumberInt = type("NumberInt", (self, ...args) => {
+    if (args.length > 1) refuse("NumberInt takes 0 or 1 arguments");
+    const [value] = args;
+    return mark(self, "int", (typeof value === "string" ? parseInt(value, 10) : Number(value ?? 0)) | 0);
+  }, {
+    toNumber() { return this.$value; },
+    valueOf() { return this.$value; },
+    toString() { return `NumberInt(${this.$value})`; },
+    toJSON() { return this.toString(); },
+    tojson() { return this.toString(); },
+  });
+
+  const NumberDecimal = type("NumberDecimal", (self, ...args) => {
+    if (args.length > 1) refuse("NumberDecimal needs 0 or 1 arguments");
+    const [value = "0"] = args;
+    const text = typeof value === "number" ? value.toPrecision(15) : String(value.$value ?? value);
+    return mark(self, "decimal", native.decimal(text) ?? refuse("Input is not a valid Decimal128 value."));
+  }, {
+    toString() { return `NumberDecimal("${this.$value}")`; },
+    toJSON() { return { $numberDecimal: this.$value }; },
+    equals(other) { return other instanceof NumberDecimal && other.$value === this.$value; },
+    tojson() { return this.toString(); },
+  });
+
+  const ObjectId = type("ObjectId", (self, text) => {
+    if (text !== undefined && !(typeof text === "string" && text.length === 24)) {
+      refuse("invalid object id: length", 10448);
+    }
+    if (text !== undefined && !/^[0-9a-fA-F]{24}$/.test(text)) refuse("invalid object id: not hex", 10430);
+    const hex = text === undefined ? native.objectId() : text.toLowerCase();
+    Object.defineProperty(self, "str", { value: hex });
+    return mark(self, "objectId", hex);
+  }, {
+    toString() { return `ObjectId("${this.$value}")`; },
+    tojson() { return this.toString(); },
+    toJSON() { return { $oid: this.$value }; },
+    valueOf() { return this.$value; },
+    isObjectId: true,
+    getTimestamp() { return new Date(parseInt(this.$value.slice(0, 8), 16) * 1000); },
+    equals(other) { return other instanceof ObjectId && other.$value === this.$value; },
+  });
+  hidden(ObjectId, "fromDate", (date) => ObjectId(`${Math.trunc(date.getTime() / 1000).toString(16).padStart(8, "0")}0000000000000000`));
+
+  const Timestamp = type("Timestamp", (self, ...args) => {
+    if (args.length !== 0 && args.length !== 2) refuse("Timestamp needs 0 or 2 arguments");
+    const part = (value, words) => {
+      if (typeof value !== "number") refuse(`Timestamp ${words} must be a number`);
+      if (value < 0 || value > 4294967295) {
+        refuse(`Timestamp ${words} must be non-negative and not greater than 4294967295, got ${value}`);
+      }
+      return value >>> 0;
+    };
+    const [time, increment] = args.length === 0 ? [0, 0] : args;
+    [self.t, self.i] = [part(time, "time (seconds)"), part(increment, "increment")];
+    return mark(self, "timestamp");
+  }, {
+    getTime() { return this.t; },
+    getInc() { return this.i; },
+    toString() { return `Timestamp(${this.t}, ${this.i})`; },
+    tojson() { return this.toString(); },
+    toJSON() { return { $timestamp: { t: this.t, i: this.i } }; },
+  });
+
+  const BinData = type("BinData", (self, ...args) => {
+    if (args.length !== 2) refuse("BinData takes 2 arguments -- BinData(subtype,data)");
+    const [subtype, text] = args;
+    if (typeof subtype !== "number" || subtype < 0 || subtype > 255) {
+      refuse("BinData subtype must be a Number between 0 and 255 inclusive");
+    }
+    if (typeof text !== "string") refuse("BinData data must be a String");
+    if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.length % 4) refuse("invalid base64", 10270);
+    Object.defineProperty(self, "type", { value: subtype });
+    Object.defineProperty(self, "len", { value: (text.length / 4) * 3 - (text.match(/=*$/)[0].length) });
+    return mark(self, "binary", text);
+  }, {
+    length() { return this.len; },
+    subtype() { return this.type; },
+    base64() { return this.$value; },
+    hex() { return native.hexOfBase64(this.$value); },
+    toString() { return `BinData(${this.type},"${this.$value}")`; },
+    tojson() {
+      if (this.type !== 4 || this.len !== 16) return this.toString();
+      return `UUID("${this.hex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")}")`;
+    },
+    toJSON() { return { $binary: this.$value, $type: this.type.toString(16).padStart(2, "0") }; },
+  });
+  const hex = (text) => {
+    if (text.length % 2) refuse("BinData hex string must be an even length");
+    const wrong = /[^0-9a-fA-F]/.exec(text);
+    if (wrong) refuse(`The character \\x${wrong[0].charCodeAt(0).toString(16)} failed to parse from hex.`, 9);
+    return native.base64OfHex(text);
+  };
+  global("HexData", (...args) => {
+    if (args.length !== 2) refuse("HexData needs 2 arguments");
+    return BinData(args[0], hex(String(args[1])));
+  });
+  global("UUID", (text) => {
+    if (text === undefined) return BinData(4, native.base64OfHex(native.uuid()));
+    if (/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/.test(text)) return BinData(4, hex(text.replace(/-/g, "")));
+    if (/^[0-9a-fA-F]{32}$/.test(text)) return BinData(3, hex(text));
+    return refuse(`Invalid UUID string: ${text}`, 207);
+  });
+  global("MD5", (text) => {
+    if (typeof text !== "string" || text.length !== 32) refuse("MD5 string must have 32 characters");
+    return BinData(5, hex(text));
+  });
+
+  const DBPointer = type("DBPointer", (self, ns, id) => {
+    Object.assign(self, { ns, id });
+    return mark(self, "dbPointer");
+  }, {
+    getNs() { return this.ns; },
+    getId() { return this.id; },
+    toString() { return `DBPointer("${this.ns}", ${tojson(this.id)})`; },
+    tojson() { return this.toString(); },
+  });
+  const DBRef = type("DBRef", (self, ref, id, db) => {
+    if (typeof ref !== "string") refuse("DBRef 1st parameter must be a string");
+    if (db !== undefined && typeof db !== "string") refuse("DBRef 3rd parameter must be a string");
+    Object.assign(self, { $ref: ref, $id: id });
+    if (db !== undefined) self.$db = db;
+    return self;
+  }, {
+    getRef() { return this.$ref; },
+    getCollection() { return this.$ref; },
+    getId() { return this.$id; },
+    getDb() { return this.$db; },
+    toString() { return `DBRef("${this.$ref}", ${tojson(this.$id)}${this.$db === undefined ? "" : `, "${this.$db}"`})`; },
+    tojson() { return this.toString(); },
+  });
+  // The constructor is the value.
+  const key = (name) => {
+    const self = { [name]: function () { return self; } }[name];
+    mark(self, name === "MinKey" ? "minKey" : "maxKey");
+    hidden(self, "tojson", () => `{ "$${name[0].toLowerCase()}${name.slice(1)}" : 1 }`);
+    hidden(self, "toString", self.tojson);
+    hidden(self, "toJSON", () => ({ [`$${name[0].toLowerCase()}${name.slice(1)}`]: 1 }));
+    global(name, self);
+    return self;
+  };
+  const MinKey = key("MinKey"), MaxKey = key("MaxKey");
+  const Code = type("Code", (self, code = "", scope) => {
+    self.code = String(code);
+    if (scope !== undefined) self.scope = scope;
+    return mark(self, "code");
+  }, {
+    toString() { return `Code(${JSON.stringify(this.code)})`; }, tojson() { return this.toString(); },
+  });
+
+  global("ISODate", (text) => {
+    if (text === undefined) return new Date();
+    const form = /^(\d{4})-?(\d\d)-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d(?:\.\d+)?))?)?(Z|[+-]\d\d:?\d\d)?)?$/;
+    const found = form.exec(text) || refuse(`invalid ISO date: ${text}`);
+    const [, year, month, day, hour = 0, minute = 0, second = 0, zone] = found;
+    const whole = Math.trunc(second), part = Math.round((second - whole) * 1000);
+    let time = Date.UTC(year, month - 1, day, hour, minute, whole, part);
+    if (zone && zone !== "Z") {
+      const sign = zone[0] === "-" ? 1 : -1;
+      time += sign * (60 * zone.slice(1, 3) + Number(zone.slice(-2))) * 60_000;
+    }
+    return new Date(time);
+  });
+
+  // Text of values.
+  const pad = (number, width = 2) => String(number).padStart(width, "0");
+  const dateText = (date) => {
+    if (Number.isNaN(date.getTime())) return String(date);
+    const ms = date.getUTCMilliseconds();
+    return `ISODate("${pad(date.getUTCFullYear(), 4)}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}T${
+      pad(date.getUTCHours())}:${pad(date.getUTCMinutes())}:${pad(date.getUTCSeconds())}${ms ? `.${pad(ms, 3)}` : ""}Z")`;
+  };
+  const list = (open, parts, close, indent, isOneLine) => {
+    const [end, tab] = isOneLine ? [" ", ""] : ["\n", "\t"];
+    return `${open}${end}${parts.map((part) => `${indent}${tab}${part}`).join(`,${end}`)}${end}${indent}${close}`;
+  };
+  const lines = (value, indent, isOneLine, depth) => {
+    const inner = (part) => tojson(part, isOneLine ? indent : `${indent}\t`, isOneLine, depth + 1);
+    if (Array.isArray(value)) {
+      return value.length === 0 ? "[ ]" : list("[", value.map(inner), "]", indent, isOneLine);
+    }
+    const parts = Object.keys(value).map((key) => `${JSON.stringify(key)} : ${inner(value[key])}`);
+    return parts.length === 0 ? "{ }" : list("{", parts, "}", indent, isOneLine);
+  };
+  function tojson(value, indent = "", isOneLine = undefined, depth = 0) {
+    if (value === null) return "null";
+    switch (typeof value) {
+      case "string": return JSON.stringify(value);
+      case "number": case "boolean": case "undefined": return String(value);
+      case "bigint": case "symbol": throw new Error(`tojson can't handle type ${typeof value}`);
+      case "function": return value[kind] ? value.tojson() : value.toString();
+    }
+    if (depth > 150) return "{ ... }";
+    if (value instanceof Date) return dateText(value);
+    if (value instanceof RegExp || value instanceof Error) return value.toString();
+    const own = value.tojson;
+    if (typeof own === "function" && !Array.isArray(value)) return value.tojson(indent, isOneLine, depth);
+    const text = lines(value, indent, isOneLine, depth);
+    const isShort = isOneLine !== false && text.length < 80 && indent.length === 0;
+    return isShort ? text.replace(/[\t\r\n]+/g, " ") : text;
+  }
+  global("tojson", tojson);
+  global("tojsononeline", (value) => tojson(value, " ", true));
+  global("tojsonObject", tojson);
+  hidden(Date.prototype, "tojson", function () { return dateText(this); });
+  hidden(RegExp.prototype, "tojson", RegExp.prototype.toString);
+  global("print", (...parts) => native.print(parts.map(String).join(" ")));
+  global("printjson", (value) => native.print(tojson(value)));
+  global("printjsononeline", (value) => native.print(tojson(value, " ", true)));
+
+  global("isNumber", (value) => typeof value === "number");
+  global("isString", (value) => typeof value === "string");
+  global("isObject", (value) => typeof value === "object");
+  global("isFunction", (value) => typeof value === "function");
+  global("hex_md5", (...args) => {
+    if (args.length !== 1 || typeof args[0] !== "string") refuse("hex_md5 takes a single string argument -- hex_md5(string)", 10261);
+    return native.md5(args[0]);
+  });
+  global("sleep", (...args) => {
+    if (args.length !== 1 || typeof args[0] !== "number") {
+      refuse("sleep takes a single numeric argument -- sleep(milliseconds)", 16259);
+    }
+    native.sleep(args[0]);
+  });
+  global("version", () => native.version());
+  global("gc", () => {});
+
+  // Helpers on arrays, numbers and texts.
+  hidden(Array, "contains", (array, value) => Array.isArray(array) ? array.some((own) => own == value) : undefined);
+  hidden(Array, "unique", (array) => array.filter((value, at) => array.findIndex((own) => own == value) === at));
+  const needsArray = (array, name) => {
+    if (!Array.isArray(array)) throw new Error(`The first argument to Array.${name} must be an array`);
+  };
+  hidden(Array, "sum", (array) => {
+    needsArray(array, "sum");
+    return array.length === 0 ? null : array.slice(1).reduce((sum, value) => sum + value, array[0]);
+  });
+  hidden(Array, "avg", (array) => {
+    needsArray(array, "avg");
+    return array.length === 0 ? null : Array.sum(array) / array.length;
+  });
+  hidden(Array, "stdDev", (array) => {
+    needsArray(array, "stdDev");
+    const mean = Array.avg(array);
+    return Math.sqrt(array.reduce((sum, value) => sum + (value - mean) ** 2, 0) / array.length);
+  });
+  hidden(Object, "extend", (target, source) => Object.assign(target, source));
+  hidden(Object, "merge", (target, source) => Object.assign({}, target, source));
+  hidden(Object, "keySet", (object) => Object.keys(object));
+  hidden(Number.prototype, "zeroPad", function (width) { return pad(this, width); });
+  hidden(String.prototype, "ltrim", String.prototype.trimStart);
+  hidden(String.prototype, "rtrim", String.prototype.trimEnd);
+  hidden(String.prototype, "pad", function (width, right, filler = " ") {
+    return right ? this.padEnd(width, filler) : this.padStart(width, filler);
+  });
+  hidden(RegExp, "escape", (text) => text.replace(/[-[\]{}()*+?.,\\^$|#\s]/g, "\\$&"));
+
+  // `emit` of mapReduce.
+  let emits = [];
+  global("emit", (...args) => {
+    if (args.length !== 2) refuse("emit takes 2 args", 31220);
+    if (emits.length >= native.emitsMax) refuse(`a document emits more than ${native.emitsMax} pairs`, 31292);
+    emits.push([args[0], args[1]]);
+  });
+  return {
+    kind,
+    original,
+    from: (object, number) => Object.defineProperty(object, original, { value: number }),
+    emitted() { const taken = emits; emits = []; return taken; },
+    long: (value) => NumberLong(value),
+    decimal: (text) => NumberDecimal(text),
+    objectId: (hex) => ObjectId(hex),
+    timestamp: (time, increment) => Timestamp(time, increment),
+    binary: (subtype, text) => BinData(subtype, text),
+    dbPointer: (ns, id) => DBPointer(ns, ObjectId(id)),
+    minKey: () => MinKey,
+    maxKey: () => MaxKey,
+    code: (code, scope) => Code(code, scope),
+    date: (time) => new Date(time),
+    regex: (source, flags) => new RegExp(source, flags),
+    function: (source) => (0, eval)(`(${source}\n)`),
+  };
+}

@@ -1,0 +1,75 @@
+//! What of a client's text is a function: the whole of it, or the body of one.
+
+/// What a text may mean, the likeliest first: each as an expression whose value is a function, to be tried in turn.
+///
+/// As in mongod, a text may be a function, or the body of one; of a body without `return` the value of its last
+/// expression is returned.
+pub(super) fn readings(source: &str) -> Vec<String> {
+    let text = without_comments(source);
+    let mut readings = Vec::new();
+    if is_function(text) {
+        return vec![format!("({}\n)", text.trim_end_matches(';'))];
+    }
+    if text.trim_matches([';', ' ']).is_empty() {
+        // Nothing that could be returned: an error in mongod, too.
+        return vec!["(function() { return (\n) })".to_owned()];
+    }
+    if !text.starts_with('{') {
+        let expression = text.trim_end_matches(|last: char| last == ';' || last.is_whitespace());
+        readings.push(format!("(function() {{ return ({expression}\n) }})"));
+    }
+    if !text.contains("return") {
+        let quoted = serde_json::Value::from(text).to_string();
+        // The function that is never called refuses what is no body.
+        readings.push(format!(
+            "(function() {{{text}\n}}, function() {{ return eval({quoted}) }})"
+        ));
+    }
+    readings.push(format!("(function() {{{text}\n}})"));
+    readings
+}
+
+/// Whether a text begins as a function does: with the word, and a blank or a parenthesis.
+fn is_function(text: &str) -> bool {
+    text.strip_prefix("function")
+        .is_some_and(|rest| rest.starts_with(|next: char| next == '(' || next.is_whitespace()))
+}
+
+/// A text without the blanks and comments that it begins with, and the blanks at its end.
+fn without_comments(source: &str) -> &str {
+    let mut text = source.trim();
+    loop {
+        let rest = if let Some(comment) = text.strip_prefix("//") {
+            comment.split_once('\n').map_or("", |(_, rest)| rest)
+        } else if let Some((_, rest)) = text.strip_prefix("/*").and_then(|comment| comment.split_once("*/")) {
+            rest
+        } else {
+            return text;
+        };
+        text = rest.trim_start();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_told_from_bodies() {
+        for (text, first) in [
+            ("function() { return 1 }", "(function() { return 1 }\n)"),
+            ("/* a */ // b\nfunction(x) { return x };", "(function(x) { return x }\n)"),
+            // As in mongod: the function is what is returned.
+            ("(a, b) => a + b;", "(function() { return ((a, b) => a + b\n) })"),
+            ("this.a == 1;", "(function() { return (this.a == 1\n) })"),
+            ("(this.a) == 1", "(function() { return ((this.a) == 1\n) })"),
+        ] {
+            assert_eq!(readings(text)[0], first);
+        }
+        assert!(
+            readings("{}")
+                .iter()
+                .all(|reading| !reading.contains("({}"))
+        );
+    }
+}
