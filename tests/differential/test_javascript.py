@@ -645,7 +645,7 @@ def emits(statements, **changes):
 
 
 EMITTED = {
-    "keys": ["undefined", "null", "NaN", "{a:1,b:2}", "[1]", "[]", "{}", "/a/", "this", "this._id", "this.k", "this.t", "NumberLong(5)", "NumberInt(5)", "5", "-0", "'a\0b'", "function(){}", "MinKey", "new Date(0)", "{_id:1,b:2}", "{$a:1}", "{a:undefined}", "[undefined]", "ObjectId('0123456789abcdef01234567')", "true", "new Number(5)", "10n", "Symbol('x')"],
+    "keys": ["undefined", "null", "NaN", "{a:1,b:2}", "[1]", "[]", "{}", "/a/", "this", "this._id", "this.k", "this.t", "NumberLong(5)", "NumberInt(5)", "5", "-0", "'a\\u0000b'", "function(){}", "MinKey", "new Date(0)", "{_id:1,b:2}", "{$a:1}", "{a:undefined}", "[undefined]", "ObjectId('0123456789abcdef01234567')", "true", "new Number(5)", "10n", "Symbol('x')"],
     "values": ["undefined", "null", "this", "this.t", "this.a", "NumberLong(6)", "NumberInt(6)", "1.5", "MaxKey", "new Date(1)", "{_id:5}", "{a:undefined,b:[1,,2]}", "{'$b':1,'c.d':2}", "function(){return 1}", "/b/g", "[[1],{a:NumberInt(1)}]", "'x'", "10n", "Symbol('x')"],
 }  # fmt: skip
 EMITTING = [
@@ -654,7 +654,7 @@ EMITTING = [
 ]  # fmt: skip
 MAP_REDUCES = {
     "shapes": [map_reduce(), map_reduce(verbose=True), map_reduce(verbose=False), map_reduce(jsMode=True), map_reduce(jsMode=False), map_reduce(comment="c"), map_reduce(maxTimeMS=10000), map_reduce(readConcern={"level": "local"}), {"mapreduce": "people", "map": MAP, "reduce": REDUCE, "out": {"inline": 1}}, map_reduce(map=Code(MAP), reduce=Code(REDUCE), finalize=Code("function(k,v){return v}"))],
-    "finalize": [map_reduce(finalize=body) for body in ("function(k,v){return {k,v}}", "function(k,v){}", "function(k,v){return null}", "function(k,v){return NumberInt(v)}", "function(k,v){return [typeof k,typeof v,arguments.length]}", "function(k,v){return {_id:5,value:6}}", "function(k,v){k='zz';return v}", "function(k,v){return 10n}", "function(k,v){throw k}", "return 5", "function(k,v){return Object.keys(this)}")],
+    "finalize": [map_reduce(finalize=body) for body in ("function(k,v){return {k,v}}", "function(k,v){}", "function(k,v){return null}", "function(k,v){return NumberInt(v)}", "function(k,v){return [typeof k,typeof v,arguments.length]}", "function(k,v){return {_id:5,value:6}}", "function(k,v){k='zz';return v}", "function(k,v){return 10n}", "function(k,v){throw typeof k}", "return 5", "function(k,v){return Object.keys(this)}")],
     "reduce": [map_reduce(reduce=body) for body in ("function(k,v){return {k:k,v:v}}", "function(k,v){}", "function(k,v){return null}", "function(k,v){return [1,2]}", "function(k,v){return NumberInt(5)}", "function(k,v){return NumberLong(5)}", "function(k,v){return 10n}", "function(k,v){return function(){}}", "function(k,v){return 'x'}", "function(k,v){return [typeof k,Array.isArray(v),v.length,arguments.length]}", "function(k,v){return this._id}", "function(k,v){throw new Error(k.length)}", "return 5", "arguments[0]", "x=>x")],
     "order": [map_reduce("many", map="function(){emit(this.g,this._id)}", reduce="function(k,v){return tojson(v)}", sort={"_id": 1}, limit=20), map_reduce("many", map="function(){emit(this.g,this._id)}"), map_reduce("many", map="function(){emit(this._id,1)}")],
     "query": [map_reduce(query=query) for query in ({"k": "x"}, {"k": "nope"}, {"$expr": {"$eq": ["$k", "x"]}}, {}, None, 5, {"k": {"$foo": 1}}, {"$where": "true"}, {"$or": []})],

@@ -7,7 +7,7 @@ differ (cluster time, cursor ids, UUIDs, timings).
 
 import dataclasses
 import re
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import bson
 
@@ -48,6 +48,7 @@ class Case:
     sets: tuple = ()  # dotted reply paths of arrays whose order means nothing
     ignore: tuple = ()  # dotted reply paths left out of the comparison
     message_differs: Optional[str] = None  # the reason why errmsg may differ
+    rewrite: Optional[Callable] = None  # applied to both replies before they are compared
     database: str = DATABASE
     xfail: Optional[str] = None  # a known gap: must fail, with the reason
     leave: tuple = ()  # databases to drop afterwards
@@ -186,6 +187,8 @@ def as_by_scan(subject, oracle, case, command, scanned):
 def normalise(reply, case, ordered):
     """The reply without what must differ between two servers."""
     reply = reply.without(*VOLATILE)
+    if case.rewrite:
+        reply = case.rewrite(reply)
     if isinstance(case.ignore, (tuple, list)):
         for path in case.ignore:
             reply = drop_path(reply, path.split("."))
