@@ -1,9 +1,8 @@
-// Daily work with the Node.js driver and Mongoose. Prints one line `ok NAME` for each step;
+// Daily work with the Node.js driver. Prints one line `ok NAME` for each step;
 // throws on the first wrong answer. Warnings go to stderr, which the test asserts to be empty.
 'use strict';
 const assert = require('node:assert');
 const { MongoClient, Long, Double, Int32, ObjectId, Decimal128 } = require('mongodb');
-const mongoose = require('mongoose');
 
 process.on('warning', (warning) => { console.error(`warning: ${warning.stack}`); });
 
@@ -58,34 +57,4 @@ async function driver() {
   }
 }
 
-async function odm() {
-  await mongoose.connect(uri, { dbName: 'drv_mongoose', serverSelectionTimeoutMS: 5000 });
-  await mongoose.connection.dropDatabase();
-  const place = new mongoose.Schema({
-    name: { type: String, required: true, unique: true },
-    location: { type: { type: String, enum: ['Point'] }, coordinates: [Number] },
-    visits: [{ at: Date, rating: Number }],
-  }, { timestamps: true });
-  place.index({ location: '2dsphere' });
-  const Place = mongoose.model('Place', place);
-  await Place.init();
-  const paris = await Place.create({ name: 'Paris', location: { type: 'Point', coordinates: [2.35, 48.85] } });
-  await Place.insertMany([{ name: 'Lyon', location: { type: 'Point', coordinates: [4.83, 45.76] } }, { name: 'Tours', location: { type: 'Point', coordinates: [0.68, 47.39] } }]);
-  paris.visits.push({ at: new Date(), rating: 5 });
-  await paris.save();
-  await Place.updateOne({ name: 'Lyon' }, { $push: { visits: { at: new Date(), rating: 3 } } });
-  const found = await Place.find({ 'visits.rating': { $gte: 4 } }).lean();
-  assert.deepStrictEqual(found.map((x) => x.name), ['Paris']);
-  const area = { type: 'Polygon', coordinates: [[[0, 47], [3, 47], [3, 49], [0, 49], [0, 47]]] };
-  assert.strictEqual(await Place.countDocuments({ location: { $geoWithin: { $geometry: area } } }), 2);
-  await assert.rejects(Place.create({ name: 'Paris' }), (error) => error.code === 11000);
-  paris.name = 'Paname';
-  await paris.save();
-  await Place.deleteOne({ _id: paris._id });
-  assert.strictEqual(await Place.estimatedDocumentCount(), 2);
-  await mongoose.connection.dropDatabase();
-  await mongoose.disconnect();
-  done('mongoose');
-}
-
-driver().then(odm).catch((error) => { console.error(error); process.exit(1); });
+driver().catch((error) => { console.error(error); process.exit(1); });
