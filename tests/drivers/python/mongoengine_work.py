@@ -16,11 +16,6 @@ def day(number):
     return datetime.datetime(2024, 1, 1) + datetime.timedelta(days=number - 1)
 
 
-def plain(documents):
-    """Documents as the database has them."""
-    return [document.to_mongo() for document in documents]
-
-
 def stored(model):
     return list(model._get_collection().find().sort("_id"))
 
