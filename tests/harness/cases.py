@@ -25,6 +25,7 @@ UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 MESSAGE_NOISE = re.compile(
     r"ns=\S*?Tree: .*? (?=planner returned error)"
     r"|Index build failed: <uuid>: Collection \S+ \( <uuid> \) :: caused by :: "
+    r"|index build on empty collection failed: <uuid> :: caused by :: "
     r"|Caught exception during index builder .*? initialization on namespace.*?First index spec: .*? :: caused by :: "
     r"| in element with field name '[^']*'",
     re.DOTALL,

@@ -9,12 +9,12 @@ from harness.servers import MERIDIAN, Meridian
 OPTION = "--accept-unbuilt-indexes"
 # As mongodump writes them down.
 TEXT = {"v": 2, "key": {"_fts": "text", "_ftsx": 1}, "name": "title_text", "weights": {"title": 10, "body": 1}, "default_language": "english", "language_override": "language", "textIndexVersion": 3}
-WILDCARD = {"v": 2, "key": {"$**": 1}, "name": "all", "wildcardProjection": {"secret": 0}}
-BELOW = {"v": 2, "key": {"attributes.$**": 1}, "name": "below"}
+HAWAIIAN = {"v": 2, "key": {"city": 1}, "name": "all", "collation": {"locale": "haw"}}
+EMOJI = {"v": 2, "key": {"mood": 1}, "name": "below", "collation": {"locale": "en@collation=emoji"}}
 COLLATED = {"v": 2, "key": {"name": 1}, "name": "german", "collation": {"locale": "de@collation=search", "strength": 2}}
 PLAIN = {"v": 2, "key": {"a": 1}, "name": "a_1"}
-KINDS = {"text": TEXT, "wildcard": WILDCARD, "below": BELOW, "collated": COLLATED}
-UNBUILT = [TEXT, WILDCARD, BELOW, COLLATED]
+KINDS = {"text": TEXT, "hawaiian": HAWAIIAN, "emoji": EMOJI, "collated": COLLATED}
+UNBUILT = [TEXT, HAWAIIAN, EMOJI, COLLATED]
 
 
 def create(server, *indexes, **more):
@@ -46,13 +46,13 @@ def test_without_the_option_they_are_refused_by_name(subject, kind):
 
 
 def test_they_are_listed_as_they_came_and_survive_a_start(server):
-    reply = create(server, TEXT, PLAIN, WILDCARD, BELOW, COLLATED)
+    reply = create(server, TEXT, PLAIN, HAWAIIAN, EMOJI, COLLATED)
     assert (reply["numIndexesBefore"], reply["numIndexesAfter"]) == (1, 6)
     assert all(index["name"] in reply["note"] for index in UNBUILT) and "a_1" not in reply["note"]
     expected = [PLAIN, *UNBUILT]
     assert listed(server)[1:] == expected
     assert [list(index) for index in listed(server)[1:]] == [list(index) for index in expected]
-    again = create(server, TEXT, WILDCARD)
+    again = create(server, TEXT, HAWAIIAN)
     assert again["note"] == "all indexes already exist" and again["numIndexesAfter"] == 6
     assert "title_text" in server.log.read_text() and "not built" in server.log.read_text()
     server.disconnect()
@@ -127,13 +127,13 @@ def test_dropping(server):
     database = server.client["db"]
     database.command("dropIndexes", "c", index=["all", "a_1"])
     database.command("dropIndexes", "c", index={"_fts": "text", "_ftsx": 1})
-    assert listed(server)[1:] == [BELOW, COLLATED]
+    assert listed(server)[1:] == [EMOJI, COLLATED]
     assert refusal(lambda: database.command("dropIndexes", "c", index="all")).code == 27
 
 
 CONFLICTS = {
     "name_of_a_built_one": ({**TEXT, "name": "a_1"}, 86),
-    "name_of_an_unbuilt_one": ({**WILDCARD, "name": "title_text"}, 86),
+    "name_of_an_unbuilt_one": ({**HAWAIIAN, "name": "title_text"}, 86),
     "built_with_the_name_of_an_unbuilt_one": ({"key": {"b": 1}, "name": "title_text"}, 86),
     "same_key": ({**TEXT, "name": "other"}, 85),
     "other_options": ({**TEXT, "weights": {"title": 1}}, 86),

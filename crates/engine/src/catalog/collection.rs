@@ -26,6 +26,8 @@ pub struct Index {
     pub tree: TreeKey,
     /// Whether all documents have their entries; until then only its build writes and reads it.
     pub ready: bool,
+    /// Of one path of a wildcard index: where documents have arrays, at the path and on the way to it.
+    pub arrays: Vec<String>,
     /// How often statements used it.
     pub accesses: Arc<Accesses>,
     /// Which fields gave, or once gave, some document more than one entry.
@@ -46,6 +48,7 @@ impl Index {
             layout,
             tree,
             ready: false,
+            arrays: Vec::new(),
             accesses: Arc::default(),
             multikey: Arc::default(),
         })
@@ -59,6 +62,26 @@ impl Index {
             accesses: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// A wildcard index as one on a path: its entries are those `{$_path: 1, path: 1}` would have.
+    ///
+    /// # Errors
+    /// Those of [`KeyGenerator::new`].
+    pub fn at_path(&self, path: &str, arrays: Vec<String>) -> Result<Self> {
+        let spec = self.spec.at_path(path);
+        let mut multikey = Multikey::NONE;
+        if !arrays.is_empty() {
+            // The path is the first field, its value the second.
+            multikey.set_field(1);
+        }
+        Ok(Self {
+            layout: Arc::new(EntryLayout::new(&spec)),
+            spec,
+            multikey: Arc::new(AtomicU64::new(multikey.bits())),
+            arrays,
+            ..self.clone()
+        })
     }
 
     /// The same index, now with the entries of all documents.

@@ -17,7 +17,7 @@ const DEFINITION_BYTES_MAX: usize = 64 * 1024;
 const PATTERN_BYTES_MAX: usize = 2048;
 /// What a definition of such a kind may say. `unique` and `expireAfterSeconds` are not among it: they promise what an
 /// index that is not built cannot keep.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 14] = [
     "v",
     "key",
     "name",
@@ -31,7 +31,6 @@ const FIELDS: [&str; 15] = [
     "default_language",
     "language_override",
     "textIndexVersion",
-    "wildcardProjection",
     "storageEngine",
 ];
 
@@ -131,15 +130,12 @@ impl UnbuiltIndex {
     }
 }
 
-/// Text, wildcard, and any kind with a collation, whose rules may not be at hand.
+/// Text, and any kind with a collation, whose rules may not be at hand.
 fn is_of_a_kind_to_list(definition: &RawDocument) -> bool {
-    let of_field = |path: &str, kind: RawBsonRef<'_>| {
-        kind == RawBsonRef::String("text") || path == "$**" || path.ends_with(".$**")
-    };
     let key = definition.get_document("key");
     let by_key = key.is_ok_and(|key| {
         let mut fields = key.iter().flatten();
-        fields.any(|(path, kind)| of_field(path.as_str(), kind))
+        fields.any(|(_, kind)| kind == RawBsonRef::String("text"))
     });
     by_key || definition.get_document("collation").is_ok()
 }
@@ -184,8 +180,7 @@ mod tests {
         for definition in [
             rawdoc! { "key": { "a": "text" }, "name": "a" },
             rawdoc! { "v": 2, "key": { "_fts": "text", "_ftsx": 1 }, "name": "a", "weights": { "a": 1 } },
-            rawdoc! { "key": { "$**": 1 }, "name": "a", "wildcardProjection": { "a": 1 } },
-            rawdoc! { "key": { "b.$**": -1 }, "name": "a" },
+            rawdoc! { "key": { "$**": "text" }, "name": "a", "default_language": "none" },
             rawdoc! { "key": { "b": 1 }, "name": "a", "collation": { "locale": "de" } },
         ] {
             let index = UnbuiltIndex::accept(&definition, refused()).unwrap();
@@ -204,6 +199,7 @@ mod tests {
             rawdoc! { "key": { "a": 1 }, "name": "a", "collation": { "locale": "de" }, "expireAfterSeconds": 1 },
             rawdoc! { "key": { "a": 1 }, "name": "a", "prepareUnique": true },
             rawdoc! { "key": { "a": "2dsphere" }, "name": "a" },
+            rawdoc! { "key": { "$**": 1 }, "name": "a", "wildcardProjection": { "a": 1 } },
             rawdoc! { "key": { "a": "text" }, "name": "" },
             rawdoc! { "key": { "a": "text" }, "name": "*" },
             rawdoc! { "key": { "a": "text" }, "name": "_id_" },

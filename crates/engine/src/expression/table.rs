@@ -149,6 +149,11 @@ pub enum NameEntry {
     Absent,
 }
 
+/// Whether MongoDB has an operator of this name.
+pub fn is_operator(name: &str) -> bool {
+    find(name).is_some()
+}
+
 /// What an operator's name stands for.
 pub fn find(name: &str) -> Option<NameEntry> {
     static ENTRIES: OnceLock<HashMap<&'static str, NameEntry>> = OnceLock::new();

@@ -121,6 +121,14 @@ pub struct FieldValue {
 impl EntryLayout {
     /// The layout of an index's entries.
     pub fn new(spec: &IndexSpec) -> Self {
+        if spec.has(IndexField::Wildcard) {
+            return EntryLayout {
+                names: vec!["$_path".into(), "".into()],
+                kinds: smallvec::smallvec![IndexField::Ascending; 2],
+                sphere_fields: 0,
+                carries: spec.clustering || !spec.include.is_empty(),
+            };
+        }
         EntryLayout {
             names: spec
                 .key

@@ -6,7 +6,9 @@
 use super::carried::Carried;
 use super::extract::{self, follow};
 use super::hash::hash_value;
+use super::spec::WildcardScope;
 use super::sphere;
+use super::wildcard;
 use super::{IndexField, IndexSpec, KeySink, Multikey};
 use crate::geo::PlaneGrid;
 use crate::query::Filter;
@@ -17,6 +19,7 @@ use meridian_value::Collation;
 use meridian_value::field::{Field, find};
 use meridian_value::path::Path;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A compiled index definition.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub struct KeyGenerator {
     carried: Carried,
     /// The plane of a 2d field.
     grid: PlaneGrid,
+    /// What a wildcard index reads.
+    wildcard: Option<Arc<WildcardScope>>,
 }
 
 #[derive(Debug)]
@@ -42,6 +47,7 @@ enum GeneratorKind {
     ByValue,
     Hashed,
     Sphere,
+    Wildcard,
 }
 
 /// What a path leads to when no array is followed.
@@ -63,6 +69,8 @@ impl KeyGenerator {
         };
         let kind = if spec.has(IndexField::Sphere2d) || spec.has(IndexField::Plane2d) {
             GeneratorKind::Sphere
+        } else if spec.has(IndexField::Wildcard) {
+            GeneratorKind::Wildcard
         } else if spec.has(IndexField::Hashed) {
             GeneratorKind::Hashed
         } else {
@@ -76,17 +84,23 @@ impl KeyGenerator {
             collation: spec.collation.clone(),
             carried: Carried::new(spec),
             grid: spec.grid,
+            wildcard: spec.wildcard.clone(),
         })
     }
 
     /// The top-level fields on which a document's entries depend; `None` for all.
     pub(super) fn reads(&self) -> Option<Vec<Box<[u8]>>> {
         let mut names = self.carried.names()?;
-        names.extend(
-            self.fields
-                .iter()
-                .map(|field| field.path.first().as_bytes().into()),
-        );
+        match (self.kind, &self.wildcard) {
+            (GeneratorKind::Wildcard, Some(scope)) => {
+                names.push(scope.only_field()?.as_bytes().into());
+            }
+            _ => names.extend(
+                self.fields
+                    .iter()
+                    .map(|field| field.path.first().as_bytes().into()),
+            ),
+        }
         if let Some(filter) = &self.filter {
             let needs = filter.needs();
             let roots = needs
@@ -128,6 +142,12 @@ impl KeyGenerator {
             GeneratorKind::ByValue => self.by_value(document, top, sink)?,
             GeneratorKind::Hashed => {
                 self.hashed(top, sink)?;
+                Multikey::NONE
+            }
+            GeneratorKind::Wildcard => {
+                if let Some(scope) = &self.wildcard {
+                    wildcard::generate(document, scope, &self.collation, sink);
+                }
                 Multikey::NONE
             }
             GeneratorKind::Sphere => {

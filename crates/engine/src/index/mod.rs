@@ -19,6 +19,7 @@ mod sink;
 pub mod spec;
 mod sphere;
 pub mod storage_engine;
+mod wildcard;
 
 pub use collection::{CollectionKeys, IndexSet};
 pub use coverage::{Coverage, HeldFields, RowBuffer};
@@ -27,3 +28,4 @@ pub use generator::KeyGenerator;
 pub use hash::hash_value;
 pub use sink::{KeySink, Multikey};
 pub use spec::{ExistingIndex, IndexField, IndexSpec};
+pub use wildcard::ARRAY_MARK;

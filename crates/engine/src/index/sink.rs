@@ -24,7 +24,8 @@ impl Multikey {
     /// Every field may have several values: what is assumed where nothing is known.
     pub const ALL: Multikey = Multikey(u64::MAX);
 
-    pub(super) fn set_field(&mut self, field: usize) {
+    /// Notes that this field's values may come from arrays.
+    pub(crate) fn set_field(&mut self, field: usize) {
         self.0 |= 1 << field;
     }
 

@@ -182,9 +182,16 @@ fn emit_of<'js>(
     let mut emit = RawDocumentBuf::new();
     let key = types.nested(ctx, &pair[0], || "0".to_owned(), None, 1)?;
     // A key that is undefined is null.
-    let key = if key == RawBson::Undefined { RawBson::Null } else { key };
+    let key = if key == RawBson::Undefined {
+        RawBson::Null
+    } else {
+        key
+    };
     emit.append(bson::raw::cstr!("k"), key);
-    emit.append(bson::raw::cstr!("v"), types.nested(ctx, &pair[1], || "1".to_owned(), None, 1)?);
+    emit.append(
+        bson::raw::cstr!("v"),
+        types.nested(ctx, &pair[1], || "1".to_owned(), None, 1)?,
+    );
     Ok(emit)
 }
 

@@ -41,7 +41,10 @@ fn without_comments(source: &str) -> &str {
     loop {
         let rest = if let Some(comment) = text.strip_prefix("//") {
             comment.split_once('\n').map_or("", |(_, rest)| rest)
-        } else if let Some((_, rest)) = text.strip_prefix("/*").and_then(|comment| comment.split_once("*/")) {
+        } else if let Some((_, rest)) = text
+            .strip_prefix("/*")
+            .and_then(|comment| comment.split_once("*/"))
+        {
             rest
         } else {
             return text;
@@ -58,9 +61,15 @@ mod tests {
     fn functions_are_told_from_bodies() {
         for (text, first) in [
             ("function() { return 1 }", "(function() { return 1 }\n)"),
-            ("/* a */ // b\nfunction(x) { return x };", "(function(x) { return x }\n)"),
+            (
+                "/* a */ // b\nfunction(x) { return x };",
+                "(function(x) { return x }\n)",
+            ),
             // As in mongod: the function is what is returned.
-            ("(a, b) => a + b;", "(function() { return ((a, b) => a + b\n) })"),
+            (
+                "(a, b) => a + b;",
+                "(function() { return ((a, b) => a + b\n) })",
+            ),
             ("this.a == 1;", "(function() { return (this.a == 1\n) })"),
             ("(this.a) == 1", "(function() { return ((this.a) == 1\n) })"),
         ] {

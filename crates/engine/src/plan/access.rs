@@ -136,7 +136,9 @@ impl IndexAccess {
     /// no single value here, or with a geometry of several cells.
     pub fn repeats(&self) -> bool {
         let multikey = self.index.multikey();
-        if multikey.holds_cells() {
+        // Below a path of a wildcard index a document has an entry for each field.
+        let is_below = self.index.spec.wildcard.is_some() && !self.bounds[0].is_single_point();
+        if multikey.holds_cells() || is_below {
             return true;
         }
         let mut bounds = self.bounds.iter().enumerate();
@@ -180,7 +182,7 @@ impl Used<'_> {
     fn is(self, other: Used<'_>) -> bool {
         match (self, other) {
             (Used::Id, Used::Id) => true,
-            (Used::Index(one), Used::Index(other)) => Arc::ptr_eq(one, other),
+            (Used::Index(one), Used::Index(other)) => one.tree == other.tree,
             _ => false,
         }
     }

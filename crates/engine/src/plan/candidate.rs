@@ -65,7 +65,7 @@ pub(super) fn for_index(
     query: &QuerySpec,
     conditions: &[IndexableCondition<'_>],
 ) -> Option<Candidate> {
-    if index.spec.hidden || !covers_query(index, &query.filter) {
+    if index.spec.hidden || index.spec.wildcard.is_some() || !covers_query(index, &query.filter) {
         return None;
     }
     if index.spec.key.iter().any(|(_, field)| field.is_located()) {
@@ -91,6 +91,28 @@ pub(super) struct IndexableCondition<'f> {
     path: Cow<'f, str>,
     predicate: &'f Predicate,
     within: bool,
+}
+
+impl<'f> IndexableCondition<'f> {
+    /// The path.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is asked of its values.
+    pub(super) fn predicate(&self) -> &'f Predicate {
+        self.predicate
+    }
+
+    /// Whether it stands inside an `$elemMatch`.
+    pub(super) fn is_within(&self) -> bool {
+        self.within
+    }
+
+    /// Notes in the list of conjuncts whether bounds answer it completely.
+    pub(super) fn note_proven(&self, proven: &mut [bool], certain: bool) {
+        proven[self.conjunct] |= certain;
+    }
 }
 
 pub(super) fn conditions(filter: &Filter) -> Vec<IndexableCondition<'_>> {

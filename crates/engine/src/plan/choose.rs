@@ -8,6 +8,7 @@
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
+use super::wildcard;
 use super::{Hint, Method, Plan, QuerySpec, RowSource, near};
 use crate::catalog::{Collection, Index, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
@@ -94,7 +95,7 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         return Ok(finish(candidate, query, rejected));
     }
     if let Some(hint) = &query.hint {
-        let candidate = hinted(collection, &query, hint)?;
+        let candidate = hinted(collection, &query, hint, sizes)?;
         return Ok(finish(candidate, query, Vec::new()));
     }
     if let Some(direction) = query.sort.as_deref().and_then(Sort::natural) {
@@ -168,7 +169,12 @@ fn finish(candidate: Candidate, query: QuerySpec, rejected: Vec<Access>) -> Plan
     }
 }
 
-fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Candidate> {
+fn hinted(
+    collection: &Collection,
+    query: &QuerySpec,
+    hint: &Hint,
+    sizes: &dyn Sizes,
+) -> Result<Candidate> {
     if let Hint::Natural(order) = hint {
         return Ok(collection_scan(query, *order));
     }
@@ -177,6 +183,9 @@ fn hinted(collection: &Collection, query: &QuerySpec, hint: &Hint) -> Result<Can
         let found = candidates(collection, query).into_iter().find(own);
         return Ok(found.unwrap_or_else(|| collection_scan(query, scan_order(query))));
     };
+    if index.spec.wildcard.is_some() {
+        return wildcard::hinted(collection, index, query, sizes);
+    }
     let found = for_index(index, query, &conditions(&query.filter));
     Ok(found.unwrap_or_else(|| super::candidate::whole_index(index, query)))
 }

@@ -331,7 +331,12 @@ fn index_facts(name: &str, index: &Index, entries: &EntryUse) -> RawDocumentBuf 
     let mut paths = RawDocumentBuf::new();
     for (position, (path, _)) in spec.key.iter().enumerate() {
         let mut arrays = RawArrayBuf::new();
-        if index.multikey().field(position) {
+        if position > 0 && !index.arrays.is_empty() {
+            index
+                .arrays
+                .iter()
+                .for_each(|path| arrays.push(path.as_str()));
+        } else if index.multikey().field(position) {
             arrays.push(path.as_str());
         }
         append(&mut paths, path, arrays);

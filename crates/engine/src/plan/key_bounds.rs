@@ -77,6 +77,10 @@ impl KeyBounds {
             self.range(&[Direction::Ascending], ids)?;
             return Ok(ids_within(query, self.id_bounds(ids)));
         };
+        if index.spec.wildcard.is_some() {
+            let message = "The index chosen is not compatible with min/max";
+            return Err(refused(Code::Location(51174), message));
+        }
         if index.spec.key.iter().any(|(_, field)| field.is_located()) {
             return Err(Error::not_implemented(
                 "min or max of an index of locations",

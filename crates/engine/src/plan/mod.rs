@@ -21,6 +21,7 @@ mod pipeline;
 mod ranges;
 mod shape;
 mod union;
+mod wildcard;
 
 pub use access::{
     Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, UnionAccess,

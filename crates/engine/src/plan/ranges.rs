@@ -100,6 +100,13 @@ impl TreeRanges {
         }
     }
 
+    /// The path that they are about, in a wildcard index: a document has entries of others, too.
+    fn path(&self) -> Option<&str> {
+        let spec = &self.index.as_ref()?.spec;
+        let (path, _) = spec.key.last().filter(|_| spec.wildcard.is_some())?;
+        Some(path)
+    }
+
     /// Whether the rank index knows all of the ranges.
     pub(super) fn are_built(&self, sizes: &dyn Sizes) -> bool {
         let end = self.ranges.last().map(|last| last.end.as_slice());
@@ -116,7 +123,7 @@ impl TreeRanges {
             .map(|branch| Self::of(&branch.access, collection));
         let mut all = parts.next().filter(|_| is_proven)??;
         for part in parts {
-            let part = part.filter(|part| part.tree == all.tree)?;
+            let part = part.filter(|part| part.tree == all.tree && part.path() == all.path())?;
             all.ranges.extend(part.ranges);
         }
         all.ranges = merged(all.ranges);

@@ -10,6 +10,7 @@ use super::QuerySpec;
 use super::access::{Access, Branch, IndexAccess, UnionAccess};
 use super::candidate::{Candidate, candidates, index_order, residual};
 use super::choose::{Sizes, cheapest_roughly, choose};
+use super::wildcard;
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::{FieldBounds, Interval};
@@ -52,6 +53,7 @@ struct Unions<'a> {
 impl Unions<'_> {
     fn candidates(&mut self, query: &QuerySpec) -> Result<Vec<Candidate>> {
         let mut found = candidates(self.collection, query);
+        found.extend(wildcard::candidates(self.collection, query, self.sizes)?);
         // Nothing is cheaper than one document.
         if found.iter().any(Candidate::is_identifier) {
             return Ok(found);

@@ -67,11 +67,17 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     check_output(&output, &namespace.database)?;
     let limit = limit(&arguments)?;
     for flag in ["jsMode", "verbose"] {
-        if let Some(value) = arguments.get(flag).filter(|value| value.as_bool().is_none()) {
+        if let Some(value) = arguments
+            .get(flag)
+            .filter(|value| value.as_bool().is_none())
+        {
             return Err(arguments.wrong_type(flag, value, &["bool"]));
         }
     }
-    if arguments.document("sort")?.is_some_and(RawDocument::is_empty) {
+    if arguments
+        .document("sort")?
+        .is_some_and(RawDocument::is_empty)
+    {
         let message = "The mapReduce sort option must have at least one sort key";
         return Err(Error::location(15976, message));
     }
@@ -208,8 +214,14 @@ fn output<'a>(arguments: &Arguments<'a>) -> Result<Output<'a>> {
         ));
     };
     let known = [word, "db", "sharded", "nonAtomic"];
-    if document.iter().flatten().any(|(name, _)| !known.contains(&name.as_str())) {
-        return bad("'out' supports only output type with collection name, optional 'sharded' and optional 'db'");
+    if document
+        .iter()
+        .flatten()
+        .any(|(name, _)| !known.contains(&name.as_str()))
+    {
+        return bad(
+            "'out' supports only output type with collection name, optional 'sharded' and optional 'db'",
+        );
     }
     for flag in ["sharded", "nonAtomic"] {
         if get(flag).is_some_and(|value| value.as_bool() != Some(true)) {
@@ -273,7 +285,12 @@ pub fn is_allowed(request: &Request<'_>) -> bool {
 }
 
 fn check_output(output: &Output<'_>, own: &str) -> Result<()> {
-    let Output::Collection { mode, database, name } = output else {
+    let Output::Collection {
+        mode,
+        database,
+        name,
+    } = output
+    else {
         return Ok(());
     };
     if name.is_empty() {

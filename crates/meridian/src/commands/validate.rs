@@ -65,8 +65,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     }
     {
         let mut details = reply.document("indexDetails");
-        for index in &report.indexes {
-            details.document(&index.name).boolean("valid", valid);
+        // By name, as MongoDB has them.
+        let names: std::collections::BTreeSet<_> =
+            report.indexes.iter().map(|index| &index.name).collect();
+        for name in names {
+            details.document(name).boolean("valid", valid);
         }
     }
     reply.boolean("valid", valid).boolean("repaired", false);

@@ -29,7 +29,11 @@ impl IndexSpec {
         existing: impl IntoIterator<Item = &'a IndexSpec>,
     ) -> Result<ExistingIndex> {
         let mut outcome = ExistingIndex::New;
-        for other in existing {
+        // One of the same name is looked at first.
+        let (named, others): (Vec<_>, Vec<_>) = existing
+            .into_iter()
+            .partition(|other| other.name == self.name);
+        for other in named.into_iter().chain(others) {
             match (other.name == self.name, self.is_equivalent(other)) {
                 (true, false) => return Err(self.same_name(other)),
                 (true, true) if self.has_same_options(other) => {
@@ -74,6 +78,7 @@ impl IndexSpec {
             && self.collation == other.collation
             && self.clustering == other.clustering
             && self.include == other.include
+            && self.wildcard == other.wildcard
             && same_filter
     }
 

@@ -1,5 +1,6 @@
 //! Key patterns: `{a: 1, "b.c": -1, place: "2dsphere"}`.
 
+use super::wildcard::{is_wildcard, negative};
 use super::{IndexField, cannot_create};
 use crate::types::type_name;
 use crate::{Error, Result};
@@ -30,19 +31,56 @@ pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, 
     if !plugin.is_empty() && !PLUGINS.contains(&plugin) {
         return Err(cannot_create(format!("Unknown index plugin '{plugin}'")));
     }
+    if plugin == "wildcard" && pattern.iter().count() > 1 {
+        return Err(cannot_create("wildcard indexes do not allow compounding"));
+    }
     if pattern.as_bytes().len() > PATTERN_BYTES_MAX {
         return Err(cannot_create("Index key pattern too large."));
     }
     let mut fields = Vec::new();
     for (path, kind) in pattern.iter().flatten() {
-        let field = parse_kind(kind, plugin, version)?;
-        check_path(path.as_str(), plugin)?;
-        fields.push((path.as_str().to_owned(), field));
+        let path = path.as_str();
+        let field = match Number::from_raw(kind) {
+            Some(_) if is_wildcard(path) && plugin.is_empty() => {
+                parse_wildcard(path, parse_kind(kind, plugin, version)?, pattern)?
+            }
+            // No other kind of index has such a field.
+            None if is_wildcard(path)
+                && matches!(plugin, "" | "2d" | "2dsphere" | "hashed" | "text")
+                && kind.as_str().is_some() =>
+            {
+                check_path(path)?;
+                parse_kind(kind, plugin, version)?
+            }
+            _ => {
+                let field = parse_kind(kind, plugin, version)?;
+                check_path(path)?;
+                field
+            }
+        };
+        fields.push((path.to_owned(), field));
     }
     if fields.is_empty() {
         return Err(cannot_create("Index keys cannot be empty."));
     }
     Ok(fields)
+}
+
+/// A field that stands for many, with a number as its kind.
+fn parse_wildcard(path: &str, field: IndexField, pattern: &RawDocument) -> Result<IndexField> {
+    if pattern.iter().count() > 1 {
+        return Err(cannot_create("wildcard indexes do not allow compounding"));
+    }
+    if field == IndexField::Descending {
+        return Err(negative());
+    }
+    if let Some(below) = path.strip_suffix(".$**") {
+        if below.is_empty() {
+            return Err(cannot_create("Index keys cannot contain an empty field."));
+        }
+        check_path(below)?;
+    }
+    Ok(IndexField::Wildcard)
 }
 
 fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexField> {
@@ -59,6 +97,9 @@ fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexF
         RawBsonRef::String("2dsphere") => Ok(IndexField::Sphere2d),
         RawBsonRef::String("2d") => Ok(IndexField::Plane2d),
         RawBsonRef::String("hashed") => Ok(IndexField::Hashed),
+        RawBsonRef::String("wildcard") => Err(cannot_create(
+            "The key pattern value for an 'wildcard' index must be a non-zero number, not a string.",
+        )),
         RawBsonRef::String("geoHaystack") => Err(cannot_create(
             "GeoHaystack indexes cannot be created in version 5.0 and above",
         )),
@@ -89,12 +130,9 @@ fn parse_direction(number: Number) -> Result<IndexField> {
     })
 }
 
-fn check_path(path: &str, plugin: &str) -> Result<()> {
+fn check_path(path: &str) -> Result<()> {
     if path.is_empty() {
         return Err(cannot_create("Index keys cannot be an empty field."));
-    }
-    if path == "$**" || path.ends_with(".$**") || plugin == "wildcard" {
-        return Err(Error::not_implemented("a wildcard index"));
     }
     for (position, part) in path.split('.').enumerate() {
         if part.is_empty() {

@@ -10,8 +10,10 @@ mod include;
 mod key_pattern;
 mod options;
 mod partial;
+mod wildcard;
 
 pub use conflict::ExistingIndex;
+pub use wildcard::{InScope, WildcardScope, is_wildcard};
 
 use crate::geo::PlaneGrid;
 use crate::query::Filter;
@@ -23,6 +25,7 @@ use bson::{RawBsonRef, cstr};
 use meridian_value::Collation;
 use meridian_value::key::Direction;
 use options::Options;
+use std::sync::Arc;
 
 /// The version in which mongod 6.0 lists its 2dsphere indexes.
 const SPHERE_VERSION: i32 = 3;
@@ -44,6 +47,8 @@ pub enum IndexField {
     Sphere2d,
     /// By the square cells of a pair in the plane.
     Plane2d,
+    /// Each path below it, with its value.
+    Wildcard,
 }
 
 impl IndexField {
@@ -97,6 +102,8 @@ pub struct IndexSpec {
     pub sphere_version: Option<i32>,
     /// The plane of a 2d index; others have the default.
     pub grid: PlaneGrid,
+    /// What a wildcard index reads of documents.
+    pub wildcard: Option<Arc<WildcardScope>>,
     /// The definition as `listIndexes` shows it.
     pub original: RawDocumentBuf,
 }
@@ -146,6 +153,30 @@ impl IndexSpec {
     /// The definition as `listIndexes` shows it.
     pub fn listing(&self) -> &RawDocument {
         &self.original
+    }
+
+    /// This definition of a wildcard index as that of an index on one path: `{$_path: 1, path: 1}`.
+    pub(crate) fn at_path(&self, path: &str) -> IndexSpec {
+        let mut original = RawDocumentBuf::new();
+        for (name, value) in self.original.iter().flatten() {
+            let first = value
+                .as_document()
+                .and_then(|key| key.iter().flatten().next());
+            match (name.as_str(), first) {
+                ("key", Some((_, number))) => {
+                    original.append(name, super::wildcard::pattern_of_path(number, path));
+                }
+                _ => original.append(name, value),
+            }
+        }
+        IndexSpec {
+            key: vec![
+                ("$_path".to_owned(), IndexField::Ascending),
+                (path.to_owned(), IndexField::Ascending),
+            ],
+            original,
+            ..self.clone()
+        }
     }
 
     /// The parsed partial filter.

@@ -1,5 +1,6 @@
 //! The fields of an index definition, one by one and in combination.
 
+use super::wildcard::WildcardScope;
 use super::{FIELDS_MAX, ID_INDEX_NAME, IndexField, IndexSpec, SPHERE_VERSION};
 use super::{cannot_create, in_specification, include, key_pattern, partial};
 use crate::geo::PlaneGrid;
@@ -13,6 +14,8 @@ use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr};
 use meridian_value::Collation;
 use meridian_value::number::Number;
+use meridian_value::with_raw;
+use std::sync::Arc;
 
 /// The largest accepted `expireAfterSeconds`.
 const EXPIRE_AFTER_SECONDS_MAX: i64 = i32::MAX as i64;
@@ -59,6 +62,8 @@ pub(super) struct Options {
     numbers: Vec<(&'static CStr, Bson)>,
     clustering: bool,
     include: Vec<String>,
+    wildcard_projection: Option<Bson>,
+    wildcard: Option<WildcardScope>,
 }
 
 impl Options {
@@ -82,7 +87,10 @@ impl Options {
         match (has_key, has_name) {
             (false, _) => required("key"),
             (_, false) => required("name"),
-            _ => Ok(options),
+            _ => {
+                options.read_wildcard()?;
+                Ok(options)
+            }
         }
     }
 
@@ -134,7 +142,8 @@ impl Options {
                 RawBsonRef::String(language) => self.default_language = Some(language.to_owned()),
                 other => return Err(mismatch(field, "a string", other)),
             },
-            "weights" | "language_override" | "textIndexVersion" | "wildcardProjection" => {
+            "wildcardProjection" => self.wildcard_projection = Some(owned(value)?),
+            "weights" | "language_override" | "textIndexVersion" => {
                 return Err(of_other_index(whole, field));
             }
             "storageEngine" => self.storage_engine = Some(owned(value)?),
@@ -249,6 +258,7 @@ impl Options {
         if let Some(value) = &self.storage_engine {
             self.compression = parse_storage_engine(value)?;
         }
+        self.check_wildcard()?;
         if let Some((_, filter)) = &self.partial {
             if self.sparse == Some(true) {
                 return Err(cannot_create(
@@ -261,6 +271,53 @@ impl Options {
             self.check_sphere_version()?;
         }
         include::check(&self.include, &self.key, self.clustering)
+    }
+
+    /// Reads what a wildcard index covers.
+    fn read_wildcard(&mut self) -> Result<()> {
+        let (pattern, IndexField::Wildcard) = &self.key[0] else {
+            return match self.wildcard_projection {
+                None => Ok(()),
+                Some(_) => Err(Error::bad_value(
+                    "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
+                )),
+            };
+        };
+        let scope = match &self.wildcard_projection {
+            None => WildcardScope::parse(pattern, None)?,
+            Some(projection) => {
+                with_raw(projection, |raw| WildcardScope::parse(pattern, Some(raw)))?
+            }
+        };
+        self.wildcard = Some(scope);
+        Ok(())
+    }
+
+    /// Refuses what a wildcard index cannot be.
+    fn check_wildcard(&self) -> Result<()> {
+        if self.wildcard.is_none() {
+            return Ok(());
+        }
+        if self.version < 2 {
+            return Err(cannot_create(format!(
+                "bad index key pattern {}: 'wildcard' index plugin is not allowed with index version v:{}",
+                document_text(&self.pattern),
+                self.version
+            )));
+        }
+        let refused = [
+            ("sparse", self.sparse == Some(true)),
+            ("unique", self.unique),
+        ];
+        if let Some((option, _)) = refused.iter().find(|(_, is_given)| *is_given) {
+            return Err(cannot_create(format!(
+                "Index type 'wildcard' does not support the {option} option"
+            )));
+        }
+        if self.expire_after.is_some() {
+            return Err(cannot_create("Index type 'wildcard' cannot be a TTL index"));
+        }
+        Ok(())
     }
 
     fn check_sphere_version(&self) -> Result<()> {
@@ -407,7 +464,7 @@ impl Options {
             original.append(cstr!("expireAfterSeconds"), seconds as i32);
         }
         if let Some(engine) = &self.storage_engine {
-            meridian_value::with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
+            with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
         }
         if let Some(language) = &self.default_language {
             original.append(cstr!("default_language"), language.as_str());
@@ -422,6 +479,11 @@ impl Options {
         }
         if let Some(listed) = self.collation.as_ref().and_then(crate::collation::listing) {
             original.append(cstr!("collation"), listed);
+        }
+        if let Some(projection) = &self.wildcard_projection {
+            with_raw(projection, |raw| {
+                original.append(cstr!("wildcardProjection"), raw)
+            });
         }
         if !self.include.is_empty() {
             let mut list = RawArrayBuf::new();
@@ -507,6 +569,7 @@ impl Options {
             expire_after_seconds,
             sphere_version,
             grid,
+            wildcard: self.wildcard.map(Arc::new),
             original,
         }
     }
@@ -519,7 +582,7 @@ fn append_number(listing: &mut RawDocumentBuf, name: &CStr, value: &Bson) {
         ("min" | "max", Some(number)) => listing.append(name, number.to_f64()),
         #[allow(clippy::cast_possible_truncation)]
         ("bits", Some(number)) => listing.append(name, number.to_f64() as i32),
-        _ => meridian_value::with_raw(value, |raw| listing.append(name, raw)),
+        _ => with_raw(value, |raw| listing.append(name, raw)),
     }
 }
 
@@ -563,7 +626,7 @@ fn check_id_options(versioned: &RawDocument) -> Result<()> {
 }
 
 fn parse_storage_engine(value: &Bson) -> Result<Option<Compression>> {
-    meridian_value::with_raw(value, |raw| match raw {
+    with_raw(value, |raw| match raw {
         RawBsonRef::Document(options) if options.is_empty() => Err(cannot_create(
             "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
         )),
@@ -584,17 +647,12 @@ fn number(field: &str, value: RawBsonRef<'_>) -> Result<Number> {
     Number::from_raw(value).ok_or_else(|| mismatch(field, "a number", value))
 }
 
-/// An option of text and wildcard indexes.
+/// An option of text indexes.
 fn of_other_index(whole: &RawDocument, field: &str) -> Error {
-    match field {
-        "wildcardProjection" => Error::bad_value(
-            "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
-        ),
-        _ => cannot_create(format!(
-            "Invalid index specification {}; the field '{field}' can only be specified with text indexes",
-            document_text(whole)
-        )),
-    }
+    cannot_create(format!(
+        "Invalid index specification {}; the field '{field}' can only be specified with text indexes",
+        document_text(whole)
+    ))
 }
 
 fn boolean(field: &str, value: RawBsonRef<'_>) -> Result<bool> {
