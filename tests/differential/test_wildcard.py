@@ -391,7 +391,7 @@ def planner(server, command):
     return found
 
 
-SCANNED = re.compile(r"\.[0-9]+['.]|'0': |jsonSchema|'\$exists': False")
+SCANNED = re.compile(r"\.[0-9]+['.]|'0': |jsonSchema")
 
 
 def planned(pair, command, shown=SHOWN):

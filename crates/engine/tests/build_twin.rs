@@ -87,6 +87,7 @@ fn specs() -> Vec<RawDocumentBuf> {
         rawdoc! { "key": { "a": -1, "b": 1 }, "name": "whole", "clustering": true },
         rawdoc! { "key": { "b": 1 }, "name": "part", "partialFilterExpression": { "a": { "$gt": 500 } } },
         rawdoc! { "key": { "key": 1 }, "name": "key", "unique": true },
+        rawdoc! { "key": { "$**": 1 }, "name": "every" },
     ]
 }
 
@@ -165,6 +166,8 @@ fn verify(engine: &Engine, what: &str) {
         (rawdoc! { "b": { "$gte": 1, "$lt": 3 } }, "btext"),
         (rawdoc! { "key": { "$gte": 0 } }, "key"),
         (rawdoc! { "tags.x": 7 }, "tags"),
+        (rawdoc! { "tags.x": 7 }, "every"),
+        (rawdoc! { "a": { "$gte": 200, "$lt": 700 } }, "every"),
     ] {
         let counted = count(engine, &filter, bson::RawBsonRef::String(name));
         let walked = count(engine, &filter, bson::RawBsonRef::Document(&natural));

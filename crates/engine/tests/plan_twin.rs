@@ -240,6 +240,8 @@ fn indexes() -> Vec<RawDocumentBuf> {
         rawdoc! { "key": { "place": "2dsphere" }, "name": "place" },
         rawdoc! { "key": { "b": 1, "place": "2dsphere" }, "name": "bplace" },
         rawdoc! { "key": { "b": "hashed" }, "name": "hash" },
+        rawdoc! { "key": { "$**": 1 }, "name": "every" },
+        rawdoc! { "key": { "$**": 1 }, "name": "most", "wildcardProjection": { "a": 0, "c.e": 0 } },
         rawdoc! { "key": { "b": 1, "d": 1, "a": 1 }, "name": "bda" },
         rawdoc! { "key": { "a": 1, "b": 1 }, "name": "partial", "partialFilterExpression": { "b": { "$gt": 3 } } },
     ]

@@ -2,7 +2,7 @@
 
 use super::Value;
 use crate::error::{Code, Error, Result};
-use crate::pattern::{Groups, Pattern, take_failure};
+use crate::pattern::{CapturedGroups, Pattern, take_failure};
 use bson::RawBsonRef;
 
 /// Which of the three.
@@ -194,12 +194,12 @@ fn find_all<'a>(text: &str, pattern: &Pattern) -> Result<Value<'a>> {
 }
 
 /// Where a match begins, in code points.
-fn points(text: &str, groups: &Groups) -> usize {
+fn points(text: &str, groups: &CapturedGroups) -> usize {
     let start = groups[0].as_ref().map_or(0, |whole| whole.start);
     text[..start].chars().count()
 }
 
-fn found_value<'a>(text: &str, groups: &Groups, points: usize) -> Value<'a> {
+fn found_value<'a>(text: &str, groups: &CapturedGroups, points: usize) -> Value<'a> {
     let whole = groups[0].clone().unwrap_or_default();
     let captures = groups[1..].iter().map(|group| match group {
         Some(group) => Value::string(&text[group.clone()]),

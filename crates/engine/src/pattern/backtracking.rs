@@ -28,7 +28,7 @@ pub const FAILED: &str = "Error occurred while executing the regular expression 
 
 /// What the options of a pattern ask for.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Options {
+pub struct PatternOptions {
     pub ignore_case: bool,
     pub multi_line: bool,
     pub dot_all: bool,
@@ -63,7 +63,7 @@ impl Backtracking {
     ///
     /// # Errors
     /// 51091 with PCRE's reason for a broken pattern; `ExceededMemoryLimit`.
-    pub fn new(source: &str, options: Options) -> Result<Self> {
+    pub fn new(source: &str, options: PatternOptions) -> Result<Self> {
         // PCRE's name of the verb; PCRE2 has the other one, which is set anyway.
         let pattern = source.strip_prefix("(*UTF8)").unwrap_or(source);
         let flags = [
@@ -123,11 +123,11 @@ impl Backtracking {
     ///
     /// # Errors
     /// 51156 where it takes too many steps or too much memory; those of `operation::check`.
-    pub fn find_at(&self, text: &str, start: usize) -> Result<Option<Groups>> {
+    pub fn find_at(&self, text: &str, start: usize) -> Result<Option<CapturedGroups>> {
         self.search(text, start, self.groups)
     }
 
-    fn search(&self, text: &str, start: usize, groups: u32) -> Result<Option<Groups>> {
+    fn search(&self, text: &str, start: usize, groups: u32) -> Result<Option<CapturedGroups>> {
         let mut from = start;
         loop {
             let last = match self.asks_start {
@@ -150,7 +150,7 @@ impl Backtracking {
         from: usize,
         last: usize,
         groups: u32,
-    ) -> Result<Option<Groups>> {
+    ) -> Result<Option<CapturedGroups>> {
         let matched = SCRATCH.with(|scratch| {
             let limit = if last == text.len() {
                 PCRE2_UNSET
@@ -197,8 +197,8 @@ impl Backtracking {
         from: usize,
         options: u32,
         groups: u32,
-        scratch: &Scratch,
-    ) -> std::result::Result<Option<Groups>, i32> {
+        scratch: &MatchScratch,
+    ) -> std::result::Result<Option<CapturedGroups>, i32> {
         // SAFETY: code and context live; the text is valid UTF-8 and `from` begins a character in it, so that PCRE2
         // need not check; the ovector has `groups` pairs.
         unsafe {
@@ -229,9 +229,9 @@ impl Backtracking {
 }
 
 /// Where a match lies, then where each of its groups does.
-pub type Groups = Vec<Option<Range<usize>>>;
+pub type CapturedGroups = Vec<Option<Range<usize>>>;
 
-fn ranges(offsets: &[usize]) -> Groups {
+fn ranges(offsets: &[usize]) -> CapturedGroups {
     let range = |pair: &[usize]| match pair[0] {
         PCRE2_UNSET => None,
         // `\K` in a look-ahead may set the beginning behind the end.
@@ -241,16 +241,16 @@ fn ranges(offsets: &[usize]) -> Groups {
 }
 
 /// What searches of a thread share.
-struct Scratch {
+struct MatchScratch {
     context: *mut pcre2_match_context_8,
     stack: *mut pcre2_jit_stack_8,
 }
 
 thread_local! {
-    static SCRATCH: Scratch = Scratch::new();
+    static SCRATCH: MatchScratch = MatchScratch::new();
 }
 
-impl Scratch {
+impl MatchScratch {
     fn new() -> Self {
         // SAFETY: made here and freed in `drop`.
         unsafe {
@@ -264,7 +264,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for MatchScratch {
     fn drop(&mut self) {
         // SAFETY: made in `new`, freed once.
         unsafe {

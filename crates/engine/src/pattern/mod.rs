@@ -9,8 +9,8 @@ mod translate;
 
 use crate::error::{Error, Result};
 use crate::operation::memory::Reservation;
-pub use backtracking::Groups;
-use backtracking::{Backtracking, Options};
+pub use backtracking::CapturedGroups;
+use backtracking::{Backtracking, PatternOptions};
 use meridian_value::text::is_utf8;
 use regex::{Regex, RegexBuilder};
 use std::cell::RefCell;
@@ -102,7 +102,7 @@ impl Pattern {
     ///
     /// # Errors
     /// 51156 where a search takes too long or too much memory; those of `operation::check`.
-    pub fn find_at(&self, text: &str, start: usize) -> Result<Option<Groups>> {
+    pub fn find_at(&self, text: &str, start: usize) -> Result<Option<CapturedGroups>> {
         match &*self.program {
             Program::Linear { regex, .. } => Ok(regex.captures_at(text, start).map(|found| {
                 found
@@ -124,8 +124,8 @@ pub fn take_failure() -> Result<()> {
     FAILURE.with_borrow_mut(|failure| failure.take().map_or(Ok(()), Err))
 }
 
-fn parse_options(options: &str) -> Result<Options> {
-    let mut found = Options::default();
+fn parse_options(options: &str) -> Result<PatternOptions> {
+    let mut found = PatternOptions::default();
     for option in options.chars() {
         match option {
             'i' => found.ignore_case = true,
@@ -142,7 +142,7 @@ fn parse_options(options: &str) -> Result<Options> {
     Ok(found)
 }
 
-fn compile(source: &str, options: Options) -> Result<Program> {
+fn compile(source: &str, options: PatternOptions) -> Result<Program> {
     if let Some(translated) = translate::linear(source, options)
         && let Some(program) = compile_linear(&translated, options)?
     {
@@ -152,7 +152,7 @@ fn compile(source: &str, options: Options) -> Result<Program> {
 }
 
 /// The program of the `regex` crate; none where it cannot run the pattern, or only with too much memory.
-fn compile_linear(translated: &str, options: Options) -> Result<Option<Program>> {
+fn compile_linear(translated: &str, options: PatternOptions) -> Result<Option<Program>> {
     for size in COMPILED_BYTES {
         // Its program is there forwards and backwards, its states for each thread that uses it.
         let memory = Reservation::exactly(2 * size + states_bytes(size) / 8)?;

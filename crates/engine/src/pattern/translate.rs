@@ -1,11 +1,11 @@
 //! PCRE's way of writing a pattern in that of the `regex` crate.
 
-use super::backtracking::Options;
+use super::backtracking::PatternOptions;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// The pattern as the `regex` crate writes it; none where it needs backtracking, or may be broken.
-pub fn linear(source: &str, options: Options) -> Option<String> {
+pub fn linear(source: &str, options: PatternOptions) -> Option<String> {
     Translator::new(source, options).run()
 }
 
@@ -24,7 +24,7 @@ struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn new(source: &'a str, options: Options) -> Self {
+    fn new(source: &'a str, options: PatternOptions) -> Self {
         // Verbs such as (*UTF8) may only stand at the start.
         let mut source = source;
         for verb in ["(*UTF8)", "(*UTF)", "(*UCP)"] {

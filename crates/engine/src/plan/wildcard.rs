@@ -109,7 +109,10 @@ fn paths(index: &Index, conditions: &[IndexableCondition<'_>]) -> Vec<String> {
     };
     for condition in conditions {
         let path = condition.path();
-        if matches!(condition.predicate(), Predicate::Size(_)) {
+        if matches!(
+            condition.predicate(),
+            Predicate::Size(_) | Predicate::ElemMatchObject(_)
+        ) {
             continue;
         }
         if paths.len() < PATHS_MAX && scope.holds(path) && !paths.iter().any(|own| own == path) {
@@ -269,11 +272,9 @@ fn asks_for_existence(predicate: &Predicate) -> bool {
         Predicate::ElemMatchValue(parts) => parts
             .iter()
             .all(|part| matches!(part, Predicate::Exists(true))),
-        Predicate::Not(inner) => match &**inner {
-            Predicate::Exists(exists) => !exists,
-            Predicate::Compare(Comparison::Eq, operand) => operand.value() == RawBsonRef::Null,
-            _ => false,
-        },
+        Predicate::Not(inner) => {
+            matches!(&**inner, Predicate::Compare(Comparison::Eq, operand) if operand.value() == RawBsonRef::Null)
+        }
         _ => false,
     }
 }

@@ -106,10 +106,7 @@ impl Options {
                 self.key = key_pattern::parse(pattern, self.version)?;
                 self.pattern = pattern.to_owned();
             }
-            "name" => match value {
-                RawBsonRef::String(name) => self.name = name.to_owned(),
-                other => return Err(mismatch(field, "a string", other)),
-            },
+            "name" => self.name = string(field, value)?.to_owned(),
             "v" => {}
             "background" => self.background = Some(boolean(field, value)?),
             "unique" => self.unique = boolean(field, value)?,
@@ -138,10 +135,7 @@ impl Options {
                 }
                 self.written_collation = Some(collation.to_owned());
             }
-            "default_language" => match value {
-                RawBsonRef::String(language) => self.default_language = Some(language.to_owned()),
-                other => return Err(mismatch(field, "a string", other)),
-            },
+            "default_language" => self.default_language = Some(string(field, value)?.to_owned()),
             "wildcardProjection" => self.wildcard_projection = Some(owned(value)?),
             "weights" | "language_override" | "textIndexVersion" => {
                 return Err(of_other_index(whole, field));
@@ -641,6 +635,12 @@ fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
     value
         .as_document()
         .ok_or_else(|| mismatch(field, "an object", value))
+}
+
+fn string<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a str> {
+    value
+        .as_str()
+        .ok_or_else(|| mismatch(field, "a string", value))
 }
 
 fn number(field: &str, value: RawBsonRef<'_>) -> Result<Number> {

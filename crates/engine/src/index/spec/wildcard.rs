@@ -73,7 +73,7 @@ impl WildcardScope {
                 "The 'wildcardProjection' field can't be an empty object",
             ));
         }
-        let parsed = ProjectionParser::default().parse(document);
+        let parsed = ScopeParser::default().parse(document);
         parsed.map_err(|error| error.within("Failed to parse: wildcardProjection"))
     }
 
@@ -172,13 +172,13 @@ impl PathTree {
 
 /// Reads `{a: 1, "b.c": 1, d: {e: 1}}`.
 #[derive(Default)]
-struct ProjectionParser {
+struct ScopeParser {
     excludes: Option<bool>,
     named: PathTree,
     id: Option<bool>,
 }
 
-impl ProjectionParser {
+impl ScopeParser {
     fn parse(mut self, document: &RawDocument) -> Result<WildcardScope> {
         self.fields(document, &mut Vec::new())?;
         let id = self.id;
