@@ -1,8 +1,9 @@
 //! Regular expressions that need backtracking: look-around, back-references, recursion. PCRE2 runs them.
 //!
 //! In: a pattern that the linear engine cannot run. Out: matches and what their groups captured. How long a search
-//! takes has no bound that the pattern's length gives, so it is bounded here: a match that begins at one place may
-//! take [`STEPS_MAX`] steps, and after every [`WINDOW_BYTES`] places the statement is asked whether it is to end.
+//! takes has no bound that the pattern's length gives, so it is bounded here: PCRE2 calls back before each item of the
+//! pattern, which is a step; a search may take [`STEPS_MAX`] of them, and now and then the statement is asked whether it is
+//! to end. Patterns that are too large with these calls are searched in windows of [`WINDOW_BYTES`], and asked between.
 
 // PCRE2 is a C library. Its safe crate can set neither limits nor where a search ends.
 #![allow(unsafe_code)]
@@ -11,11 +12,16 @@ use crate::error::{Error, Result};
 use crate::operation;
 use crate::operation::memory::Reservation;
 use pcre2_sys::*;
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 
-/// Steps of a match that begins at one place, a few nanoseconds each: PCRE's own default.
-const STEPS_MAX: u32 = 10_000_000;
+/// Steps of a search, some nanoseconds each.
+const STEPS_MAX: u64 = 500_000_000;
+/// After so many steps the statement is asked whether it is to end: a step compares up to a whole text.
+const STEPS_BETWEEN_CHECKS: u64 = 256;
+/// What PCRE2 counts of a match that begins at one place: its own default.
+const BACKTRACKS_MAX: u32 = 10_000_000;
 /// Places at which a match may begin, between two questions whether the statement is to end.
 const WINDOW_BYTES: usize = 64;
 /// What compiled code may use of a stack of its own, one a thread. What needs more is interpreted.
@@ -40,6 +46,8 @@ pub struct PatternOptions {
 pub struct Backtracking {
     code: NonNull<pcre2_code_8>,
     groups: u32,
+    /// Whether each step of a search is told, so that it needs no windows.
+    calls_back: bool,
     /// Whether the pattern asks where the search began (`\G`), so that it must not begin anew in windows.
     asks_start: bool,
     /// What the program takes.
@@ -73,25 +81,18 @@ impl Backtracking {
             (options.extended, PCRE2_EXTENDED),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set);
-        let bits = flags.fold(PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT, |bits, flag| {
-            bits | flag.1
-        });
-        let (mut error, mut offset) = (0, 0);
-        // SAFETY: pointer and length are those of a string; the outputs live.
-        let code = unsafe {
-            pcre2_compile_8(
-                pattern.as_ptr(),
-                pattern.len(),
-                bits,
-                &mut error,
-                &mut offset,
-                null_mut(),
-            )
+        let bits = flags.fold(PCRE2_UTF, |bits, flag| bits | flag.1);
+        let (code, calls_back) = match compile(pattern, bits | PCRE2_AUTO_CALLOUT) {
+            Err(error) if error == PCRE2_ERROR_PATTERN_TOO_LARGE as i32 => {
+                (compile(pattern, bits | PCRE2_USE_OFFSET_LIMIT), false)
+            }
+            compiled => (compiled, true),
         };
-        let code = NonNull::new(code).ok_or_else(|| super::invalid(&reason(error)))?;
+        let code = code.map_err(|error| super::invalid(&reason(error)))?;
         let mut program = Self {
             code,
             groups: 0,
+            calls_back,
             asks_start: pattern.contains("\\G"),
             _memory: Reservation::none(),
         };
@@ -128,13 +129,14 @@ impl Backtracking {
     }
 
     fn search(&self, text: &str, start: usize, groups: u32) -> Result<Option<CapturedGroups>> {
+        let mut watch = Watch::default();
         let mut from = start;
         loop {
-            let last = match self.asks_start {
+            let last = match self.calls_back || self.asks_start {
                 true => text.len(),
                 false => text.ceil_char_boundary((from + WINDOW_BYTES).min(text.len())),
             };
-            let found = self.search_window(text, from, last, groups)?;
+            let found = self.search_window(text, from, last, groups, &mut watch)?;
             if found.is_some() || last == text.len() {
                 return Ok(found);
             }
@@ -150,34 +152,23 @@ impl Backtracking {
         from: usize,
         last: usize,
         groups: u32,
+        watch: &mut Watch,
     ) -> Result<Option<CapturedGroups>> {
         let matched = SCRATCH.with(|scratch| {
-            let limit = if last == text.len() {
-                PCRE2_UNSET
-            } else {
-                last
-            };
-            // SAFETY: the context is this thread's.
-            unsafe { pcre2_set_offset_limit_8(scratch.context, limit) };
-            let steps = match self.asks_start {
-                // One search is all windows here.
-                true => {
-                    (u64::from(STEPS_MAX) * WINDOW_BYTES as u64
-                        / text.len().max(WINDOW_BYTES) as u64) as u32
-                }
-                false => STEPS_MAX,
-            };
-            // SAFETY: as above.
-            unsafe { pcre2_set_match_limit_8(scratch.context, steps.max(1)) };
-            match self.match_once(text, from, 0, groups, scratch) {
+            scratch.set_limits(self.backtracks_max(text), last, text.len());
+            match self.match_once(text, from, 0, groups, scratch, watch) {
                 Err(PCRE2_ERROR_JIT_STACKLIMIT) => {
-                    let _memory = Reservation::exactly(HEAP_BYTES_MAX)?;
-                    Ok(self.match_once(text, from, PCRE2_NO_JIT, groups, scratch))
+                    let mut memory = Reservation::none();
+                    memory.grow(HEAP_BYTES_MAX)?;
+                    Ok(self.match_once(text, from, PCRE2_NO_JIT, groups, scratch, watch))
                 }
                 answer => Ok::<_, Error>(answer),
             }
         })?;
         matched.map_err(|error| {
+            if let Some(ended) = watch.ended.take() {
+                return ended;
+            }
             // The codes are those of PCRE, which mongod has.
             let code = if error == PCRE2_ERROR_MATCHLIMIT {
                 -8
@@ -191,6 +182,16 @@ impl Backtracking {
         })
     }
 
+    /// What PCRE2 may count of a match that begins at one place; less where nobody asks between whether to end.
+    fn backtracks_max(&self, text: &str) -> u32 {
+        let is_asked = self.calls_back || !self.asks_start;
+        let windows = (text.len() / WINDOW_BYTES).max(1);
+        match is_asked {
+            true => BACKTRACKS_MAX,
+            false => (BACKTRACKS_MAX / u32::try_from(windows).unwrap_or(u32::MAX)).max(1),
+        }
+    }
+
     fn match_once(
         &self,
         text: &str,
@@ -198,10 +199,12 @@ impl Backtracking {
         options: u32,
         groups: u32,
         scratch: &MatchScratch,
+        watch: &mut Watch,
     ) -> std::result::Result<Option<CapturedGroups>, i32> {
         // SAFETY: code and context live; the text is valid UTF-8 and `from` begins a character in it, so that PCRE2
-        // need not check; the ovector has `groups` pairs.
+        // need not check; the ovector has `groups` pairs; the watch outlives the match, behind which nobody has it.
         unsafe {
+            pcre2_set_callout_8(scratch.context, Some(on_step), (&raw mut *watch).cast());
             let data = pcre2_match_data_create_8(groups, null_mut());
             assert!(!data.is_null(), "memory for a few offsets");
             let code = pcre2_match_8(
@@ -223,9 +226,64 @@ impl Backtracking {
                 code => Err(code),
             };
             pcre2_match_data_free_8(data);
+            pcre2_set_callout_8(scratch.context, None, null_mut());
             answer
         }
     }
+}
+
+unsafe extern "C" {
+    /// See pcre2_set_callout(3); the crate's bindings leave it out.
+    fn pcre2_set_callout_8(
+        context: *mut pcre2_match_context_8,
+        callout: Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32>,
+        data: *mut c_void,
+    ) -> i32;
+}
+
+/// What is known of a search while it runs.
+#[derive(Default)]
+struct Watch {
+    steps: u64,
+    /// Why the statement has to end.
+    ended: Option<Error>,
+}
+
+/// PCRE2 calls it before each item of the pattern; what is negative ends the search.
+unsafe extern "C" fn on_step(_: *mut c_void, watch: *mut c_void) -> i32 {
+    // SAFETY: `match_once` gives a watch that nobody else uses meanwhile.
+    let watch = unsafe { &mut *watch.cast::<Watch>() };
+    watch.steps += 1;
+    if !watch.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+        return 0;
+    }
+    if watch.steps > STEPS_MAX {
+        return PCRE2_ERROR_MATCHLIMIT;
+    }
+    match operation::check() {
+        Ok(()) => 0,
+        Err(ended) => {
+            watch.ended = Some(ended);
+            PCRE2_ERROR_CALLOUT
+        }
+    }
+}
+
+/// Compiled code, or PCRE2's code of what is wrong.
+fn compile(pattern: &str, options: u32) -> std::result::Result<NonNull<pcre2_code_8>, i32> {
+    let (mut error, mut offset) = (0, 0);
+    // SAFETY: pointer and length are those of a string; the outputs live.
+    let code = unsafe {
+        pcre2_compile_8(
+            pattern.as_ptr(),
+            pattern.len(),
+            options,
+            &mut error,
+            &mut offset,
+            null_mut(),
+        )
+    };
+    NonNull::new(code).ok_or(error)
 }
 
 /// Where a match lies, then where each of its groups does.
@@ -260,6 +318,18 @@ impl MatchScratch {
             pcre2_jit_stack_assign_8(context, None, stack.cast());
             pcre2_set_heap_limit_8(context, (HEAP_BYTES_MAX >> 10) as u32);
             Self { context, stack }
+        }
+    }
+}
+
+impl MatchScratch {
+    /// Sets the most that PCRE2 may count, and the last place at which a match may begin.
+    fn set_limits(&self, backtracks_max: u32, last: usize, length: usize) {
+        let last = if last == length { PCRE2_UNSET } else { last };
+        // SAFETY: the context is this thread's.
+        unsafe {
+            pcre2_set_offset_limit_8(self.context, last);
+            pcre2_set_match_limit_8(self.context, backtracks_max);
         }
     }
 }
