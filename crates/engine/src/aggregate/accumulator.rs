@@ -210,6 +210,13 @@ impl Accumulator {
         })
     }
 
+    /// Whether what a group begins with depends on its key, by a client's function.
+    pub(super) fn reads_key(&self) -> bool {
+        self.script
+            .as_ref()
+            .is_some_and(|script| script.reads_key())
+    }
+
     /// The client's functions, where it is made of them.
     fn script(&self) -> Result<&ScriptAccumulator> {
         self.script

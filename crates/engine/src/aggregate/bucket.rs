@@ -335,6 +335,10 @@ impl BucketAuto {
             Some(accumulators) => accumulators,
             None => parse_output(&rawdoc! { "count": { "$sum": 1 } }, scope)?,
         };
+        if accumulators.iter().any(Accumulator::reads_key) {
+            let message = "Can't refer to the group key in $bucketAuto";
+            return Err(Error::location(4_544_714, message));
+        }
         Ok(Self {
             group_by,
             buckets,

@@ -4,11 +4,11 @@ use super::accumulator::key_document;
 use crate::error::{Error, Result};
 use crate::expression::value::corrupt;
 use crate::expression::{
-    EvaluationContext, Expression, Node, Value, VariableScope, Variables, check_script_enabled,
-    folded_function_text, function_text,
+    EvaluationContext, Expression, FieldSet, Node, Value, VariableScope, Variables,
+    check_script_enabled, folded_function_text, function_text,
 };
 use crate::javascript::{Call, Script};
-use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub struct ScriptAccumulator {
     script: Script,
     /// The arguments of `init`, from the group's key.
     initial: Node,
+    /// Whether they depend on the key.
+    reads_key: bool,
     finalizes: bool,
 }
 
@@ -47,7 +49,7 @@ impl ScriptAccumulator {
                 "accumulate" => functions[ACCUMULATE] = Some(function("accumulate", value, scope)?),
                 "merge" => functions[MERGE] = Some(function("merge", value, scope)?),
                 "finalize" => functions[FINALIZE] = Some(function("finalize", value, scope)?),
-                "initArgs" => initial = Some(Expression::parse(value, scope)?.node),
+                "initArgs" => initial = Some(Expression::parse(value, scope)?),
                 "accumulateArgs" => arguments = Some(Expression::parse(value, scope)?.node),
                 "lang" => check_language(value)?,
                 other => {
@@ -56,6 +58,8 @@ impl ScriptAccumulator {
                 }
             }
         }
+        // As in mongod an empty text is none.
+        let is_missing = |text: &Option<Box<str>>| text.as_ref().is_none_or(|text| text.is_empty());
         let missing = |code, name: &str| {
             Error::location(
                 code,
@@ -66,20 +70,22 @@ impl ScriptAccumulator {
             (INIT, 4_544_707, "init"),
             (ACCUMULATE, 4_544_708, "accumulate"),
         ] {
-            if functions[place].is_none() {
+            if is_missing(&functions[place]) {
                 return Err(missing(code, name));
             }
         }
         let arguments = arguments.ok_or_else(|| missing(4_544_710, "accumulateArgs"))?;
-        if functions[MERGE].is_none() {
+        if is_missing(&functions[MERGE]) {
             return Err(missing(4_544_709, "merge"));
         }
-        check_script_enabled()?;
         let finalizes = functions[FINALIZE].is_some();
         let accumulator = Self {
-            script: Script::new(functions.into_iter().flatten().collect(), None),
+            script: Script::new(functions.into_iter().flatten().collect(), scope.globals()),
+            reads_key: initial.as_ref().is_some_and(|initial| {
+                !matches!(initial.dependencies(), FieldSet::Paths(read) if read.is_empty())
+            }),
             initial: match initial {
-                Some(initial) => initial,
+                Some(initial) => initial.node,
                 None => Node::known(&Value::array(Vec::new()))?,
             },
             finalizes,
@@ -112,13 +118,18 @@ impl ScriptAccumulator {
         let text = given("eval").and_then(function_text);
         let text = text.ok_or_else(|| missing(31245, "eval"))?;
         let globals = given("scope").and_then(|scope| scope.as_document());
-        check_script_enabled()?;
         let accumulator = Self {
-            script: Script::new(vec![text], globals.map(RawDocument::to_owned)),
+            script: Script::with_scope(text, globals, scope.globals()),
             initial: Node::known(&Value::NULL)?,
+            reads_key: false,
             finalizes: false,
         };
         Ok((Expression::parse(data, scope)?.node, Arc::new(accumulator)))
+    }
+
+    /// Whether the first state depends on the group's key.
+    pub(super) fn reads_key(&self) -> bool {
+        self.reads_key
     }
 
     /// What a group with this key begins with.
@@ -188,9 +199,11 @@ impl ScriptAccumulator {
             .iter()
             .map(|argument| argument.as_raw_bson_ref())
             .collect();
+        check_script_enabled()?;
         let this = RawDocumentBuf::new();
         let call = Call {
             this: Some(&this),
+            is_global: false,
             arguments: &arguments,
         };
         Ok(self.script.call(function, &call)?.unwrap_or(RawBson::Null))

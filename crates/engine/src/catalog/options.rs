@@ -281,6 +281,7 @@ impl OptionParts {
             return Ok(None);
         };
         let filter = Filter::parse_by(source, &self.collation)?;
+        filter.refuse_script()?;
         if filter.is_random() {
             return Err(Error::location(
                 3_040_500,

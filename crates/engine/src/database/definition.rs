@@ -934,6 +934,7 @@ fn changed_options(
     }
     if let Some(validator) = &request.validator {
         crate::query::Filter::parse(validator)
+            .and_then(|filter| filter.refuse_script())
             .map_err(|error| error.within("Parsing of collection validator failed"))?;
     }
     let options = CollectionOptions::parse(&original)?;

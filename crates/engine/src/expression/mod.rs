@@ -246,6 +246,11 @@ impl Expression {
         is_random(&self.node)
     }
 
+    /// Whether it calls a function of a client (`$function`).
+    pub fn has_script(&self) -> bool {
+        has_script(&self.node)
+    }
+
     /// The fields the expression reads.
     pub fn dependencies(&self) -> FieldSet {
         let mut set = FieldSet::none();
@@ -296,6 +301,12 @@ fn is_random(node: &node::Node) -> bool {
     let mut random = matches!(node, node::Node::Random);
     node.for_each_child(&mut |child| random |= is_random(child));
     random
+}
+
+fn has_script(node: &node::Node) -> bool {
+    let mut found = matches!(node, node::Node::Script(_));
+    node.for_each_child(&mut |child| found |= has_script(child));
+    found
 }
 
 fn wrap(raw: RawBsonRef<'_>) -> RawDocumentBuf {

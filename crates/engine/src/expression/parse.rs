@@ -6,6 +6,7 @@ use super::{FieldSet, Value, Variables, date_math, folding_error, regex, set};
 use crate::error::{Code, Error, Result};
 use crate::expression::metadata::MetadataScope;
 use crate::expression::value::corrupt;
+use crate::javascript::Globals;
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::{ByName, Collation};
@@ -24,6 +25,8 @@ pub struct VariableScope {
     defers_faults: bool,
     /// In how many pipelines within others the expression stands.
     depth: usize,
+    /// The globals of clients' functions.
+    globals: Globals,
 }
 
 impl VariableScope {
@@ -117,6 +120,11 @@ impl VariableScope {
             metadata: MetadataScope::default(),
             ..self.clone()
         }
+    }
+
+    /// The globals of clients' functions: one statement's share them.
+    pub fn globals(&self) -> &Globals {
+        &self.globals
     }
 
     /// In how many pipelines within others the expression stands.

@@ -32,9 +32,6 @@ pub fn function(
         |code, what: &str| Error::location(code, format!("The {what} must be specified."));
     let [body, arguments, language] = ["body", "args", "lang"].map(|field| given(fields, field));
     let body = body.ok_or_else(|| missing(31261, "body function"))?;
-    let arguments = arguments.ok_or_else(|| missing(31263, "args field"))?;
-    let language = language.ok_or_else(|| missing(31418, "lang field"))?;
-    let operand = parser.operand(arguments)?;
     let text = match is_literal(body) {
         true => folded_function_text(body, parser.scope())?,
         false => None,
@@ -47,6 +44,9 @@ pub fn function(
             "The body function must evaluate to type string or code",
         )
     })?;
+    let arguments = arguments.ok_or_else(|| missing(31263, "args field"))?;
+    let operand = parser.operand(arguments)?;
+    let language = language.ok_or_else(|| missing(31418, "lang field"))?;
     if language != RawBsonRef::String("js") {
         return Err(Error::location(
             31419,
@@ -54,8 +54,7 @@ pub fn function(
         ));
     }
     let scope = given(fields, "scope").and_then(|scope| scope.as_document());
-    check_enabled()?;
-    let script = Script::new(vec![text], scope.map(RawDocument::to_owned));
+    let script = Script::with_scope(text, scope, parser.scope().globals());
     Ok(call(script, operand, false))
 }
 
@@ -70,8 +69,7 @@ pub fn emit(parser: &mut ExpressionParser<'_>, name: &str, raw: RawBsonRef<'_>) 
         .ok_or_else(|| Error::location(31224, "The map function must be of type string or code"))?;
     let scope = given(fields, "scope").and_then(|scope| scope.as_document());
     let operand = parser.operand(this)?;
-    check_enabled()?;
-    let script = Script::new(vec![text], scope.map(RawDocument::to_owned));
+    let script = Script::emitting(text, scope, parser.scope().globals());
     Ok(call(script, operand, true))
 }
 
@@ -145,6 +143,7 @@ fn call(script: Script, operand: Node, is_emit: bool) -> Node {
 impl ScriptCall {
     /// What the function returns for the document of the context.
     pub fn evaluate<'a>(&'a self, context: &mut EvaluationContext<'a>) -> Result<Value<'a>> {
+        check_enabled()?;
         let operand = self.operand.evaluate(context)?.to_raw()?;
         if self.is_emit {
             let Some(RawBson::Document(this)) = operand else {
@@ -173,11 +172,17 @@ impl ScriptCall {
             0,
             &Call {
                 this: Some(&this),
+                is_global: false,
                 arguments: &arguments,
             },
         )?;
         memory::check_values()?;
         self.owned(returned.unwrap_or(RawBson::Null))
+    }
+
+    /// The function's text.
+    pub fn source(&self) -> &str {
+        &self.script.sources()[0]
     }
 
     /// What the operand is.

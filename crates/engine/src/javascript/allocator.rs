@@ -3,29 +3,52 @@
 // The trait that the engine's library has for this is unsafe.
 #![allow(unsafe_code)]
 
+use super::watch::Watch;
 use crate::operation::memory::Reservation;
 use rquickjs::allocator::{Allocator, RustAllocator};
+use std::rc::Rc;
 
 /// The most that one engine may take, as mongod's `jsHeapLimitMB` is for.
 const HEAP_BYTES_MAX: usize = 64 << 20;
 /// By so much the reservation grows at once.
 const STEP_BYTES: usize = 1 << 20;
+/// An engine takes as much before it can say that there is none.
+const START_BYTES: usize = 2 << 20;
+/// What more than this is free goes back to the budget.
+const FREE_BYTES_MAX: usize = 4 << 20;
+/// After so many allocations, or as many times [`CHECKED_BYTES`], it is asked whether the call may go on: between two
+/// loops of a function may lie ten thousand calls of built-in functions.
+const CHECKED_ALLOCATIONS: usize = 1 << 14;
+const CHECKED_BYTES: usize = 4 << 10;
 
 /// Takes memory from the process's budget; where there is none left, scripts get an "out of memory" exception.
 pub(super) struct BudgetAllocator {
     taken: usize,
     reserved: Reservation,
+    watch: Rc<Watch>,
+    unchecked: usize,
 }
 
 impl BudgetAllocator {
-    pub(super) fn new() -> Self {
-        Self {
+    /// None where there is not even enough to start an engine.
+    pub(super) fn new(watch: Rc<Watch>) -> Option<Self> {
+        let mut reserved = Reservation::none();
+        reserved.try_grow(START_BYTES).then_some(Self {
             taken: 0,
-            reserved: Reservation::none(),
-        }
+            reserved,
+            watch,
+            unchecked: 0,
+        })
     }
 
     fn may_take(&mut self, bytes: usize) -> bool {
+        self.unchecked += 1 + bytes / CHECKED_BYTES;
+        if self.unchecked >= CHECKED_ALLOCATIONS {
+            if self.watch.is_over_already() {
+                return false;
+            }
+            self.unchecked = 0;
+        }
         let wanted = self.taken.saturating_add(bytes);
         wanted <= self.reserved.bytes()
             || (wanted <= HEAP_BYTES_MAX
@@ -70,6 +93,9 @@ unsafe impl Allocator for BudgetAllocator {
                 .taken
                 .saturating_sub(RustAllocator::usable_size(pointer));
             RustAllocator.dealloc(pointer);
+        }
+        if self.reserved.bytes() > self.taken + FREE_BYTES_MAX {
+            self.reserved.shrink(self.taken + STEP_BYTES);
         }
     }
 

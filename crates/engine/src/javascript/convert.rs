@@ -3,6 +3,9 @@
 //! In: a BSON value. Out: what a function sees of it, and the other way around. Types that JavaScript lacks are objects
 //! that say their type (`prelude.js`). What a function returns is a new value: numbers are doubles, whatever they were.
 
+// The class of an object is told by its library only.
+#![allow(unsafe_code)]
+
 use super::instance::read;
 use crate::error::{Code, Error, Result};
 use base64::Engine as _;
@@ -11,48 +14,101 @@ use bson::raw::{CString, RawBson, RawBsonRef, RawDocumentBuf};
 use bson::spec::{BinarySubtype, ElementType};
 use bson::{Binary, DateTime, Decimal128, RawArrayBuf, RawDocument, Timestamp};
 use meridian_value::{DocumentBuilder, field};
-use rquickjs::{Array, BigInt, Ctx, FromJs, Function, IntoJs, Object, Symbol, Value};
-use std::cell::RefCell;
+use rquickjs::function::IntoArgs;
+use rquickjs::object::Property;
+use rquickjs::{Array, Atom, BigInt, Ctx, FromJs, Function, IntoJs, Object, Symbol, Value};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
 use std::str::FromStr;
 
 /// Levels of what a function returns, as in mongod.
 const LEVELS_MAX: usize = 150;
 
-/// The documents of which a function sees objects, by the numbers that these objects have: so numbers that were not
+/// The most that a function may return, as a document may have.
+const BYTES_MAX: usize = (16 << 20) + (16 << 10);
+
+/// The documents of which functions see objects, by the numbers that these objects have: so numbers that were not
 /// changed keep their types.
 #[derive(Default)]
 pub(super) struct Originals {
-    documents: HashMap<u64, RawDocumentBuf>,
-    next: u64,
+    /// What the call got, each in a document of its own.
+    given: Vec<Rc<RawDocumentBuf>>,
+    /// Documents within: in which given one, and where.
+    places: Vec<(usize, Range<usize>)>,
+    /// The number of the first place: numbers of earlier calls mean nothing.
+    first: usize,
 }
 
 impl Originals {
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
-        self.documents.clear();
+        self.first += self.places.len();
+        self.places.clear();
+        self.given.clear();
     }
 
-    fn add(&mut self, document: &RawDocument) -> u64 {
-        self.next += 1;
-        self.documents.insert(self.next, document.to_owned());
-        self.next
+    /// The number of a document that lies within the last given one.
+    fn add(&mut self, document: &RawDocument) -> Option<usize> {
+        let given = self.given.last()?.as_bytes();
+        let bytes = document.as_bytes();
+        let start = (bytes.as_ptr() as usize).checked_sub(given.as_ptr() as usize)?;
+        let place = start..start + bytes.len();
+        given.get(place.clone())?;
+        self.places.push((self.given.len() - 1, place));
+        Some(self.first + self.places.len() - 1)
+    }
+
+    fn get(&self, number: f64) -> Option<(Rc<RawDocumentBuf>, Range<usize>)> {
+        let (given, place) = self
+            .places
+            .get((number as usize).checked_sub(self.first)?)?;
+        Some((self.given[*given].clone(), place.clone()))
     }
 }
 
 /// What `prelude.js` gives, and the documents of the call.
 pub(super) struct Types<'js, 'o> {
-    pub object: Object<'js>,
-    pub originals: &'o RefCell<Originals>,
+    object: Object<'js>,
+    originals: &'o RefCell<Originals>,
+    /// What the value that is being converted may still take.
+    bytes_left: Cell<usize>,
 }
 
-impl<'js> Types<'js, '_> {
-    fn make<A: rquickjs::function::IntoArgs<'js>>(
+impl<'js, 'o> Types<'js, 'o> {
+    pub(super) fn new(object: Object<'js>, originals: &'o RefCell<Originals>) -> Self {
+        Self {
+            object,
+            originals,
+            bytes_left: Cell::new(BYTES_MAX),
+        }
+    }
+
+    /// Calls a function of `prelude.js`.
+    pub(super) fn make<A: IntoArgs<'js>, T: FromJs<'js>>(
         &self,
         what: &str,
         arguments: A,
-    ) -> rquickjs::Result<Value<'js>> {
+    ) -> rquickjs::Result<T> {
         self.object.get::<_, Function>(what)?.call(arguments)
+    }
+
+    /// A value that a function gets, with documents that may come back unchanged.
+    pub(super) fn given(
+        &self,
+        ctx: &Ctx<'js>,
+        value: RawBsonRef<'_>,
+    ) -> rquickjs::Result<Value<'js>> {
+        if !matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_)) {
+            return self.value(ctx, value);
+        }
+        let mut holder = RawDocumentBuf::new();
+        holder.append(bson::raw::cstr!(""), value);
+        let holder = Rc::new(holder);
+        self.originals.borrow_mut().given.push(holder.clone());
+        let first = holder.iter().flatten().next();
+        self.value(ctx, first.map_or(RawBsonRef::Null, |(_, value)| value))
     }
 
     /// A value as functions see it.
@@ -62,7 +118,8 @@ impl<'js> Types<'js, '_> {
         value: RawBsonRef<'_>,
     ) -> rquickjs::Result<Value<'js>> {
         match value {
-            RawBsonRef::Double(number) => Ok(Value::new_number(ctx.clone(), number)),
+            // As a number it could become an integer, which has no -0.
+            RawBsonRef::Double(number) => Ok(Value::new_float(ctx.clone(), number)),
             RawBsonRef::Int32(number) => Ok(Value::new_int(ctx.clone(), number)),
             RawBsonRef::Boolean(value) => Ok(Value::new_bool(ctx.clone(), value)),
             RawBsonRef::Null => Ok(Value::new_null(ctx.clone())),
@@ -72,7 +129,8 @@ impl<'js> Types<'js, '_> {
             RawBsonRef::Array(array) => {
                 let made = Array::new(ctx.clone())?;
                 for (at, item) in array.into_iter().flatten().enumerate() {
-                    made.set(at, self.value(ctx, item)?)?;
+                    let item = self.value(ctx, item)?;
+                    define(&made, Atom::from_u32(ctx.clone(), at as u32)?, item)?;
                 }
                 made.into_js(ctx)
             }
@@ -95,10 +153,8 @@ impl<'js> Types<'js, '_> {
                 (regex.pattern.as_str(), flags(regex.options.as_str())),
             ),
             RawBsonRef::JavaScriptCode(code) => self.code(ctx, code),
-            RawBsonRef::JavaScriptCodeWithScope(code) => {
-                let scope = self.document(ctx, code.scope)?;
-                self.make("code", (code.code, scope))
-            }
+            // As in mongod the function does not see the scope.
+            RawBsonRef::JavaScriptCodeWithScope(code) => self.code(ctx, code.code),
             RawBsonRef::DbPointer(_) => self.pointer(value),
             RawBsonRef::MinKey => self.make("minKey", ()),
             RawBsonRef::MaxKey => self.make("maxKey", ()),
@@ -122,30 +178,42 @@ impl<'js> Types<'js, '_> {
         )
     }
 
-    /// A function, where the text is one; else its text.
+    /// A function, where the text is one or the body of one; else its text.
     fn code(&self, ctx: &Ctx<'js>, code: &str) -> rquickjs::Result<Value<'js>> {
-        let made = self.make("function", (code,));
-        match made {
-            Ok(value) if value.is_function() => Ok(value),
-            _ => {
-                ctx.catch();
-                self.make("code", (code,))
-            }
+        match super::instance::define(ctx, code) {
+            Ok(function) => function.into_js(ctx),
+            Err(_) => self.make("code", (code,)),
         }
     }
 
-    /// A document as functions see it.
+    /// A document as functions see it: of names that come twice the first counts.
     pub(super) fn document(
         &self,
         ctx: &Ctx<'js>,
         document: &RawDocument,
     ) -> rquickjs::Result<Value<'js>> {
-        let made = Object::new(ctx.clone())?;
-        for (name, value) in document.iter().flatten() {
-            made.set(name.as_str(), self.value(ctx, value)?)?;
+        let mut names = document.iter().flatten().map(|(name, _)| name);
+        let is_reference = names.next().is_some_and(|name| name == "$ref")
+            && names.next().is_some_and(|name| name == "$id");
+        let made = match is_reference {
+            true => self.make("reference", ())?,
+            false => Object::new(ctx.clone())?,
+        };
+        let mut fields = None;
+        for (place, (name, value)) in document.iter().flatten().enumerate() {
+            let key = Atom::from_str(ctx.clone(), name.as_str())?;
+            // A prototype may have the name, too.
+            let is_second = made.contains_key(key.clone())?
+                && fields.get_or_insert_with(|| by_name(document))[name.as_str()].0 != place;
+            if !is_second {
+                define(&made, key, self.value(ctx, value)?)?;
+            }
         }
         let number = self.originals.borrow_mut().add(document);
-        self.make("from", (made, number as f64))
+        match number {
+            Some(number) => self.make("from", (made, number as f64)),
+            None => made.into_js(ctx),
+        }
     }
 
     /// What a function returned; none for `undefined`.
@@ -156,11 +224,56 @@ impl<'js> Types<'js, '_> {
         if value.is_big_int() || value.is_symbol() {
             return Err(Error::bad_value("unable to get type"));
         }
+        self.bytes_left.set(BYTES_MAX);
         let found = self.bson(ctx, value, None, 0)?;
         Ok(found.map(|value| match value {
             RawBson::Document(document) => RawBson::Document(id_first(document)),
             value => value,
         }))
+    }
+
+    /// The `{k, v}` of what was given to `emit`.
+    ///
+    /// # Errors
+    /// Those of [`Self::nested`].
+    pub(super) fn emitted(
+        &self,
+        ctx: &Ctx<'js>,
+        key: &Value<'js>,
+        value: &Value<'js>,
+    ) -> Result<RawDocumentBuf> {
+        self.bytes_left.set(BYTES_MAX);
+        let key = match self.nested(ctx, key, || "0".to_owned(), None, 0)? {
+            RawBson::Undefined => RawBson::Null,
+            key => key,
+        };
+        let mut pair = RawDocumentBuf::new();
+        pair.append(bson::raw::cstr!("k"), key);
+        pair.append(
+            bson::raw::cstr!("v"),
+            self.nested(ctx, value, || "1".to_owned(), None, 0)?,
+        );
+        Ok(pair)
+    }
+
+    /// Takes so many bytes of what the result may have.
+    fn take(&self, bytes: usize) -> Result<()> {
+        let left = self.bytes_left.get().checked_sub(bytes).ok_or_else(|| {
+            let message = format!(
+                "Converting from JavaScript to BSON failed: Object size exceeds limit of {BYTES_MAX} bytes."
+            );
+            Error::location(17260, message)
+        })?;
+        self.bytes_left.set(left);
+        Ok(())
+    }
+
+    /// The text of a string, in which halves of surrogate pairs are U+FFFD.
+    pub(super) fn text(&self, ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Result<String> {
+        match text.to_string() {
+            Err(rquickjs::Error::Utf8(_)) => read(ctx, self.make("wellFormed", (text.clone(),))),
+            text => read(ctx, text),
+        }
     }
 
     /// A value; `before` is what its place held before the function ran. None for `undefined` and what BSON has no type for.
@@ -171,9 +284,11 @@ impl<'js> Types<'js, '_> {
         before: Option<RawBsonRef<'_>>,
         levels: usize,
     ) -> Result<Option<RawBson>> {
+        self.take(1)?;
         if let Some(number) = value.as_number() {
+            self.take(4)?;
             let was_integer = matches!(before, Some(RawBsonRef::Int32(_)));
-            let is_integer = number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX);
+            let is_integer = f64::from(number as i32) == number;
             return Ok(Some(match was_integer && is_integer {
                 true => RawBson::Int32(number as i32),
                 false => RawBson::Double(number),
@@ -186,7 +301,9 @@ impl<'js> Types<'js, '_> {
             return Ok(Some(RawBson::Null));
         }
         if let Some(text) = value.as_string() {
-            return Ok(Some(RawBson::String(read(ctx, text.to_string())?)));
+            let text = self.text(ctx, text)?;
+            self.take(text.len())?;
+            return Ok(Some(RawBson::String(text)));
         }
         let Some(object) = value.as_object() else {
             return Ok(None);
@@ -197,44 +314,78 @@ impl<'js> Types<'js, '_> {
                 "Exceeded depth limit of 150 when converting js object to BSON. Do you have a cycle?",
             ));
         }
+        // The traps of a proxy are not asked for what the host knows.
+        if object.is_proxy() {
+            return self
+                .fields(ctx, object, None, levels + 1)
+                .map(|fields| Some(RawBson::Document(fields)));
+        }
         let kind: Symbol = read(ctx, self.object.get("kind"))?;
-        if let Some(kind) = read(ctx, object.get::<_, Option<String>>(kind))? {
-            return self.special(ctx, &kind, object, levels).map(Some);
+        let kind: Value = read(ctx, object.get(kind))?;
+        if let Some(kind) = kind.as_string() {
+            return self
+                .special(ctx, &self.text(ctx, kind)?, object, levels)
+                .map(Some);
         }
         if value.is_function() {
-            let text: String = read(ctx, call_method(object, "toString"))?;
+            let text: rquickjs::String = read(ctx, self.make("sourceOf", (object.clone(),)))?;
+            let text = self.text(ctx, &text)?;
+            self.take(text.len())?;
             return Ok(Some(RawBson::JavaScriptCode(text)));
         }
         self.object(ctx, object, levels + 1).map(Some)
     }
 
     fn object(&self, ctx: &Ctx<'js>, object: &Object<'js>, levels: usize) -> Result<RawBson> {
-        if let Some(array) = object.as_array() {
-            let mut items = RawArrayBuf::new();
-            for (at, item) in array.iter::<Value>().enumerate() {
-                let item = read(ctx, item)?;
-                let item = self.nested(ctx, &item, || at.to_string(), None, levels)?;
-                items.push(item);
-            }
-            return Ok(RawBson::Array(items));
+        if object.is_array() {
+            return self.array(ctx, object, levels);
         }
-        let is = |class: &str| {
-            let constructor = ctx.globals().get::<_, Object>(class);
-            constructor.is_ok_and(|constructor| object.is_instance_of(&constructor))
-        };
-        if is("Date") {
-            let time: f64 = read(ctx, call_method(object, "getTime"))?;
+        if is_date(object) {
+            let time: f64 = read(ctx, self.make("timeOf", (object.clone(),)))?;
             return Ok(RawBson::DateTime(DateTime::from_millis(time as i64)));
         }
-        if is("RegExp") {
-            let source: String = read(ctx, object.get("source"))?;
-            let options: String = read(ctx, object.get("flags"))?;
+        if is_regex(object) {
+            let [source, options] = ["source", "flags"].map(|part| {
+                let part: rquickjs::String = read(ctx, object.get(part))?;
+                self.text(ctx, &part)
+            });
+            let (source, options) = (source?, options?);
+            self.take(source.len() + options.len())?;
             return Ok(RawBson::RegularExpression(bson::Regex {
                 pattern: name(&source)?,
                 options: name(&options)?,
             }));
         }
-        self.fields(ctx, object, levels).map(RawBson::Document)
+        let original: Symbol = read(ctx, self.object.get("original"))?;
+        let number: Value = read(ctx, object.get(original))?;
+        let original = number
+            .as_number()
+            .and_then(|number| self.originals.borrow().get(number));
+        let Some((given, place)) = original else {
+            return self
+                .fields(ctx, object, None, levels)
+                .map(RawBson::Document);
+        };
+        let before = RawDocument::from_bytes(&given.as_bytes()[place])
+            .map_err(crate::expression::value::corrupt)?;
+        let fields = self.fields(ctx, object, Some(before), levels)?;
+        Ok(RawBson::Document(fields))
+    }
+
+    fn array(&self, ctx: &Ctx<'js>, array: &Object<'js>, levels: usize) -> Result<RawBson> {
+        let length: f64 = read(ctx, array.get("length"))?;
+        let mut items = RawArrayBuf::new();
+        self.take(5)?;
+        // No length is longer than this.
+        for at in 0..length as u32 {
+            if at % 4096 == 0 {
+                crate::operation::check()?;
+            }
+            self.take(2 + at.checked_ilog10().unwrap_or(0) as usize)?;
+            let item: Value = read(ctx, array.get(at))?;
+            items.push(self.nested(ctx, &item, || at.to_string(), None, levels)?);
+        }
+        Ok(RawBson::Array(items))
     }
 
     /// A value within another; what is undefined is so in BSON.
@@ -260,32 +411,41 @@ impl<'js> Types<'js, '_> {
         Ok(found.unwrap_or(RawBson::Undefined))
     }
 
-    /// The fields of an object that are enumerable. Those of one that was a document, and is unchanged, are as they were.
+    /// The fields of an object that are enumerable, in the order of the document that it was; those of an unchanged
+    /// one are as they were.
     fn fields(
         &self,
         ctx: &Ctx<'js>,
         object: &Object<'js>,
+        before: Option<&RawDocument>,
         levels: usize,
     ) -> Result<RawDocumentBuf> {
-        let original: Symbol = read(ctx, self.object.get("original"))?;
-        let number: Option<f64> = read(ctx, object.get(original))?;
-        let before = number.and_then(|number| {
-            let originals = self.originals.borrow();
-            originals.documents.get(&(number as u64)).cloned()
-        });
-        if let Some(before) = &before
-            && self.is_unchanged(ctx, object, before)?
+        crate::operation::check()?;
+        let before_fields = before.map(by_name).unwrap_or_default();
+        if let Some(before) = before
+            && self.is_unchanged(ctx, object, &before_fields)?
         {
-            return Ok(before.clone());
+            self.take(before.as_bytes().len())?;
+            return Ok(before.to_owned());
         }
+        let mut keys = Vec::new();
+        for key in object.keys::<Atom>() {
+            let key = read(ctx, key)?;
+            let text = self.text(ctx, &read(ctx, key.to_js_string())?)?;
+            let place = before_fields
+                .get(&*text)
+                .map_or(usize::MAX, |(place, _)| *place);
+            keys.push((place, text, key));
+        }
+        keys.sort_by_key(|(place, ..)| *place);
         let mut document = RawDocumentBuf::new();
-        for field in object.props::<String, Value>() {
-            let (field, value) = read(ctx, field)?;
-            let before = before
-                .as_ref()
-                .and_then(|before| before.get(&field).ok().flatten());
-            let value = self.nested(ctx, &value, || field.clone(), before, levels)?;
-            document.append(name(&field)?, value);
+        self.take(5)?;
+        for (_, text, key) in keys {
+            self.take(text.len() + 1)?;
+            let value: Value = read(ctx, object.get(key))?;
+            let before = before_fields.get(&*text).map(|(_, value)| *value);
+            let value = self.nested(ctx, &value, || text.clone(), before, levels)?;
+            document.append(name(&text)?, value);
         }
         Ok(document)
     }
@@ -295,26 +455,22 @@ impl<'js> Types<'js, '_> {
         &self,
         ctx: &Ctx<'js>,
         object: &Object<'js>,
-        before: &RawDocument,
+        before: &HashMap<&str, (usize, RawBsonRef<'_>)>,
     ) -> Result<bool> {
-        let mut fields = before.iter().flatten();
-        let count = before.iter().count();
-        if object.len() != count {
-            return Ok(false);
-        }
-        for field in object.props::<String, Value>() {
-            let (_, value) = read(ctx, field)?;
-            let Some((_, before)) = fields.next() else {
+        let mut count = 0;
+        for key in object.keys::<Atom>() {
+            let key = read(ctx, key)?;
+            let text = self.text(ctx, &read(ctx, key.to_js_string())?)?;
+            let Some((_, before)) = before.get(&*text) else {
                 return Ok(false);
             };
-            if !self.is_same(ctx, &value, before)? {
+            let value: Value = read(ctx, object.get(key))?;
+            if !self.is_same(ctx, &value, *before)? {
                 return Ok(false);
             }
+            count += 1;
         }
-        Ok(object.keys::<String>().flatten().eq(before
-            .iter()
-            .flatten()
-            .map(|(name, _)| name.as_str().to_owned())))
+        Ok(count == before.len())
     }
 
     fn is_same(&self, ctx: &Ctx<'js>, value: &Value<'js>, before: RawBsonRef<'_>) -> Result<bool> {
@@ -324,27 +480,44 @@ impl<'js> Types<'js, '_> {
                 .as_number()
                 .is_some_and(|own| own.to_bits() == number.to_bits()),
             RawBsonRef::String(text) => match value.as_string() {
-                Some(own) => read(ctx, own.to_string())? == text,
+                Some(own) => self.text(ctx, own)? == text,
                 None => false,
             },
             RawBsonRef::Undefined => value.is_undefined(),
             RawBsonRef::Document(document) => match value.as_object() {
-                Some(object) => !object.is_array() && self.is_unchanged(ctx, object, document)?,
-                None => false,
+                Some(object) if !object.is_array() && !object.is_proxy() => {
+                    self.is_unchanged(ctx, object, &by_name(document))?
+                }
+                _ => false,
             },
-            RawBsonRef::Array(items) => match value.as_array() {
+            RawBsonRef::Array(items) => match value.as_object().filter(|_| value.is_array()) {
                 Some(array) => {
-                    let mut same = array.len() == items.into_iter().count();
-                    for (own, item) in array.iter::<Value>().zip(items.into_iter().flatten()) {
-                        same = same && self.is_same(ctx, &read(ctx, own)?, item)?;
+                    let length: f64 = read(ctx, array.get("length"))?;
+                    let mut is_same = length == items.into_iter().count() as f64;
+                    for (at, item) in items.into_iter().flatten().enumerate() {
+                        if is_same {
+                            let own: Value = read(ctx, array.get(at as u32))?;
+                            is_same = self.is_same(ctx, &own, item)?;
+                        }
                     }
-                    same
+                    is_same
                 }
                 None => false,
             },
-            _ => self
-                .bson(ctx, value, None, LEVELS_MAX - 2)?
-                .is_some_and(|own| own.as_raw_bson_ref() == before),
+            // Functions and symbols come back as other types.
+            RawBsonRef::JavaScriptCode(_) | RawBsonRef::JavaScriptCodeWithScope(_) => {
+                value.is_function()
+            }
+            RawBsonRef::Symbol(text) => match value.as_string() {
+                Some(own) => self.text(ctx, own)? == text,
+                None => false,
+            },
+            _ => {
+                let left = self.bytes_left.get();
+                let own = self.bson(ctx, value, None, LEVELS_MAX - 2)?;
+                self.bytes_left.set(left);
+                own.is_some_and(|own| own.as_raw_bson_ref() == before)
+            }
         })
     }
 
@@ -356,6 +529,7 @@ impl<'js> Types<'js, '_> {
         levels: usize,
     ) -> Result<RawBson> {
         let text = || read::<String>(ctx, object.get("$value"));
+        self.take(8)?;
         let broken = |error: String| Error::new(Code::JSInterpreterFailure, error);
         Ok(match kind {
             "long" => {
@@ -375,19 +549,25 @@ impl<'js> Types<'js, '_> {
             }),
             "binary" => RawBson::Binary(Binary {
                 subtype: BinarySubtype::from(read::<i32>(ctx, object.get("type"))? as u8),
-                bytes: unbase64(&text()?).ok_or_else(|| broken("invalid base64".to_owned()))?,
+                bytes: {
+                    let text = text()?;
+                    self.take(text.len() / 4 * 3)?;
+                    unbase64(&text).ok_or_else(|| broken("invalid base64".to_owned()))?
+                },
             }),
             "minKey" => RawBson::MinKey,
             "maxKey" => RawBson::MaxKey,
             "code" => {
-                let code = read(ctx, object.get("code"))?;
+                let code: rquickjs::String = read(ctx, object.get("code"))?;
+                let code = self.text(ctx, &code)?;
+                self.take(code.len())?;
                 let scope: Value = read(ctx, object.get("scope"))?;
                 match scope.as_object() {
                     None => RawBson::JavaScriptCode(code),
                     Some(scope) => {
                         RawBson::JavaScriptCodeWithScope(bson::raw::RawJavaScriptCodeWithScope {
                             code,
-                            scope: self.fields(ctx, scope, levels)?,
+                            scope: self.fields(ctx, scope, None, levels + 1)?,
                         })
                     }
                 }
@@ -441,22 +621,43 @@ fn pointer(ns: &str, id: &str) -> std::result::Result<RawBson, String> {
 fn flags(options: &str) -> String {
     options
         .chars()
-        .filter(|option| "imsu".contains(*option))
+        .filter(|option| "dgimsuy".contains(*option))
         .collect()
+}
+
+/// Where the fields of a document stand, and what they hold: of names that come twice the first counts.
+fn by_name(document: &RawDocument) -> HashMap<&str, (usize, RawBsonRef<'_>)> {
+    let mut fields = HashMap::new();
+    for (place, (name, value)) in document.iter().flatten().enumerate() {
+        fields.entry(name.as_str()).or_insert((place, value));
+    }
+    fields
 }
 
 fn name(text: &str) -> Result<CString> {
     CString::try_from(text.to_owned()).map_err(|_| {
-        Error::new(
-            Code::JSInterpreterFailure,
-            "cannot convert JavaScript object to BSON: a name holds a zero byte",
-        )
+        let message =
+            "JavaScript property (name) contains a null char which is not allowed in BSON. ";
+        Error::location(16985, message)
     })
 }
 
-fn call_method<'js, T: FromJs<'js>>(object: &Object<'js>, method: &str) -> rquickjs::Result<T> {
-    let function: Function = object.get(method)?;
-    function.call((rquickjs::function::This(object.clone()),))
+/// Gives an object a property of its own, whatever the client has done to prototypes.
+fn define<'js>(object: &Object<'js>, name: Atom<'js>, value: Value<'js>) -> rquickjs::Result<()> {
+    object.prop(
+        name,
+        Property::from(value).writable().enumerable().configurable(),
+    )
+}
+
+fn is_date(object: &Object<'_>) -> bool {
+    // SAFETY: the value lives as long as the reference to it.
+    unsafe { rquickjs::qjs::JS_IsDate(object.as_value().as_raw()) }
+}
+
+fn is_regex(object: &Object<'_>) -> bool {
+    // SAFETY: the value lives as long as the reference to it.
+    unsafe { rquickjs::qjs::JS_IsRegExp(object.as_value().as_raw()) }
 }
 
 /// The standard alphabet, padded.

@@ -3,97 +3,129 @@
 // An engine is used by one thread at a time, and may move to another, which its library cannot tell.
 #![allow(unsafe_code)]
 
+use super::Parts;
 use super::allocator::BudgetAllocator;
 use super::convert::{Originals, Types, base64, unbase64};
+use super::watch::Watch;
 use crate::error::{Code, Error, Result};
-use crate::operation;
+use crate::operation::memory::Reservation;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use parking_lot::Mutex;
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
 use rquickjs::{
-    CatchResultExt, CaughtError, Context, Ctx, Exception, Function, Object, Persistent, Runtime,
-    Value,
+    CatchResultExt, CaughtError, Coerced, Context, Ctx, Exception, Function, JsLifetime, Object,
+    Persistent, Runtime, Value, qjs,
 };
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 /// Stack that scripts may use of the thread's own.
 const STACK_BYTES_MAX: usize = 1 << 20;
-/// Pairs that the map function of one document may emit.
-const EMITS_MAX: usize = 1_000_000;
+/// What a pair that is emitted takes besides its bytes.
+const EMIT_BYTES_MIN: usize = 64;
+/// Scripts that stay compiled: a pipeline within another may be read again for each document.
+const SCRIPTS_MAX: usize = 1_000;
 
-/// An engine in which a statement's functions are defined.
+/// An engine with the globals of a statement, and the scripts that were called in it.
 pub(super) struct Instance {
-    functions: Vec<Persistent<Function<'static>>>,
+    scripts: RefCell<HashMap<u64, Vec<Persistent<Function<'static>>>>>,
+    /// Whether the globals that come with a script are there.
+    has_scope: Cell<bool>,
     types: Persistent<Object<'static>>,
-    originals: RefCell<Originals>,
-    /// Why the statement had to end while a function ran.
-    interruption: Arc<Mutex<Option<Error>>>,
+    host: Rc<Host>,
     is_spent: Cell<bool>,
     context: Context,
     _runtime: Runtime,
+}
+
+/// What functions of the host work on.
+#[derive(Default)]
+struct Host {
+    watch: Rc<Watch>,
+    originals: RefCell<Originals>,
+    /// What the map function emits, while one runs.
+    emits: RefCell<Option<Emits>>,
+}
+
+#[derive(Default)]
+struct Emits {
+    pairs: Vec<RawDocumentBuf>,
+    bytes: usize,
+    memory: Reservation,
 }
 
 // SAFETY: everything that refers to the engine (reference counts without atomics) is in here and moves with it, and
 // only a thread that owns the value uses it.
 unsafe impl Send for Instance {}
 
+/// The last error of the host that a client's code got.
+#[derive(Default)]
+struct Refusals(RefCell<Option<(String, Code)>>);
+
+// SAFETY: it refers to nothing of the engine.
+unsafe impl JsLifetime<'_> for Refusals {
+    type Changed<'to> = Self;
+}
+
+impl Refusals {
+    fn add(&self, message: String, number: i32) {
+        let code = match number {
+            2 => Code::BadValue,
+            9 => Code::FailedToParse,
+            50 => Code::MaxTimeMSExpired,
+            207 => Code::InvalidUUID,
+            292 => Code::ExceededMemoryLimit,
+            11601 => Code::Interrupted,
+            other => Code::Location(other),
+        };
+        self.0.replace(Some((message, code)));
+    }
+
+    /// The code of the error with this message, if it is the host's own.
+    fn code_of(&self, message: &str) -> Option<Code> {
+        let last = self.0.borrow();
+        let own = last.as_ref().filter(|(own, _)| own == message);
+        own.map(|(_, code)| *code)
+    }
+}
+
 /// What a function is called with.
 pub struct Call<'a> {
     /// `this`.
     pub this: Option<&'a RawDocument>,
+    /// Whether `this` is the global `obj`, too.
+    pub is_global: bool,
     /// The arguments.
     pub arguments: &'a [RawBsonRef<'a>],
 }
 
 impl Instance {
-    /// Starts an engine and defines the functions in it.
+    /// Starts an engine.
     ///
     /// # Errors
-    /// `JSInterpreterFailure` where one does not compile; `ExceededMemoryLimit`.
-    pub(super) fn new(sources: &[Box<str>], scope: Option<&RawDocument>) -> Result<Self> {
-        let memory = |_| {
-            Error::new(
-                Code::ExceededMemoryLimit,
-                "no memory for a JavaScript engine",
-            )
+    /// `ExceededMemoryLimit`.
+    pub(super) fn new() -> Result<Self> {
+        let memory = || {
+            let message = "no memory for a JavaScript engine";
+            Error::new(Code::ExceededMemoryLimit, message)
         };
-        let runtime = Runtime::new_with_alloc(BudgetAllocator::new()).map_err(memory)?;
+        let host = Rc::new(Host::default());
+        let allocator = BudgetAllocator::new(host.watch.clone()).ok_or_else(memory)?;
+        let runtime = Runtime::new_with_alloc(allocator).map_err(|_| memory())?;
         runtime.set_max_stack_size(STACK_BYTES_MAX);
-        let interruption = Arc::new(Mutex::new(None));
-        let noted = interruption.clone();
-        runtime.set_interrupt_handler(Some(Box::new(move || {
-            let ended = operation::yield_if_due().err();
-            let is_ended = ended.is_some();
-            if is_ended {
-                *noted.lock() = ended;
-            }
-            is_ended
-        })));
-        let context = Context::full(&runtime).map_err(memory)?;
-        let (types, functions) = context.with(|ctx| {
-            let types = prelude(&ctx)?;
-            let originals = RefCell::default();
-            let made = Types {
-                object: types.clone(),
-                originals: &originals,
-            };
-            for (name, value) in scope.into_iter().flat_map(|scope| scope.iter().flatten()) {
-                let value = read(&ctx, made.value(&ctx, value))?;
-                read(&ctx, ctx.globals().set(name.as_str(), value))?;
-            }
-            let functions: Result<Vec<_>> = sources
-                .iter()
-                .map(|source| Ok(Persistent::save(&ctx, define(&ctx, source)?)))
-                .collect();
-            Ok::<_, Error>((Persistent::save(&ctx, types), functions?))
-        })?;
+        let watch = host.watch.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || watch.is_over())));
+        let context = Context::full(&runtime).map_err(|_| memory())?;
+        here(&context);
+        let types =
+            context.with(|ctx| Ok::<_, Error>(Persistent::save(&ctx, prelude(&ctx, &host)?)))?;
         Ok(Self {
-            functions,
+            scripts: RefCell::default(),
+            has_scope: Cell::new(false),
             types,
-            originals: RefCell::default(),
-            interruption,
+            host,
             is_spent: Cell::new(false),
             context,
             _runtime: runtime,
@@ -105,24 +137,40 @@ impl Instance {
         self.is_spent.get()
     }
 
+    /// Compiles the functions of a script.
+    ///
+    /// # Errors
+    /// `JSInterpreterFailure` where one does not compile; why the statement had to end.
+    pub(super) fn compile(&self, script: &Parts) -> Result<()> {
+        self.guarded(|ctx, types| self.compiled(ctx, types, script))
+    }
+
     /// Calls a function; none where it returns nothing that BSON has a type for.
     ///
     /// # Errors
-    /// `JSInterpreterFailure` with what it threw; why the statement had to end.
-    pub(super) fn call(&self, function: usize, call: &Call<'_>) -> Result<Option<RawBson>> {
-        self.run(function, call, |ctx, types, value| {
+    /// As [`Self::compile`], and `JSInterpreterFailure` with what it threw.
+    pub(super) fn call(
+        &self,
+        script: &Parts,
+        function: usize,
+        call: &Call<'_>,
+    ) -> Result<Option<RawBson>> {
+        let outcome = self.guarded(|ctx, types| {
+            let value = self.run(ctx, types, script, function, call)?;
             types.returned(ctx, &value)
-        })
+        });
+        outcome.map_err(interrupted_call)
     }
 
     /// Calls a function and tells whether what it returns is true in JavaScript's sense.
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub(super) fn holds(&self, function: usize, call: &Call<'_>) -> Result<bool> {
-        self.run(function, call, |ctx, _, value| {
-            let boolean: Function = read(ctx, ctx.globals().get("Boolean"))?;
-            read(ctx, boolean.call((value,)))
+    pub(super) fn holds(&self, script: &Parts, function: usize, call: &Call<'_>) -> Result<bool> {
+        self.guarded(|ctx, types| {
+            let value = self.run(ctx, types, script, function, call)?;
+            let truth: Coerced<bool> = read(ctx, value.get())?;
+            Ok(truth.0)
         })
     }
 
@@ -130,73 +178,115 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub(super) fn emitted(&self, function: usize, call: &Call<'_>) -> Result<Vec<RawDocumentBuf>> {
-        self.run(function, call, |ctx, types, _| {
-            let emitted: Function = read(ctx, types.object.get("emitted"))?;
-            let pairs: Vec<Vec<Value>> = read(ctx, emitted.call(()))?;
-            pairs.iter().map(|pair| emit_of(ctx, types, pair)).collect()
-        })
-    }
-
-    fn run<T>(
+    pub(super) fn emitted(
         &self,
+        script: &Parts,
         function: usize,
         call: &Call<'_>,
-        finish: impl for<'js> FnOnce(&Ctx<'js>, &Types<'js, '_>, Value<'js>) -> Result<T>,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        self.host.emits.replace(Some(Emits::default()));
+        let outcome =
+            self.guarded(|ctx, types| self.run(ctx, types, script, function, call).map(drop));
+        let emits = self.host.emits.take().unwrap_or_default();
+        outcome.map(|()| emits.pairs).map_err(interrupted_call)
+    }
+
+    /// Lets clients' code run, for as long as it may.
+    fn guarded<T>(
+        &self,
+        work: impl for<'js> FnOnce(&Ctx<'js>, &Types<'js, '_>) -> Result<T>,
     ) -> Result<T> {
+        here(&self.context);
+        self.host.originals.borrow_mut().clear();
+        self.host.watch.begin();
         let outcome = self.context.with(|ctx| {
-            self.originals.borrow_mut().clear();
-            let types = Types {
-                object: read(&ctx, self.types.clone().restore(&ctx))?,
-                originals: &self.originals,
-            };
-            let function = read(&ctx, self.functions[function].clone().restore(&ctx))?;
-            let mut arguments = Args::new(ctx.clone(), call.arguments.len());
-            if let Some(document) = call.this {
-                let this = read(&ctx, types.document(&ctx, document))?;
-                read(&ctx, ctx.globals().set("obj", this.clone()))?;
-                read(&ctx, arguments.this(this))?;
-            }
-            for argument in call.arguments {
-                let argument = read(&ctx, types.value(&ctx, *argument))?;
-                read(&ctx, arguments.push_arg(argument))?;
-            }
-            let value = read(&ctx, function.call_arg(arguments))?;
-            finish(&ctx, &types, value)
+            let object = read(&ctx, self.types.clone().restore(&ctx))?;
+            work(&ctx, &Types::new(object, &self.host.originals))
         });
-        match self.interruption.lock().take() {
-            Some(interruption) => {
+        match self.host.watch.finish() {
+            Some(ended) => {
                 self.is_spent.set(true);
-                Err(interruption)
+                Err(ended)
             }
             None => outcome,
         }
     }
+
+    fn compiled<'js>(&self, ctx: &Ctx<'js>, types: &Types<'js, '_>, script: &Parts) -> Result<()> {
+        if self.scripts.borrow().contains_key(&script.id) {
+            return Ok(());
+        }
+        if let Some(scope) = &script.scope
+            && !self.has_scope.replace(true)
+        {
+            let names = scope.iter().flatten().filter(|(name, _)| *name != "emit");
+            for (name, value) in names {
+                let value = read(ctx, types.value(ctx, value))?;
+                read(ctx, ctx.globals().set(name.as_str(), value))?;
+            }
+        }
+        if script.emits {
+            read(ctx, types.make::<_, ()>("allowEmit", ()))?;
+        }
+        let functions: Result<Vec<_>> = script
+            .sources
+            .iter()
+            .map(|source| Ok(Persistent::save(ctx, define(ctx, source)?)))
+            .collect();
+        let functions = functions?;
+        let mut scripts = self.scripts.borrow_mut();
+        if scripts.len() >= SCRIPTS_MAX {
+            scripts.clear();
+        }
+        scripts.insert(script.id, functions);
+        Ok(())
+    }
+
+    fn run<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        types: &Types<'js, '_>,
+        script: &Parts,
+        function: usize,
+        call: &Call<'_>,
+    ) -> Result<Value<'js>> {
+        self.compiled(ctx, types, script)?;
+        let function = self.scripts.borrow()[&script.id][function].clone();
+        let function = read(ctx, function.restore(ctx))?;
+        let mut arguments = Args::new(ctx.clone(), call.arguments.len());
+        if let Some(document) = call.this {
+            let this = read(ctx, types.given(ctx, RawBsonRef::Document(document)))?;
+            if call.is_global {
+                for name in ["obj", "fullObject"] {
+                    read(ctx, ctx.globals().set(name, this.clone()))?;
+                }
+            }
+            read(ctx, arguments.this(this))?;
+        }
+        for argument in call.arguments {
+            let argument = read(ctx, types.given(ctx, *argument))?;
+            read(ctx, arguments.push_arg(argument))?;
+        }
+        read(ctx, function.call_arg(arguments))
+    }
 }
 
-fn emit_of<'js>(
-    ctx: &Ctx<'js>,
-    types: &Types<'js, '_>,
-    pair: &[Value<'js>],
-) -> Result<RawDocumentBuf> {
-    let mut emit = RawDocumentBuf::new();
-    let key = types.nested(ctx, &pair[0], || "0".to_owned(), None, 1)?;
-    // A key that is undefined is null.
-    let key = if key == RawBson::Undefined {
-        RawBson::Null
-    } else {
-        key
-    };
-    emit.append(bson::raw::cstr!("k"), key);
-    emit.append(
-        bson::raw::cstr!("v"),
-        types.nested(ctx, &pair[1], || "1".to_owned(), None, 1)?,
-    );
-    Ok(emit)
+/// Says to the engine that it works on this thread from here on: how much of the stack it may use depends on it.
+fn here(context: &Context) {
+    // SAFETY: the runtime lives as long as its context, and only this thread uses it.
+    unsafe { qjs::JS_UpdateStackTop(context.get_runtime_ptr()) }
+}
+
+/// As mongod says it of functions in expressions.
+fn interrupted_call(error: Error) -> Error {
+    match error.code {
+        Code::Interrupted => Error::new(Code::Interrupted, "JavaScript execution interrupted"),
+        _ => error,
+    }
 }
 
 /// A function of its text: `function(...) {...}`, `(a) => a`, or the body of one.
-fn define<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Function<'js>> {
+pub(super) fn define<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Function<'js>> {
     let mut refusal = None;
     for reading in super::source::readings(source) {
         let mut options = EvalOptions::default();
@@ -213,14 +303,16 @@ fn define<'js>(ctx: &Ctx<'js>, source: &str) -> Result<Function<'js>> {
     Err(refusal.unwrap_or_else(refused))
 }
 
-fn prelude<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
+fn prelude<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
+    ctx.store_userdata(Refusals::default())
+        .map_err(|_| failure("the engine is set up while it runs".to_owned()))?;
     let define: Function = read(ctx, ctx.eval(include_str!("prelude.js")))?;
-    let native = read(ctx, native(ctx))?;
+    let native = read(ctx, native(ctx, host))?;
     read(ctx, define.call((native,)))
 }
 
 /// What only the host can do.
-fn native<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+fn native<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     let add = |name: &str, function: rquickjs::Result<Function<'js>>| native.set(name, function?);
     add(
@@ -266,22 +358,58 @@ fn native<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
         }),
     )?;
     add("version", Function::new(ctx.clone(), || "6.0.5"))?;
-    add("sleep", Function::new(ctx.clone(), sleep))?;
-    native.set("emitsMax", EMITS_MAX)?;
+    let refused = |ctx: Ctx<'js>, message: String, number: i32| {
+        if let Some(refusals) = ctx.userdata::<Refusals>() {
+            refusals.add(message, number);
+        }
+    };
+    add("refused", Function::new(ctx.clone(), refused))?;
+    let own = host.clone();
+    let sleep = Function::new(ctx.clone(), move |ctx: Ctx<'js>, ms: f64| {
+        match own.watch.sleep(ms) {
+            true => Ok(()),
+            false => Err(Exception::throw_internal(&ctx, "interrupted")),
+        }
+    });
+    add("sleep", sleep)?;
+    let own = host.clone();
+    let emit = move |ctx: Ctx<'js>, types: Object<'js>, key: Value<'js>, value: Value<'js>| {
+        let types = Types::new(types, &own.originals);
+        let emitted = own.emit(&ctx, &types, &key, &value).err();
+        emitted.map_or(Ok(()), |error| {
+            types.make("refuse", (error.message, error.code.number()))
+        })
+    };
+    add("emit", Function::new(ctx.clone(), emit))?;
     Ok(native)
 }
 
-/// Sleeps as long as the statement may.
-fn sleep(ctx: Ctx<'_>, ms: f64) -> rquickjs::Result<()> {
-    let end =
-        std::time::Instant::now() + std::time::Duration::from_millis(ms.clamp(0.0, 1e9) as u64);
-    while std::time::Instant::now() < end {
-        if let Err(error) = operation::check() {
-            return Err(Exception::throw_message(&ctx, &error.message));
+impl Host {
+    fn emit<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        types: &Types<'js, '_>,
+        key: &Value<'js>,
+        value: &Value<'js>,
+    ) -> Result<()> {
+        let pair = types.emitted(ctx, key, value)?;
+        let mut emits = self.emits.borrow_mut();
+        let refuse = |message: String| Err(Error::location(31292, message));
+        let Some(emits) = emits.as_mut() else {
+            return refuse("emit may be called by the map function only".to_owned());
+        };
+        let bytes_max = super::EMIT_BYTES_MAX.load(Ordering::Relaxed);
+        emits.bytes += pair.as_bytes().len();
+        if emits.bytes > usize::try_from(bytes_max).unwrap_or(0) {
+            return refuse(format!(
+                "Size of emitted values exceeds the set size limit of {bytes_max} bytes"
+            ));
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        emits.pairs.push(pair);
+        emits
+            .memory
+            .grow(emits.bytes + emits.pairs.len() * EMIT_BYTES_MIN)
     }
-    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -298,20 +426,29 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 /// What the engine answered, or what was thrown in it as an error of ours.
 ///
 /// # Errors
-/// `JSInterpreterFailure`.
+/// `JSInterpreterFailure`; `UnknownError` where a value was thrown that is no object.
 pub(super) fn read<'js, T>(ctx: &Ctx<'js>, answer: rquickjs::Result<T>) -> Result<T> {
     answer.catch(ctx).map_err(|caught| match caught {
-        CaughtError::Exception(exception) => thrown(&exception),
-        CaughtError::Value(value) => {
-            let string = ctx.globals().get::<_, Function>("String");
-            let text = string.and_then(|string| string.call::<_, String>((value.clone(),)));
-            let text = text.unwrap_or_default();
-            match value.is_object() {
-                true => failure(format!("{text} :\nundefined")),
-                false => Error::new(Code::UnknownError, format!("uncaught exception: {text}")),
-            }
+        CaughtError::Exception(exception) => thrown(ctx, exception.as_object()),
+        CaughtError::Value(value) if value.is_object() => {
+            failure(format!("{} :\nundefined", text_of(ctx, value)))
         }
-        CaughtError::Error(error) => failure(error.to_string()),
+        CaughtError::Value(value) if value.is_symbol() => {
+            failure("TypeError: can't convert symbol to string".to_owned())
+        }
+        CaughtError::Value(value) => {
+            let message = format!("uncaught exception: {}", text_of(ctx, value));
+            Error::new(Code::UnknownError, message)
+        }
+        CaughtError::Error(rquickjs::Error::Unknown | rquickjs::Error::Allocation) => {
+            ctx.catch();
+            failure("Out of memory".to_owned())
+        }
+        CaughtError::Error(error) => {
+            // What the engine still says of it concerns nothing that comes later.
+            ctx.catch();
+            failure(error.to_string())
+        }
     })
 }
 
@@ -319,23 +456,38 @@ fn failure(message: String) -> Error {
     Error::new(Code::JSInterpreterFailure, message)
 }
 
+/// The text of a value, which a client's code may make.
+fn text_of<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> String {
+    let text: rquickjs::Result<Coerced<String>> = value.get();
+    match text {
+        Ok(text) => text.0,
+        Err(_) => {
+            ctx.catch();
+            String::new()
+        }
+    }
+}
+
 /// An error object that was thrown: the host's own have MongoDB's codes.
-fn thrown(exception: &Exception<'_>) -> Error {
-    let message = exception.message().unwrap_or_default();
-    let stack = exception.stack().unwrap_or_default();
-    if let Ok(Some(code)) = exception.get::<_, Option<i32>>("$code") {
-        let code = match code {
-            2 => Code::BadValue,
-            9 => Code::FailedToParse,
-            207 => Code::InvalidUUID,
-            other => Code::Location(other),
-        };
+fn thrown<'js>(ctx: &Ctx<'js>, error: &Object<'js>) -> Error {
+    let part = |name: &str| match error.get::<_, Value>(name) {
+        Ok(value) if !value.is_undefined() => text_of(ctx, value),
+        _ => {
+            ctx.catch();
+            String::new()
+        }
+    };
+    let (message, stack) = (part("message"), part("stack"));
+    let refusals = ctx.userdata::<Refusals>();
+    let code = refusals.and_then(|refusals| refusals.code_of(&message));
+    if let Some(code) = code {
         return Error::new(code, format!("{message} :\n{stack}"));
     }
-    let name: Option<String> = exception.get("name").ok();
-    let name = name.unwrap_or_else(|| "Error".to_owned());
-    if name == "InternalError" && message == "out of memory" {
+    if message == "out of memory" {
         return failure("Out of memory".to_owned());
     }
-    failure(format!("{name}: {message} :\n{stack}"))
+    failure(format!(
+        "{} :\n{stack}",
+        text_of(ctx, error.as_value().clone())
+    ))
 }

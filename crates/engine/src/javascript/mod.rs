@@ -8,13 +8,14 @@ mod allocator;
 mod convert;
 mod instance;
 mod source;
+mod watch;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
 use instance::Instance;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 pub use instance::Call;
 
@@ -31,39 +32,87 @@ pub fn is_enabled() -> bool {
     IS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// The functions of a statement that share globals.
-#[derive(Clone)]
-pub struct Script(Arc<Shared>);
+/// The most that one call may take, in milliseconds; mongod's parameter has this name.
+static CALL_MILLIS_MAX: AtomicI32 = AtomicI32::new(60_000);
+/// The most that the map function may emit for one document, in bytes.
+static EMIT_BYTES_MAX: AtomicI32 = AtomicI32::new(100 << 20);
 
-struct Shared {
-    sources: Vec<Box<str>>,
-    scope: Option<RawDocumentBuf>,
-    /// Engines that no thread uses just now: as many as threads have worked at once.
-    idle: Mutex<Vec<Instance>>,
+/// `internalQueryJavaScriptFnTimeoutMillis`.
+pub fn call_millis_max() -> &'static AtomicI32 {
+    &CALL_MILLIS_MAX
 }
 
-impl std::fmt::Debug for Script {
+/// `internalQueryMaxJsEmitBytes`.
+pub fn emit_bytes_max() -> &'static AtomicI32 {
+    &EMIT_BYTES_MAX
+}
+
+/// The global variables that functions of a statement share: they live as long as it does.
+#[derive(Clone, Default)]
+pub struct Globals(Arc<Mutex<Vec<Instance>>>);
+
+impl std::fmt::Debug for Globals {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_tuple("Script")
-            .field(&self.0.sources)
-            .finish()
+        formatter.write_str("Globals")
     }
 }
 
+/// Functions that are called by their positions.
+#[derive(Debug, Clone)]
+pub struct Script {
+    parts: Arc<Parts>,
+    /// Engines that no thread uses just now: as many as threads have worked at once.
+    globals: Globals,
+}
+
+#[derive(Debug)]
+struct Parts {
+    /// By it an engine finds what it has compiled.
+    id: u64,
+    sources: Vec<Box<str>>,
+    scope: Option<RawDocumentBuf>,
+    /// Whether functions may emit.
+    emits: bool,
+}
+
 impl Script {
-    /// Functions by their texts, and a document whose fields are globals. They are compiled when one is called first.
-    pub fn new(sources: Vec<Box<str>>, scope: Option<RawDocumentBuf>) -> Self {
-        Self(Arc::new(Shared {
+    /// Functions by their texts. They are compiled when one is called first.
+    pub fn new(sources: Vec<Box<str>>, globals: &Globals) -> Self {
+        Self::of(sources, None, false, globals)
+    }
+
+    /// A function, and a document whose fields are globals.
+    pub fn with_scope(source: Box<str>, scope: Option<&RawDocument>, globals: &Globals) -> Self {
+        Self::of(vec![source], scope, false, globals)
+    }
+
+    /// As [`Self::with_scope`], a function that emits.
+    pub fn emitting(source: Box<str>, scope: Option<&RawDocument>, globals: &Globals) -> Self {
+        Self::of(vec![source], scope, true, globals)
+    }
+
+    fn of(
+        sources: Vec<Box<str>>,
+        scope: Option<&RawDocument>,
+        emits: bool,
+        globals: &Globals,
+    ) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        let parts = Parts {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             sources,
-            scope,
-            idle: Mutex::default(),
-        }))
+            scope: scope.map(RawDocument::to_owned),
+            emits,
+        };
+        Self {
+            parts: Arc::new(parts),
+            globals: globals.clone(),
+        }
     }
 
     /// The texts.
     pub fn sources(&self) -> &[Box<str>] {
-        &self.0.sources
+        &self.parts.sources
     }
 
     /// Compiles the functions.
@@ -71,7 +120,7 @@ impl Script {
     /// # Errors
     /// As [`Self::call`].
     pub fn compile(&self) -> Result<()> {
-        self.within(|_| Ok(()))
+        self.within(|instance| instance.compile(&self.parts))
     }
 
     /// Calls a function by its position; none where it returns nothing that BSON has a type for.
@@ -80,7 +129,7 @@ impl Script {
     /// `JSInterpreterFailure` with what it threw, or why it does not compile; `ExceededMemoryLimit`; those of
     /// `operation::check`.
     pub fn call(&self, function: usize, call: &Call<'_>) -> Result<Option<RawBson>> {
-        self.within(|instance| instance.call(function, call))
+        self.within(|instance| instance.call(&self.parts, function, call))
     }
 
     /// Whether what a function returns for a document, which is its `this`, is true in JavaScript's sense.
@@ -90,9 +139,10 @@ impl Script {
     pub fn holds(&self, function: usize, document: &RawDocument) -> Result<bool> {
         let call = Call {
             this: Some(document),
+            is_global: true,
             arguments: &[],
         };
-        self.within(|instance| instance.holds(function, &call))
+        self.within(|instance| instance.holds(&self.parts, function, &call))
     }
 
     /// What a function emits for a document, which is its `this`: `{k, v}` each.
@@ -102,26 +152,22 @@ impl Script {
     pub fn emitted(&self, function: usize, document: &RawDocument) -> Result<Vec<RawDocumentBuf>> {
         let call = Call {
             this: Some(document),
+            is_global: false,
             arguments: &[],
         };
-        self.within(|instance| instance.emitted(function, &call))
+        self.within(|instance| instance.emitted(&self.parts, function, &call))
     }
 
     fn within<T>(&self, work: impl FnOnce(&Instance) -> Result<T>) -> Result<T> {
-        let idle = self.0.idle.lock().pop();
+        let idle = self.globals.0.lock().pop();
         let instance = match idle {
             Some(instance) => instance,
-            None => Instance::new(&self.0.sources, self.0.scope.as_deref())?,
+            None => Instance::new()?,
         };
         let outcome = work(&instance);
         if !instance.is_spent() {
-            self.0.idle.lock().push(instance);
+            self.globals.0.lock().push(instance);
         }
         outcome
     }
-}
-
-/// The error where JavaScript is switched off.
-pub fn disabled() -> Error {
-    Error::bad_value("server-side JavaScript execution is disabled")
 }

@@ -3,31 +3,35 @@
 // `emitted` hands out what `emit` took. `native` has what only the host can do.
 (native) => {
   "use strict";
+  // What the host calls is taken now: clients may change all globals and prototypes.
+  const HostTypeError = TypeError, HostRangeError = RangeError, { defineProperty, create } = Object, HostError = Error, HostDate = Date, HostRegExp = RegExp, { apply } = Reflect;
+  const { getTime } = Date.prototype, { toString: functionText } = Function.prototype, { toWellFormed } = String.prototype;
   const kind = Symbol("bson");
   // The number of the document that an object was made of, while a function runs.
   const original = Symbol("original");
   const hidden = (object, name, value) =>
-    Object.defineProperty(object, name, { value, enumerable: false, writable: true, configurable: true });
+    defineProperty(object, name, { value, enumerable: false, writable: true, configurable: true });
   const mark = (object, type, value) => {
-    Object.defineProperty(object, kind, { value: type });
-    if (value !== undefined) Object.defineProperty(object, "$value", { value });
+    defineProperty(object, kind, { value: type });
+    if (value !== undefined) defineProperty(object, "$value", { value });
     return object;
   };
   const global = (name, value) => hidden(globalThis, name, value);
   // Types may be made with and without `new`, as in MongoDB.
   const type = (name, build, methods) => {
     const make = { [name]: function (...args) {
-      return build(Object.create(make.prototype), ...args);
+      return build(create(prototype), ...args);
     } }[name];
-    for (const [method, body] of Object.entries(methods)) hidden(make.prototype, method, body);
+    const { prototype } = make;
+    for (const [method, body] of Object.entries(methods)) hidden(prototype, method, body);
     global(name, make);
     return make;
   };
   // An error of the host, with MongoDB's code.
   const refuse = (text, number = 2) => {
-    const error = new Error(text);
-    Object.defineProperty(error, "code", { value: number });
-    Object.defineProperty(error, "$code", { value: number });
+    native.refused(text, number);
+    const error = new HostError(text);
+    defineProperty(error, "code", { value: number });
     throw error;
   };
 
@@ -44,6 +48,7 @@
       if (number !== wrap(number)) refuse("could not convert string to long long");
       return mark(self, "long", number);
     }
+    if (value instanceof NumberLong) return mark(self, "long", value.$value);
     const number = Number(value);
     if (typeof value === "object" || value === undefined) return mark(self, "long", 0n);
     if (!Number.isInteger(number) || number >= 2 ** 63 || number < -(2 ** 63)) {
@@ -66,10 +71,10 @@
       return own < its ? -1 : own > its ? 1 : 0;
     },
   });
-  Object.defineProperty(NumberLong.prototype, "floatApprox", { get() { return Number(this.$value); } });
-  Object.defineProperty(NumberLong.prototype, "top", { get() { return Number(BigInt.asIntN(32, this.$value >> 32n)); } });
-  Object.defineProperty(NumberLong.prototype, "exactValueString", { get() { return String(this.$value); } });
-  Object.defineProperty(NumberLong.prototype, "bottom", { get() { return Number(BigInt.asUintN(32, this.$value)); } });
+  defineProperty(NumberLong.prototype, "floatApprox", { get() { return Number(this.$value); } });
+  defineProperty(NumberLong.prototype, "top", { get() { return Number(BigInt.asUintN(32, this.$value >> 32n)); } });
+  defineProperty(NumberLong.prototype, "exactValueString", { get() { return String(this.$value); } });
+  defineProperty(NumberLong.prototype, "bottom", { get() { return Number(BigInt.asUintN(32, this.$value)); } });
 
   const NumberInt = type("NumberInt", (self, ...args) => {
     if (args.length > 1) refuse("NumberInt takes 0 or 1 arguments");
@@ -79,7 +84,7 @@
     toNumber() { return this.$value; },
     valueOf() { return this.$value; },
     toString() { return `NumberInt(${this.$value})`; },
-    toJSON() { return this.toString(); },
+    toJSON() { return this.$value; },
     tojson() { return this.toString(); },
   });
 
@@ -101,7 +106,7 @@
     }
     if (text !== undefined && !/^[0-9a-fA-F]{24}$/.test(text)) refuse("invalid object id: not hex", 10430);
     const hex = text === undefined ? native.objectId() : text.toLowerCase();
-    Object.defineProperty(self, "str", { value: hex });
+    defineProperty(self, "str", { value: hex });
     return mark(self, "objectId", hex);
   }, {
     toString() { return `ObjectId("${this.$value}")`; },
@@ -142,17 +147,17 @@
     }
     if (typeof text !== "string") refuse("BinData data must be a String");
     if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.length % 4) refuse("invalid base64", 10270);
-    Object.defineProperty(self, "type", { value: subtype });
-    Object.defineProperty(self, "len", { value: (text.length / 4) * 3 - (text.match(/=*$/)[0].length) });
+    defineProperty(self, "type", { value: subtype });
+    defineProperty(self, "len", { value: (text.length / 4) * 3 - (text.match(/=*$/)[0].length) });
     return mark(self, "binary", text);
   }, {
     length() { return this.len; },
     subtype() { return this.type; },
     base64() { return this.$value; },
     hex() { return native.hexOfBase64(this.$value); },
-    toString() { return `BinData(${this.type},"${this.$value}")`; },
-    tojson() {
-      if (this.type !== 4 || this.len !== 16) return this.toString();
+    tojson() { return this.toString(); },
+    toString() {
+      if (this.type !== 4 || this.len !== 16) return `BinData(${this.type},"${this.$value}")`;
       return `UUID("${this.hex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")}")`;
     },
     toJSON() { return { $binary: this.$value, $type: this.type.toString(16).padStart(2, "0") }; },
@@ -178,7 +183,11 @@
     return BinData(5, hex(text));
   });
 
-  const DBPointer = type("DBPointer", (self, ns, id) => {
+  const DBPointer = type("DBPointer", (self, ...args) => {
+    if (args.length !== 2) refuse("DBPointer needs 2 arguments");
+    const [ns, id] = args;
+    if (typeof ns !== "string") refuse("DBPointer 1st parameter must be a string");
+    if (!(id instanceof ObjectId)) refuse("DBPointer 2nd parameter must be an ObjectId");
     Object.assign(self, { ns, id });
     return mark(self, "dbPointer");
   }, {
@@ -187,7 +196,9 @@
     toString() { return `DBPointer("${this.ns}", ${tojson(this.id)})`; },
     tojson() { return this.toString(); },
   });
-  const DBRef = type("DBRef", (self, ref, id, db) => {
+  const DBRef = type("DBRef", (self, ...args) => {
+    if (args.length < 2 || args.length > 3) refuse("DBRef needs 2 or 3 arguments");
+    const [ref, id, db] = args;
     if (typeof ref !== "string") refuse("DBRef 1st parameter must be a string");
     if (db !== undefined && typeof db !== "string") refuse("DBRef 3rd parameter must be a string");
     Object.assign(self, { $ref: ref, $id: id });
@@ -205,28 +216,35 @@
   const key = (name) => {
     const self = { [name]: function () { return self; } }[name];
     mark(self, name === "MinKey" ? "minKey" : "maxKey");
+    defineProperty(self, "name", { value: name });
+    hidden(self, "constructor", self);
+    hidden(self, "toString", () => `[object ${name}]`);
     hidden(self, "tojson", () => `{ "$${name[0].toLowerCase()}${name.slice(1)}" : 1 }`);
-    hidden(self, "toString", self.tojson);
     hidden(self, "toJSON", () => ({ [`$${name[0].toLowerCase()}${name.slice(1)}`]: 1 }));
     global(name, self);
     return self;
   };
   const MinKey = key("MinKey"), MaxKey = key("MaxKey");
   const Code = type("Code", (self, code = "", scope) => {
-    self.code = String(code);
+    if (typeof code !== "string") refuse("code must be a string");
+    if (scope !== undefined && (typeof scope !== "object" || scope === null)) refuse("scope must be an object");
+    self.code = code;
     if (scope !== undefined) self.scope = scope;
     return mark(self, "code");
   }, {
-    toString() { return `Code(${JSON.stringify(this.code)})`; }, tojson() { return this.toString(); },
+    toString() { return `Code(${JSON.stringify(this)})`; },
   });
 
   global("ISODate", (text) => {
     if (text === undefined) return new Date();
     const form = /^(\d{4})-?(\d\d)-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d(?:\.\d+)?))?)?(Z|[+-]\d\d:?\d\d)?)?$/;
-    const found = form.exec(text) || refuse(`invalid ISO date: ${text}`);
+    const found = form.exec(text);
+    if (!found) throw new HostError(`invalid ISO date: ${text}`);
     const [, year, month, day, hour = 0, minute = 0, second = 0, zone] = found;
-    const whole = Math.trunc(second), part = Math.round((second - whole) * 1000);
-    let time = Date.UTC(year, month - 1, day, hour, minute, whole, part);
+    const whole = Math.trunc(second), part = Math.trunc(`${second}00`.slice(3, 6).padEnd(3, "0"));
+    // Years before 100 mean others to Date.UTC: the calendar repeats itself every 400 years.
+    const cycle = 146_097 * 86_400_000;
+    let time = Date.UTC(+year + 400, month - 1, day, hour, minute, whole, part) - cycle;
     if (zone && zone !== "Z") {
       const sign = zone[0] === "-" ? 1 : -1;
       time += sign * (60 * zone.slice(1, 3) + Number(zone.slice(-2))) * 60_000;
@@ -244,15 +262,19 @@
   };
   const list = (open, parts, close, indent, isOneLine) => {
     const [end, tab] = isOneLine ? [" ", ""] : ["\n", "\t"];
-    return `${open}${end}${parts.map((part) => `${indent}${tab}${part}`).join(`,${end}`)}${end}${indent}${close}`;
+    return `${open}${end}${parts.map((part) => `${indent}${tab}${part}`).join(`,${end}`)}${end}${
+      isOneLine ? "" : indent}${close}`;
   };
   const lines = (value, indent, isOneLine, depth) => {
-    const inner = (part) => tojson(part, isOneLine ? indent : `${indent}\t`, isOneLine, depth + 1);
+    const within = isOneLine ? indent : `${indent}\t`;
+    const inner = (part) => tojson(part, within, isOneLine, depth + 1);
     if (Array.isArray(value)) {
-      return value.length === 0 ? "[ ]" : list("[", value.map(inner), "]", indent, isOneLine);
+      return value.length === 0 ? "[ ]" : list("[", value.map(inner), "]", isOneLine ? "" : indent, isOneLine);
     }
-    const parts = Object.keys(value).map((key) => `${JSON.stringify(key)} : ${inner(value[key])}`);
-    return parts.length === 0 ? "{ }" : list("{", parts, "}", indent, isOneLine);
+    const parts = [];
+    for (const key in value) parts.push(`${JSON.stringify(key)} : ${inner(value[key])}`);
+    if (parts.length === 0) return isOneLine && indent ? "{   }" : "{ }";
+    return list("{", parts, "}", indent, isOneLine);
   };
   function tojson(value, indent = "", isOneLine = undefined, depth = 0) {
     if (value === null) return "null";
@@ -276,6 +298,8 @@
   global("tojsonObject", tojson);
   hidden(Date.prototype, "tojson", function () { return dateText(this); });
   hidden(RegExp.prototype, "tojson", RegExp.prototype.toString);
+  hidden(RegExp.prototype, "toJSON", function () { return { $regex: this.source, $options: this.flags }; });
+  hidden(Array, "tojson", (array, ...rest) => tojson(array, ...rest));
   global("print", (...parts) => native.print(parts.map(String).join(" ")));
   global("printjson", (value) => native.print(tojson(value)));
   global("printjsononeline", (value) => native.print(tojson(value, " ", true)));
@@ -298,7 +322,10 @@
   global("gc", () => {});
 
   // Helpers on arrays, numbers and texts.
-  hidden(Array, "contains", (array, value) => Array.isArray(array) ? array.some((own) => own == value) : undefined);
+  hidden(Array, "contains", (array, value) => {
+    needsArray(array, "contains");
+    return array.some((own) => own == value);
+  });
   hidden(Array, "unique", (array) => array.filter((value, at) => array.findIndex((own) => own == value) === at));
   const needsArray = (array, name) => {
     if (!Array.isArray(array)) throw new Error(`The first argument to Array.${name} must be an array`);
@@ -319,6 +346,14 @@
   hidden(Object, "extend", (target, source) => Object.assign(target, source));
   hidden(Object, "merge", (target, source) => Object.assign({}, target, source));
   hidden(Object, "keySet", (object) => Object.keys(object));
+  hidden(Array, "shuffle", (array) => {
+    for (let at = array.length - 1; at > 0; at--) {
+      const other = Math.floor(Math.random() * (at + 1));
+      [array[at], array[other]] = [array[other], array[at]];
+    }
+    return array;
+  });
+  hidden(Number.prototype, "toPercentStr", function () { return `${(this * 100).toFixed(2)}%`; });
   hidden(Number.prototype, "zeroPad", function (width) { return pad(this, width); });
   hidden(String.prototype, "ltrim", String.prototype.trimStart);
   hidden(String.prototype, "rtrim", String.prototype.trimEnd);
@@ -327,18 +362,79 @@
   });
   hidden(RegExp, "escape", (text) => text.replace(/[-[\]{}()*+?.,\\^$|#\s]/g, "\\$&"));
 
-  // `emit` of mapReduce.
-  let emits = [];
-  global("emit", (...args) => {
-    if (args.length !== 2) refuse("emit takes 2 args", 31220);
-    if (emits.length >= native.emitsMax) refuse(`a document emits more than ${native.emitsMax} pairs`, 31292);
-    emits.push([args[0], args[1]]);
-  });
-  return {
+  // What searches a text in another compares all of it at each place, and cannot be interrupted: long ones are searched
+  // in parts. What to do with a long text that is found is not worth an algorithm of its own.
+  const COMPARISONS_MAX = 1e8;
+  const { indexOf, slice } = String.prototype;
+  const place = (text, wanted, from = 0) => {
+    const step = Math.ceil(COMPARISONS_MAX / wanted.length);
+    for (let at = from; at + wanted.length <= text.length; at += step) {
+      const found = apply(indexOf, apply(slice, text, [at, at + step + wanted.length - 1]), [wanted]);
+      if (found >= 0) return at + found;
+      native.sleep(0);
+    }
+    return -1;
+  };
+  const isShort = (text, wanted) => text.length * wanted.length <= COMPARISONS_MAX;
+  const searching = (name, symbol, unfound) => {
+    const original = String.prototype[name];
+    hidden(String.prototype, name, { [name](wanted, ...rest) {
+      if (this === null || this === undefined) return apply(original, this, [wanted, ...rest]);
+      if (symbol && typeof wanted === "object" && wanted !== null) {
+        const method = wanted[symbol];
+        if (method !== undefined && method !== null) {
+          if (name === "replaceAll" && wanted instanceof HostRegExp && !wanted.global) {
+            throw new HostTypeError("replaceAll must be called with a global RegExp");
+          }
+          return apply(method, wanted, [this, ...rest]);
+        }
+      }
+      if (name === "includes" && wanted instanceof HostRegExp) throw new HostTypeError("a regular expression is no text");
+      if (wanted === undefined && name === "split") return [`${this}`];
+      const text = typeof this === "string" ? this : `${this}`;
+      const needle = typeof wanted === "string" ? wanted : `${wanted}`;
+      if (isShort(text, needle)) return apply(original, text, [needle, ...rest]);
+      const found = place(text, needle);
+      if (found < 0) return unfound(text);
+      if (name === "includes") return true;
+      if (name === "indexOf") return place(text, needle, Math.max(0, Math.trunc(rest[0]) || 0));
+      throw new HostRangeError(`${name} of so long texts`);
+    } }[name]);
+  };
+  searching("indexOf", null, () => -1);
+  searching("lastIndexOf", null, () => -1);
+  searching("includes", null, () => false);
+  searching("split", Symbol.split, (text) => [text]);
+  searching("replace", Symbol.replace, (text) => text);
+  searching("replaceAll", Symbol.replace, (text) => text);
+
+  // Built-in functions of arrays go through all elements, also of arrays that have none, and cannot be interrupted.
+  const LENGTH_MAX = 2 ** 24;
+  const refuseLong = (value) => {
+    if (typeof value === "object" && value !== null && value.length > LENGTH_MAX) {
+      throw new HostRangeError("an array of so many elements");
+    }
+  };
+  const LONG = ["reverse", "join", "sort", "concat", "flat", "copyWithin", "shift", "unshift", "splice", "fill",
+    "toSorted", "toReversed", "toSpliced", "with"];
+  for (const name of LONG) {
+    const original = Array.prototype[name];
+    hidden(Array.prototype, name, { [name](...args) {
+      refuseLong(this);
+      for (let at = 0; name === "concat" && at < args.length; at++) refuseLong(args[at]);
+      return apply(original, this, args);
+    } }[name]);
+  }
+
+  const made = {
     kind,
     original,
-    from: (object, number) => Object.defineProperty(object, original, { value: number }),
-    emitted() { const taken = emits; emits = []; return taken; },
+    refuse,
+    from: (object, number) => defineProperty(object, original, { value: number }),
+    wellFormed: (text) => apply(toWellFormed, text, []),
+    sourceOf: (object) => apply(functionText, object, []),
+    timeOf: (date) => apply(getTime, date, []),
+    reference: () => create(DBRef.prototype),
     long: (value) => NumberLong(value),
     decimal: (text) => NumberDecimal(text),
     objectId: (hex) => ObjectId(hex),
@@ -348,8 +444,14 @@
     minKey: () => MinKey,
     maxKey: () => MaxKey,
     code: (code, scope) => Code(code, scope),
-    date: (time) => new Date(time),
-    regex: (source, flags) => new RegExp(source, flags),
-    function: (source) => (0, eval)(`(${source}\n)`),
+    date: (time) => new HostDate(time),
+    regex: (source, flags) => new HostRegExp(source, flags),
+    // `emit` of mapReduce.
+    allowEmit: () => global("emit", (...args) => {
+      if (args.length !== 2) refuse("emit takes 2 args", 31220);
+      native.emit(made, args[0], args[1]);
+    }),
   };
+  for (const name of ["Atomics", "SharedArrayBuffer"]) delete globalThis[name];
+  return made;
 }

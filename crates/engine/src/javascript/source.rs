@@ -7,32 +7,45 @@
 pub(super) fn readings(source: &str) -> Vec<String> {
     let text = without_comments(source);
     let mut readings = Vec::new();
-    if is_function(text) {
-        return vec![format!("({}\n)", text.trim_end_matches(';'))];
-    }
     if text.trim_matches([';', ' ']).is_empty() {
         // Nothing that could be returned: an error in mongod, too.
         return vec!["(function() { return (\n) })".to_owned()];
     }
-    if !text.starts_with('{') {
+    if is_function(text) {
+        readings.push(format!("({}\n)", text.trim_end_matches([';', ' '])));
+    }
+    let is_block = text.starts_with('{');
+    if !is_block && !text.starts_with("class ") {
         let expression = text.trim_end_matches(|last: char| last == ';' || last.is_whitespace());
         readings.push(format!("(function() {{ return ({expression}\n) }})"));
     }
-    if !text.contains("return") {
-        let quoted = serde_json::Value::from(text).to_string();
-        // The function that is never called refuses what is no body.
-        readings.push(format!(
-            "(function() {{{text}\n}}, function() {{ return eval({quoted}) }})"
-        ));
+    if !is_block {
+        readings.push(evaluated(text));
     }
     readings.push(format!("(function() {{{text}\n}})"));
     readings
 }
 
-/// Whether a text begins as a function does: with the word, and a blank or a parenthesis.
+/// The function that returns the value of a text's last expression.
+fn evaluated(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let unevaluated = serde_json::Value::from(format!("throw 0; {text}")).to_string();
+    // What is no program, or has a `return` outside of functions, is refused here and now.
+    format!(
+        "((function() {{ try {{ eval({unevaluated}) }} catch (error) {{ if (error !== 0) throw error }} }})(), \
+         function() {{ return eval({quoted}) }})"
+    )
+}
+
+/// Whether a text begins as a function does: with the word, and what may follow it.
 fn is_function(text: &str) -> bool {
-    text.strip_prefix("function")
-        .is_some_and(|rest| rest.starts_with(|next: char| next == '(' || next.is_whitespace()))
+    let text = match text.strip_prefix("async") {
+        Some(rest) if rest.starts_with(char::is_whitespace) => rest.trim_start(),
+        _ => text,
+    };
+    text.strip_prefix("function").is_some_and(|rest| {
+        rest.starts_with(|next: char| "(*".contains(next) || next.is_whitespace())
+    })
 }
 
 /// A text without the blanks and comments that it begins with, and the blanks at its end.

@@ -8,7 +8,7 @@ use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, FieldSet, NearMetadata, Variables};
 use crate::geo;
-use crate::javascript::Script;
+use crate::javascript::{Globals, Script};
 use crate::operation::memory::Reservation;
 use crate::pattern::Pattern;
 use crate::types::TypeSet;
@@ -186,7 +186,7 @@ impl WhereCondition {
     /// The condition that the function of this text returns something that is true in JavaScript's sense.
     pub fn new(text: &str) -> Self {
         Self {
-            script: Script::new(vec![text.into()], None),
+            script: Script::new(vec![text.into()], &Globals::default()),
         }
     }
 
@@ -221,6 +221,23 @@ impl Filter {
                 children.iter().any(Self::is_random)
             }
             _ => false,
+        }
+    }
+
+    /// Refuses a validator that calls a function of a client (`$function`).
+    ///
+    /// # Errors
+    /// 4660800.
+    pub fn refuse_script(&self) -> Result<()> {
+        match self {
+            Self::Expr(condition) if condition.expression.has_script() => Err(Error::location(
+                4_660_800,
+                "$function cannot be used inside a validator.",
+            )),
+            Self::And(children) | Self::Or(children) | Self::Nor(children) => {
+                children.iter().try_for_each(Self::refuse_script)
+            }
+            _ => Ok(()),
         }
     }
 }

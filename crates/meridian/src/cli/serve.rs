@@ -104,6 +104,7 @@ fn serve(mut settings: Settings) -> anyhow::Result<()> {
 }
 
 fn open_engine(settings: &Settings) -> anyhow::Result<Arc<Engine>> {
+    meridian_engine::javascript::enable(settings.javascript);
     let options = EngineOptions {
         master_key: settings.key.master_key()?,
         cache_bytes: settings.cache_bytes,

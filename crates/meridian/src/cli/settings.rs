@@ -39,6 +39,8 @@ pub struct Settings {
     pub ttl_sweep_seconds: u64,
     /// Whether indexes of kinds that are not there are listed, not built, where they would be refused.
     pub accept_unbuilt_indexes: bool,
+    /// Whether clients may have JavaScript run.
+    pub javascript: bool,
     /// Which connections are encrypted.
     pub tls_mode: TlsMode,
     /// The server's certificate and key, in one PEM file.
@@ -137,6 +139,9 @@ pub struct SettingArguments {
     /// so that a restore of a whole server goes through [default: false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     accept_unbuilt_indexes: Option<bool>,
+    /// Whether clients may have JavaScript run: $where, $function, $accumulator, mapReduce [default: on]
+    #[arg(long, value_name = "on|off")]
+    javascript: Option<Switch>,
     /// Encryption: allow serves plain connections too [default: require with a certificate, else disabled]
     #[arg(long, value_name = "disabled|allow|require")]
     tls_mode: Option<TlsMode>,
@@ -204,6 +209,7 @@ impl SettingArguments {
             accept_unbuilt_indexes: self
                 .accept_unbuilt_indexes
                 .or(others.accept_unbuilt_indexes),
+            javascript: self.javascript.or(others.javascript),
             tls_mode: self.tls_mode.or(others.tls_mode),
             tls_certificate_key_file: self
                 .tls_certificate_key_file
@@ -266,6 +272,7 @@ impl SettingArguments {
             default_max_time: self.default_max_time_ms.map(Duration::from_millis),
             ttl_sweep_seconds: self.ttl_sweep_seconds.unwrap_or(60).max(1),
             accept_unbuilt_indexes: self.accept_unbuilt_indexes.unwrap_or(false),
+            javascript: self.javascript != Some(Switch::Off),
             tls_mode: self.tls_mode.unwrap_or(default_tls),
             tls_certificate_key_file: self.tls_certificate_key_file,
             tls_ca_file: self.tls_ca_file,

@@ -22,7 +22,6 @@ const KNOWN: &[&str] = &[
     "jsMode",
     "verbose",
     "bypassDocumentValidation",
-    "splitInfo",
 ];
 
 /// What the errors of the pipeline begin with.
@@ -66,7 +65,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let (functions, output) = (functions(&arguments)?, output(&arguments)?);
     check_output(&output, &namespace.database)?;
     let limit = limit(&arguments)?;
-    for flag in ["jsMode", "verbose"] {
+    for flag in ["jsMode", "verbose", "bypassDocumentValidation"] {
         if let Some(value) = arguments
             .get(flag)
             .filter(|value| value.as_bool().is_none())
@@ -158,8 +157,9 @@ fn namespace(context: &Context<'_>) -> Result<Namespace> {
 }
 
 fn functions<'a>(arguments: &Arguments<'a>) -> Result<Functions<'a>> {
-    let function = |name: &str| match arguments.get(name) {
+    let function = |name: &str, is_required: bool| match arguments.get_even_null(name) {
         None => Ok(None),
+        Some(RawBsonRef::Null) if !is_required => Ok(None),
         Some(code @ (RawBsonRef::String(_) | RawBsonRef::JavaScriptCode(_))) => Ok(Some(code)),
         Some(_) => Err(Error::bad_value(format!(
             "'{name}' must be of string or code type"
@@ -171,16 +171,16 @@ fn functions<'a>(arguments: &Arguments<'a>) -> Result<Functions<'a>> {
         Some(_) => return Err(Error::bad_value("'scope' must be an object")),
     };
     Ok(Functions {
-        map: function("map")?.ok_or_else(|| arguments.missing("map"))?,
-        reduce: function("reduce")?.ok_or_else(|| arguments.missing("reduce"))?,
-        finalize: function("finalize")?,
+        map: function("map", true)?.ok_or_else(|| arguments.missing("map"))?,
+        reduce: function("reduce", true)?.ok_or_else(|| arguments.missing("reduce"))?,
+        finalize: function("finalize", false)?,
         scope,
     })
 }
 
 fn output<'a>(arguments: &Arguments<'a>) -> Result<Output<'a>> {
     let bad = |message: &str| Err(Error::bad_value(message));
-    let document = match arguments.get("out") {
+    let document = match arguments.get_even_null("out") {
         None => return Err(arguments.missing("out")),
         Some(RawBsonRef::String(name)) => {
             return Ok(Output::Collection {
@@ -224,16 +224,22 @@ fn output<'a>(arguments: &Arguments<'a>) -> Result<Output<'a>> {
         );
     }
     for flag in ["sharded", "nonAtomic"] {
-        if get(flag).is_some_and(|value| value.as_bool() != Some(true)) {
-            return bad(&format!("{flag} field value must be true"));
+        if let Some(value) = get(flag).filter(|value| value.as_bool() != Some(true)) {
+            let expected = if value.as_bool().is_some() {
+                "true"
+            } else {
+                "boolean"
+            };
+            return bad(&format!("{flag} field value must be {expected}"));
         }
     }
     if get("db").is_some_and(|value| value.as_str().is_none()) {
         return bad("db field value must be string");
     }
-    if get("sharded").is_some() {
-        let message = "Cannot use mapReduce to create a new sharded collection. Please create and shard the target \
-                       collection before proceeding.";
+    if get("sharded").is_some() && mode == Mode::Replace {
+        let message = "Combination of 'out.sharded' and 'replace' output mode is not supported. Cannot replace an \
+                       existing sharded collection or create a new sharded collection. Please create the sharded \
+                       collection first and use a different output mode or consider using an unsharded collection.";
         return Err(Error::new(Code::InvalidOptions, message).within(CONTEXT));
     }
     let database = get("db").and_then(|value| value.as_str());
@@ -293,9 +299,11 @@ fn check_output(output: &Output<'_>, own: &str) -> Result<()> {
     else {
         return Ok(());
     };
-    if name.is_empty() {
+    let is_bad =
+        |database: &str| database.is_empty() || database.contains(['/', '\\', '.', ' ', '"', '$']);
+    if name.is_empty() || database.is_some_and(is_bad) {
         let message = format!(
-            "Invalid output namespace {}. for MapReduce",
+            "Invalid output namespace {}.{name} for MapReduce",
             database.unwrap_or(own)
         );
         return Err(Error::new(Code::InvalidNamespace, message));
@@ -362,12 +370,7 @@ fn pipeline(
     group.append(cstr!("value"), one("$_internalJsReduce", reduce));
     stages.push(one("$group", group));
     if let Some(finalize) = functions.finalize {
-        let body = called(
-            finalize,
-            array(["$_id".into(), "$value".into()]),
-            functions.scope,
-        );
-        stages.push(one("$set", one("value", body)));
+        stages.push(called_stage(finalize, "$value".into(), functions.scope));
     }
     stages.extend(output_stage(output, functions, own));
     Ok(stages)
@@ -395,17 +398,12 @@ fn output_stage(
     match mode {
         Mode::Reduce => {
             let values = array(["$value".into(), "$$new.value".into()]);
-            let arguments = array(["$_id".into(), values]);
-            let mut body = called(functions.reduce, arguments, functions.scope);
+            let mut stages = RawArrayBuf::new();
+            stages.push(called_stage(functions.reduce, values, functions.scope));
             if let Some(finalize) = functions.finalize {
-                body = called(
-                    finalize,
-                    array(["$_id".into(), RawBson::Document(body)]),
-                    functions.scope,
-                );
+                stages.push(called_stage(finalize, "$value".into(), functions.scope));
             }
-            let stage = one("$project", one("value", body));
-            merge.append(cstr!("whenMatched"), array([RawBson::Document(stage)]));
+            merge.append(cstr!("whenMatched"), stages);
         }
         _ => merge.append(cstr!("whenMatched"), "replace"),
     }
@@ -413,10 +411,16 @@ fn output_stage(
     Some(one("$merge", merge))
 }
 
-/// The stage that finalizes results.
-fn finalized(function: RawBsonRef<'_>, scope: Option<&RawDocument>) -> RawDocumentBuf {
-    let body = called(function, array(["$_id".into(), "$value".into()]), scope);
-    one("$project", one("value", body))
+/// The stage that finalizes results, or reduces them with what was there.
+fn called_stage(
+    function: RawBsonRef<'_>,
+    value: RawBson,
+    scope: Option<&RawDocument>,
+) -> RawDocumentBuf {
+    let body = called(function, array(["$_id".into(), value]), scope);
+    let mut stage = one("_id", true);
+    stage.append(cstr!("value"), body);
+    one("$project", stage)
 }
 
 /// `$function` of a function and its arguments.

@@ -5,10 +5,11 @@ use super::context::Context;
 use super::generic::is_generic;
 use super::hello::SESSION_TIMEOUT_MINUTES;
 use bson::raw::RawBsonRef;
-use meridian_engine::{Error, Result};
+use meridian_engine::{Error, Result, javascript};
 use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
 
 /// Doubles from here on are no 64-bit integers: 2^63.
 const I64_BOUND: f64 = 9_223_372_036_854_775_808.0;
@@ -57,6 +58,26 @@ const PARAMETERS: &[Parameter] = &[
     fixed("featureCompatibilityVersion", |_, name, reply| {
         reply.document(name).string("version", "6.0");
     }),
+    changeable(
+        "internalQueryJavaScriptFnTimeoutMillis",
+        |_, name, reply| {
+            reply.int32(name, javascript::call_millis_max().load(Ordering::Relaxed));
+        },
+        |_, name, value| {
+            javascript::call_millis_max().store(positive(name, value)?, Ordering::Relaxed);
+            Ok(())
+        },
+    ),
+    changeable(
+        "internalQueryMaxJsEmitBytes",
+        |_, name, reply| {
+            reply.int32(name, javascript::emit_bytes_max().load(Ordering::Relaxed));
+        },
+        |_, name, value| {
+            javascript::emit_bytes_max().store(positive(name, value)?, Ordering::Relaxed);
+            Ok(())
+        },
+    ),
     fixed("localLogicalSessionTimeoutMinutes", |_, name, reply| {
         reply.int32(name, SESSION_TIMEOUT_MINUTES);
     }),
@@ -89,14 +110,10 @@ const PARAMETERS: &[Parameter] = &[
                 reply.count(name, i64::try_from(seconds).unwrap_or(i64::MAX));
             },
             |context, name, value| {
-                let seconds = whole(name, value, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
-                let positive = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-                let seconds = positive.ok_or_else(|| {
-                    Error::bad_value(format!(
-                        "Invalid value for parameter {name}: {seconds} is not greater than 0"
-                    ))
-                })?;
-                context.engine().set_ttl_sweep_seconds(seconds);
+                let seconds = positive(name, value)?;
+                context
+                    .engine()
+                    .set_ttl_sweep_seconds(u64::from(seconds.unsigned_abs()));
                 Ok(())
             },
         )
@@ -147,6 +164,17 @@ fn whole(name: &str, value: RawBsonRef<'_>, range: RangeInclusive<i64>) -> Resul
         true => Ok(number),
         false => refuse("Out of bounds coercing to integral value"),
     }
+}
+
+/// A value as a 32-bit integer that is greater than 0.
+fn positive(name: &str, value: RawBsonRef<'_>) -> Result<i32> {
+    let number = whole(name, value, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+    let positive = i32::try_from(number).ok().filter(|number| *number > 0);
+    positive.ok_or_else(|| {
+        Error::bad_value(format!(
+            "Invalid value for parameter {name}: {number} is not greater than 0"
+        ))
+    })
 }
 
 /// Which parameters are asked for, and how they are told.

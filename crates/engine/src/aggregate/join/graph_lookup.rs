@@ -268,7 +268,10 @@ impl Parts {
                     allows_near: false,
                     allows_where: false,
                 };
-                self.restriction = Some(Filter::parse_with(filter, &context)?);
+                let filter = Filter::parse_with(filter, &context).map_err(|error| {
+                    error.within("Failed to parse 'restrictSearchWithMatch' option to $graphLookup")
+                })?;
+                self.restriction = Some(filter);
                 return Ok(());
             }
             "connectFromField" => &mut self.connect_from,

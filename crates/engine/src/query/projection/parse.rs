@@ -328,6 +328,12 @@ impl<'s> ProjectionParser<'s> {
                 "Cannot use $elemMatch projection on a nested field.",
             ));
         }
+        if operand
+            .as_document()
+            .is_some_and(|operand| matches!(operand.get("$where"), Ok(Some(_))))
+        {
+            return Err(Error::bad_value("$where is not allowed in this context"));
+        }
         let mut filter = RawDocumentBuf::new();
         crate::query::append(&mut filter, path, document);
         let predicate = match Filter::parse_by(&filter, self.scope.collation())? {
