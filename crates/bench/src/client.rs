@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawArray, RawDocument, RawDocumentBuf, rawdoc};
 
 use crate::encode::document;
 
@@ -30,6 +30,9 @@ const MESSAGE_START: [u8; SECTIONS_AT + 1] = {
 const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// Where flags end and sections start.
 const SECTIONS_AT: usize = HEADER_BYTES + 4;
+
+/// More than a cursor's reply has: a batch holds 16 MiB of documents at most.
+pub const REPLY_BYTES: usize = 17 << 20;
 
 /// What a connection's buffer holds before a longer reply comes.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -144,6 +147,35 @@ impl Client {
         let reply = self.call(&command_message(body))?;
         check_ok(reply)?;
         Ok(reply.to_owned())
+    }
+
+    /// Runs a command that opens a cursor, and the cursor to its end: `each` gets the documents batch by batch.
+    ///
+    /// # Errors
+    /// As [`Client::command`], and what `each` returns.
+    pub fn each_batch(
+        &mut self,
+        command: &RawDocument,
+        mut each: impl FnMut(&RawArray) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut message = command_message(command);
+        let mut field = "firstBatch";
+        loop {
+            let reply = self.call(&message)?;
+            check_ok(reply)?;
+            let cursor = reply.get_document("cursor")?;
+            each(cursor.get_array(field)?)?;
+            let id = cursor.get_i64("id")?;
+            if id == 0 {
+                return Ok(());
+            }
+            let namespace = cursor.get_str("ns")?.split_once('.');
+            let (database, collection) = namespace.context("a cursor without a namespace")?;
+            message = command_message(
+                &rawdoc! { "getMore": id, "collection": collection, "$db": database },
+            );
+            field = "nextBatch";
+        }
     }
 }
 

@@ -47,14 +47,35 @@ pub fn settle(
     database: &str,
     collection: &str,
 ) -> anyhow::Result<[Option<u64>; 2]> {
+    settle_all(server, database, &[collection])
+}
+
+/// The same of several collections: the sums of their sizes.
+///
+/// # Errors
+/// The server's.
+pub fn settle_all(
+    server: &DocumentServer,
+    database: &str,
+    collections: &[&str],
+) -> anyhow::Result<[Option<u64>; 2]> {
     server.command("admin", doc! { "fsync": 1 })?;
-    let statistics = || server.command(database, doc! { "collStats": collection });
+    let sizes_now = || {
+        let one = |collection: &&str| {
+            Ok(sizes(
+                &server.command(database, doc! { "collStats": *collection })?,
+            ))
+        };
+        let each: anyhow::Result<Vec<_>> = collections.iter().map(one).collect();
+        let each = each?;
+        anyhow::Ok([0, 1].map(|size| each.iter().map(|sizes| sizes[size]).sum()))
+    };
     let started = Instant::now();
-    let mut last = sizes(&statistics()?);
+    let mut last = sizes_now()?;
     let mut still = 0;
     while still < STILL_SECONDS && started.elapsed() < SETTLE_TIMEOUT {
         std::thread::sleep(Duration::from_secs(1));
-        let now = sizes(&statistics()?);
+        let now = sizes_now()?;
         still = if now == last { still + 1 } else { 0 };
         last = now;
     }

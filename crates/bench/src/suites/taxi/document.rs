@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use bson::{Bson, DateTime, Document, RawArray, RawBsonRef, RawDocumentBuf, doc, rawdoc};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc, rawdoc};
 
 use super::layout::{self, Layout};
 use super::questions::{Question, Returned, Wanted};
 use super::trip::{Trip, name};
 use super::{Plan, TaxiTarget};
-use crate::client::{Client, check_ok, command_message};
+use crate::client::REPLY_BYTES;
 use crate::load::{self, Load, ahead, insert_messages};
 use crate::report::TargetReport;
 use crate::storage;
@@ -17,8 +17,6 @@ use crate::targets::document::DocumentServer;
 
 const DATABASE: &str = "meridian_bench_taxi";
 const COLLECTION: &str = "trips";
-/// More than a reply has: a batch holds 16 MiB of documents at most.
-const REPLY_BYTES: usize = 17 << 20;
 
 impl TaxiTarget for DocumentServer {
     /// The first command of a cursor.
@@ -92,7 +90,7 @@ impl TaxiTarget for DocumentServer {
         let mut client = self.plain_client()?;
         client.make_room(REPLY_BYTES);
         let started = Instant::now();
-        for_each_batch(&mut client, way, |batch| {
+        client.each_batch(way, |batch| {
             std::hint::black_box(batch.as_bytes());
             Ok(())
         })?;
@@ -101,7 +99,7 @@ impl TaxiTarget for DocumentServer {
 
     fn look(&mut self, way: &Self::Way, _: Layout) -> anyhow::Result<Vec<Returned>> {
         let mut returned = Vec::new();
-        for_each_batch(&mut self.plain_client()?, way, |batch| {
+        self.plain_client()?.each_batch(way, |batch| {
             for document in batch {
                 returned.push(look_at(document?)?);
             }
@@ -233,29 +231,6 @@ fn sorted(
         (*name, find)
     };
     hints.iter().map(way).collect()
-}
-
-/// Runs a cursor to its end.
-fn for_each_batch(
-    client: &mut Client,
-    command: &RawDocumentBuf,
-    mut each: impl FnMut(&RawArray) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut message = command_message(command);
-    let mut field = "firstBatch";
-    loop {
-        let reply = client.call(&message)?;
-        check_ok(reply)?;
-        let cursor = reply.get_document("cursor")?;
-        each(cursor.get_array(field)?)?;
-        let id = cursor.get_i64("id")?;
-        if id == 0 {
-            return Ok(());
-        }
-        message =
-            command_message(&rawdoc! { "getMore": id, "collection": COLLECTION, "$db": DATABASE });
-        field = "nextBatch";
-    }
 }
 
 fn look_at(trip: RawBsonRef<'_>) -> anyhow::Result<Returned> {
