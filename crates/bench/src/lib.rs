@@ -44,6 +44,9 @@ pub enum Suite {
     /// Secondary indexes that are written at random places, larger than the cache
     #[command(long_about = suites::indexing::LONG_ABOUT)]
     Indexing(suites::indexing::IndexingArgs),
+    /// Joins, windows, groups and texts: questions that read much and return what was worked out
+    #[command(long_about = suites::queries::LONG_ABOUT)]
+    Queries(suites::queries::QueriesArgs),
     /// The most requests a second for the nearest restaurants, with ever more workers
     #[command(long_about = suites::restaurants::LONG_ABOUT)]
     Restaurants(suites::restaurants::RestaurantsArgs),
@@ -66,6 +69,7 @@ pub fn run(args: BenchArgs) -> anyhow::Result<()> {
     match args.suite {
         Suite::Entities(args) => suites::entities::run(args),
         Suite::Indexing(args) => suites::indexing::run(args),
+        Suite::Queries(args) => suites::queries::run(args),
         Suite::Restaurants(args) => suites::restaurants::run(args),
         Suite::RestaurantsClient => suites::restaurants::client_process::run(),
         Suite::Taxi(args) => suites::taxi::run(args),

@@ -2,6 +2,7 @@
 
 pub mod entities;
 pub mod indexing;
+pub mod queries;
 pub mod restaurants;
 pub mod taxi;
 pub mod weather;
