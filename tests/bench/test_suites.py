@@ -331,6 +331,61 @@ def test_restaurants_ramps_until_there_are_enough_workers(tmp_path):
     assert published.split()[-3:] == ["7,003", "1,543", "1,602"]
 
 
+LOOKUP = "Lookup: trips with their medallions"
+WINDOW = "Window: averages over the hour before each reading"
+GROUP = "Group: orders without an index"
+TEXT = "Text: short texts by their words"
+QUESTIONS = {
+    LOOKUP: ["every trip with its medallion", "trips and seconds of each fleet"],
+    WINDOW: [
+        f"{what}, {how}"
+        for what in ("every average", "highest average of each") for how in ("without an index", "along an index")
+    ],
+    GROUP: ["by country (60 groups)", "by customer (many groups)", "by country and month (720 groups)"],
+    TEXT: [
+        "texts with a rare word", "any of three words, counted", "two words together, counted",
+        "best 20 of any of three words",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def queries(tmp_path_factory):
+    return Run(tmp_path_factory.mktemp("queries"), "queries", "--scale", 0.002, "--runs", 2)
+
+
+def refusal_of_texts(run, column):
+    return next((remark for remark in run.report["remarks"] if remark.startswith(f"{column}: texts are left out")), None)
+
+
+def test_queries_checks_every_answer_on_all_three(queries):
+    queries.check_common()
+    assert list(queries.columns) == ["meridian", "mongod", "postgres"]
+    for name, column in queries.columns.items():
+        asked = [part for part in QUESTIONS if part != TEXT or not refusal_of_texts(queries, name)]
+        assert column["answers_checked"] == sum(len(QUESTIONS[part]) for part in asked), name
+        for part in asked:
+            for question in QUESTIONS[part]:
+                assert len(queries.samples(name, part, question)) == 2, (name, question)
+                assert queries.samples(name, "Server's processor time a question", question)[0] >= 0
+
+
+def test_queries_shows_who_refuses_texts(queries):
+    for name in queries.columns:
+        refusal = refusal_of_texts(queries, name)
+        assert refusal is None or name == "meridian"
+        assert refusal is None or refusal in queries.table
+        assert (queries.samples(name, TEXT, QUESTIONS[TEXT][0]) is None) == bool(refusal), name
+
+
+def test_queries_runs_the_parts_that_are_named(tmp_path):
+    run = Run(tmp_path, "queries", "--scale", 0.001, "--runs", 1, "--part", "group,lookup")
+    for name in run.columns:
+        groups = [row["group"] for row in run.columns[name]["measures"]]
+        assert groups.index(GROUP) < groups.index(LOOKUP)
+        assert WINDOW not in groups and TEXT not in groups
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -340,7 +395,8 @@ def test_restaurants_ramps_until_there_are_enough_workers(tmp_path):
         (["entities", "--indexes", "all"], "invalid value 'all'"),
         (["entities", "--seconds", "0"], "a number of seconds"),
 
-
+        (["queries", "--scale", "20"], "a number from 0.0005 to 10"),
+        (["queries", "--part", "joins"], "invalid value 'joins'"),
         (["restaurants", "--scale", "0"], "a number from 0.0005 to 10"),
         (["restaurants", "--split", "1,2"], "three whole numbers"),
         (["restaurants", "--workers", "8", "--workers-max", "20"], "cannot be used with"),

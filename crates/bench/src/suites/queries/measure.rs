@@ -13,6 +13,10 @@ use crate::report::{TargetReport, grouped};
 /// The group of the rows about loading.
 const LOAD: &str = "Load";
 
+/// The group of the rows about processor time.
+const PROCESSOR: &str = "Server's processor time a question";
+const PROCESSOR_NOTE: &str = "mean of the runs; PostgreSQL's without the workers of parallel plans, which end with the question";
+
 /// A server's column, and what was left out since the server refused it.
 pub type Column = (TargetReport, Vec<String>);
 
@@ -129,12 +133,19 @@ fn ask(
     report.answers_checked += 1;
     // Only the time within the server and of its replies counts; opening a connection does not.
     let mut times = Vec::new();
+    let before = store.processor_seconds();
     time_runs(plan.repeats, || {
         times.push(store.fetch(question)?.as_secs_f64() * 1e3);
         Ok(())
     })?;
+    let spent = store.processor_seconds().zip(before);
+    let spent_ms = spent.map(|(after, before)| (after - before) * 1e3 / times.len() as f64);
     times.remove(0);
     spinner.finish_and_clear();
     report.add(Measure::new(part.group(), label, Unit::Milliseconds, times));
+    if let Some(spent_ms) = spent_ms {
+        let row = Measure::single(PROCESSOR, label, Unit::Milliseconds, spent_ms);
+        report.add(row.noted(PROCESSOR_NOTE));
+    }
     Ok(())
 }
