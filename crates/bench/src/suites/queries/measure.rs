@@ -36,11 +36,13 @@ pub fn run(store: &mut dyn QueriesTarget, plan: &Plan) -> anyhow::Result<Column>
         }
     }
     settle(store, &loaded, &mut report)?;
+    let mut processor = Vec::new();
     for (part, contents) in loaded {
         for question in &contents.questions {
-            ask(store, *part, question, plan, &mut report)?;
+            processor.extend(ask(store, *part, question, plan, &mut report)?);
         }
     }
+    processor.into_iter().for_each(|row| report.add(row));
     if let Some(seen) = store.observe() {
         let bytes = seen.memory_bytes.unwrap_or_default();
         let row = Measure::megabytes("Storage", "memory after the queries", bytes);
@@ -112,14 +114,14 @@ fn settle(
     Ok(())
 }
 
-/// Checks the answer and times it.
+/// Checks the answer and times it: the row of the server's processor time.
 fn ask(
     store: &mut dyn QueriesTarget,
     part: Part,
     question: &Question,
     plan: &Plan,
     report: &mut TargetReport,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Measure>> {
     let label = question.label;
     let spinner = progress::spinner(&format!("{}: {label}", report.name));
     let found = store.look(question)?;
@@ -143,9 +145,8 @@ fn ask(
     times.remove(0);
     spinner.finish_and_clear();
     report.add(Measure::new(part.group(), label, Unit::Milliseconds, times));
-    if let Some(spent_ms) = spent_ms {
+    Ok(spent_ms.map(|spent_ms| {
         let row = Measure::single(PROCESSOR, label, Unit::Milliseconds, spent_ms);
-        report.add(row.noted(PROCESSOR_NOTE));
-    }
-    Ok(())
+        row.noted(PROCESSOR_NOTE)
+    }))
 }
