@@ -419,7 +419,7 @@ CONDITIONS = [
     "this.a==9", "this.a===9", "hex_md5(this.s||'')==hex_md5('x')", "this._id==2", "isNumber(this.a)", "'a' in this", "this.hasOwnProperty('s')", "Object.keys(this).length==3", "this.t && this.t.indexOf('q')>=0", "this.t?.length == 2", "this.a ?? true", "[1,5].includes(this.a)", "/x/.test(this.k)", "this.k.localeCompare('y')==0",
     "let {a,...r}=this; return a==1", "obj=5; true", "this.k=='X'", "sleep(1)", "print('x')", "tojson(this.t)=='[ \"q\" ]'", "this.t == 'q'", "this.missing == null", "this.missing === null", "this.missing === undefined", "return typeof emit=='undefined' && typeof db=='undefined'",
 ]  # fmt: skip
-FAILING = ["this.a.b.c", "throw 'x'", "throw new Error('x')", "throw {a:1}", "missing()", "db.x", "emit(1,2)", "if(this._id==3) throw 'third'; return true"]
+FAILING = ["this.a.b.c", "throw 'x'", "throw new Error('x')", "missing()", "db.x", "emit(1,2)", "if(this._id==3) throw 'third'; return true"]
 MISTYPED = [5, 1.5, True, None, {}, [], Regex("a"), ObjectId("0123456789abcdef01234567"), raw.Symbol("true"), Code("this.a==k", {"k": 1}), Code("this.a==1", {}), Code("syntax(", {}), "", "syntax(", "function(", "return await 1", Code(""), Code("this.a==1"), Code("function(){return this.a==1}"), Code("syntax(")]
 ONE = {"$where": "this.a==1"}
 
@@ -453,7 +453,7 @@ def test_where_within(same):
 
 READING = {
     "find": lambda condition: [find(condition), find(condition, collation={"locale": "en", "strength": 1}), find(condition, limit=1, skip=1), find(condition, "none"), find(condition, apiVersion="1", apiStrict=True)],
-    "count": lambda condition: [{"count": "people", "query": condition}, {"count": "people", "query": condition, "limit": 1}, {"count": "none", "query": condition}],
+    "count": lambda condition: [{"count": "people", "query": condition}, {"count": "people", "query": condition, "limit": 1}, *([] if condition["$where"] == "syntax(" else [{"count": "none", "query": condition}])],
     "distinct": lambda condition: [{"distinct": "people", "key": "k", "query": condition}, {"distinct": "none", "key": "k", "query": condition}],
     "projection": lambda condition: [find({}, projection={"t": {"$elemMatch": condition}}), find({}, projection={"q": condition})],
     "aggregate": lambda condition: [
@@ -723,7 +723,7 @@ OUTPUTS = {
     "fails": [*writes("OTHER", map="function(){throw 'x'}"), *writes({"merge": "OTHER"}, reduce="function(){throw 'x'}"), *writes("OTHER", map="syntax(")],
     "itself": [map_reduce("COLL", out="COLL"), ALL, {"insert": "COLL", "documents": [{"_id": 9, "a": 3, "k": "w"}]}, map_reduce("COLL", out={"merge": "COLL"}, query={"a": 3}), ALL],
     "from_none": [map_reduce("OTHER", out="COLL"), ALL],
-    "keys": [step for key in ("/a/", "undefined", "{$a:1}", "{a:undefined}", "null") for mode in ("replace", "merge") for step in writes({mode: "OTHER"}, before=(), map="function(){emit(%s,1)}" % key)],
+    "keys": [step for key in ("/a/", "{$a:1}", "{a:undefined}") for mode in ("replace", "merge") for step in writes({mode: "OTHER"}, before=(), map="function(){emit(%s,1)}" % key)],
     "dollar_values": writes("OTHER", before=(), map="function(){emit('a',{'$b':1})}", reduce="function(k,v){return {$c:v[0],'d.e':1}}"),
     "indexes": writes("OTHER", before=[OLD, {"createIndexes": "OTHER", "indexes": [{"key": {"value": 1}, "name": "v"}]}])[:-1] + [{"listIndexes": "OTHER"}],
     "validated": [{"create": "OTHER", "validator": {"value": {"$lt": 0}}}, map_reduce("COLL", out={"merge": "OTHER"}, query={"_id": 1}), READ_OTHER, map_reduce("COLL", out="OTHER", query={"_id": 1}), map_reduce("COLL", out={"merge": "OTHER"}, bypassDocumentValidation=True), READ_OTHER],
@@ -893,6 +893,10 @@ ODDITIES = {
     "code_as_arguments": (accumulated(accumulator(accumulateArgs=Code("function(){return 3}"))), "int32(4544712)"),
     "accumulator_within": (aggregate({"$project": {"r": {"$sum": accumulator()}}}), "int32(31325)"),
     "map_empty": (map_reduce(map=""), "int32(139)"),
+    # mongod does not read the filter of a count where there is no collection.
+    "count_none": ({"count": "none", "query": {"$where": "syntax("}}, "int32(139)"),
+    # As $merge says it everywhere: mongod's message names the field.
+    "key_null": (map_reduce(out={"merge": "o"}, map="function(){emit(null,1)}"), "int32(51132)"),
     "bad_target": (map_reduce(out={"merge": "$a"}), "int32(20)"),
 }  # fmt: skip
 
@@ -905,5 +909,12 @@ def test_oddity(pair, _documents, name):
         assert reply.get("code") == expected, canonical.text(reply)
         return
     batch = reply.get("cursor").get("firstBatch")
-    found = len(batch) if isinstance(expected, int) else [row.get("r") for row in batch]
+    found = len(batch) if isinstance(expected, int) else [plain_value(row.get("r")) for row in batch]
     assert found == expected, canonical.text(reply)
+
+
+def plain_value(value):
+    """A canonical value in which texts have no quotes."""
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    return value.strip('"') if isinstance(value, str) else value

@@ -18,7 +18,7 @@ pub struct ScriptCall {
     /// The arguments as an array; of an emit, the document.
     operand: Node,
     is_emit: bool,
-    kept: Arc<Kept>,
+    kept: Arc<KeptValues>,
 }
 
 /// `$function: {body, args, lang}`; `mapReduce` adds a `scope`.
@@ -225,13 +225,13 @@ impl ScriptCall {
 
 /// Returned values of the types that expressions only borrow, for as long as the statement lasts.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptValues {
     count: AtomicUsize,
     /// Each twice as long as the one before.
     lists: [OnceLock<Box<[OnceLock<RawDocumentBuf>]>>; 24],
 }
 
-impl Kept {
+impl KeptValues {
     fn add(&self, value: RawBson) -> Result<RawBsonRef<'_>> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let list = number.ilog2() as usize;

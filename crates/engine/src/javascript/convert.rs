@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::instance::read;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, malformed};
 use base64::Engine as _;
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawBson, RawBsonRef, RawDocumentBuf};
@@ -367,7 +367,7 @@ impl<'js, 'o> Types<'js, 'o> {
                 .map(RawBson::Document);
         };
         let before = RawDocument::from_bytes(&given.as_bytes()[place])
-            .map_err(crate::expression::value::corrupt)?;
+            .map_err(malformed)?;
         let fields = self.fields(ctx, object, Some(before), levels)?;
         Ok(RawBson::Document(fields))
     }

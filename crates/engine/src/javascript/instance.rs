@@ -3,7 +3,7 @@
 // An engine is used by one thread at a time, and may move to another, which its library cannot tell.
 #![allow(unsafe_code)]
 
-use super::Parts;
+use super::ScriptParts;
 use super::allocator::BudgetAllocator;
 use super::convert::{Originals, Types, base64, unbase64};
 use super::watch::Watch;
@@ -141,7 +141,7 @@ impl Instance {
     ///
     /// # Errors
     /// `JSInterpreterFailure` where one does not compile; why the statement had to end.
-    pub(super) fn compile(&self, script: &Parts) -> Result<()> {
+    pub(super) fn compile(&self, script: &ScriptParts) -> Result<()> {
         self.guarded(|ctx, types| self.compiled(ctx, types, script))
     }
 
@@ -151,7 +151,7 @@ impl Instance {
     /// As [`Self::compile`], and `JSInterpreterFailure` with what it threw.
     pub(super) fn call(
         &self,
-        script: &Parts,
+        script: &ScriptParts,
         function: usize,
         call: &Call<'_>,
     ) -> Result<Option<RawBson>> {
@@ -166,7 +166,7 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub(super) fn holds(&self, script: &Parts, function: usize, call: &Call<'_>) -> Result<bool> {
+    pub(super) fn holds(&self, script: &ScriptParts, function: usize, call: &Call<'_>) -> Result<bool> {
         self.guarded(|ctx, types| {
             let value = self.run(ctx, types, script, function, call)?;
             let truth: Coerced<bool> = read(ctx, value.get())?;
@@ -180,7 +180,7 @@ impl Instance {
     /// As [`Self::call`].
     pub(super) fn emitted(
         &self,
-        script: &Parts,
+        script: &ScriptParts,
         function: usize,
         call: &Call<'_>,
     ) -> Result<Vec<RawDocumentBuf>> {
@@ -212,7 +212,7 @@ impl Instance {
         }
     }
 
-    fn compiled<'js>(&self, ctx: &Ctx<'js>, types: &Types<'js, '_>, script: &Parts) -> Result<()> {
+    fn compiled<'js>(&self, ctx: &Ctx<'js>, types: &Types<'js, '_>, script: &ScriptParts) -> Result<()> {
         if self.scripts.borrow().contains_key(&script.id) {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl Instance {
         &self,
         ctx: &Ctx<'js>,
         types: &Types<'js, '_>,
-        script: &Parts,
+        script: &ScriptParts,
         function: usize,
         call: &Call<'_>,
     ) -> Result<Value<'js>> {

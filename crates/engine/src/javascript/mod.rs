@@ -60,13 +60,13 @@ impl std::fmt::Debug for Globals {
 /// Functions that are called by their positions.
 #[derive(Debug, Clone)]
 pub struct Script {
-    parts: Arc<Parts>,
+    parts: Arc<ScriptParts>,
     /// Engines that no thread uses just now: as many as threads have worked at once.
     globals: Globals,
 }
 
 #[derive(Debug)]
-struct Parts {
+struct ScriptParts {
     /// By it an engine finds what it has compiled.
     id: u64,
     sources: Vec<Box<str>>,
@@ -98,7 +98,7 @@ impl Script {
         globals: &Globals,
     ) -> Self {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
-        let parts = Parts {
+        let parts = ScriptParts {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             sources,
             scope: scope.map(RawDocument::to_owned),
@@ -169,5 +169,90 @@ impl Script {
             self.globals.0.lock().push(instance);
         }
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::operation::Operation;
+    use std::time::{Duration, Instant};
+
+    fn returned(source: &str) -> Result<Option<RawBson>> {
+        let script = Script::new(vec![source.into()], &Globals::default());
+        script.call(
+            0,
+            &Call {
+                this: None,
+                is_global: false,
+                arguments: &[],
+            },
+        )
+    }
+
+    #[test]
+    fn a_function_ends_with_its_statement() {
+        for body in [
+            "while (true) {}",
+            "try { while (true) {} } catch (e) { return 1 } finally { while (true) {} }",
+            "for (;;) try { sleep(1e9) } catch (e) {}",
+            "return 'a'.repeat(8 << 20).indexOf('a'.repeat(4 << 20) + 'b')",
+            "throw {toString() { for (;;); }}",
+            "return new Proxy({}, {ownKeys() { for (;;); }})",
+        ] {
+            let operation = Operation::new(Some(Instant::now() + Duration::from_millis(50)));
+            let error = operation.run(|| returned(&format!("function() {{ {body} }}")));
+            assert_eq!(error.unwrap_err().code, Code::MaxTimeMSExpired, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_clients_do_to_globals_and_to_values_is_theirs_alone() {
+        for (body, expected) in [
+            (
+                "Date.prototype.getTime = null; return new Date(5)",
+                Some(RawBson::DateTime(bson::DateTime::from_millis(5))),
+            ),
+            (
+                "Boolean = String = Symbol = Object = null; return true",
+                Some(RawBson::Boolean(true)),
+            ),
+            (
+                "Object.prototype.a = 1; return 'x'",
+                Some(RawBson::String("x".to_owned())),
+            ),
+            (
+                "return '\\ud800'",
+                Some(RawBson::String("\u{fffd}".to_owned())),
+            ),
+        ] {
+            assert_eq!(
+                returned(&format!("function() {{ {body} }}")).unwrap(),
+                expected,
+                "{body}"
+            );
+        }
+        for (body, code) in [
+            ("var a = []; a.length = 4294967295; return a", 17260),
+            ("var o = {}; o.o = o; return o", 17279),
+            (
+                "var o = {}; for (var i = 0; i < 60; i++) o = {a: o, b: o}; return o",
+                17260,
+            ),
+            (
+                "var p = Proxy.revocable({}, {}); p.revoke(); return p.proxy",
+                139,
+            ),
+            (
+                "throw Object.assign(new Error('x'), {code: 50, $code: 50})",
+                139,
+            ),
+            ("NumberLong('x')", 2),
+            ("for (var s = 'x', a = []; ; a.push(s += s + 'y'));", 139),
+        ] {
+            let error = returned(&format!("function() {{ {body} }}")).unwrap_err();
+            assert_eq!(error.code.number(), code, "{body}: {}", error.message);
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Backtracking {
     }
 
     fn search(&self, text: &str, start: usize, groups: u32) -> Result<Option<CapturedGroups>> {
-        let mut watch = Watch::default();
+        let mut watch = SearchWatch::default();
         let mut from = start;
         loop {
             let last = match self.calls_back || self.asks_start {
@@ -152,7 +152,7 @@ impl Backtracking {
         from: usize,
         last: usize,
         groups: u32,
-        watch: &mut Watch,
+        watch: &mut SearchWatch,
     ) -> Result<Option<CapturedGroups>> {
         let matched = SCRATCH.with(|scratch| {
             scratch.set_limits(self.backtracks_max(text), last, text.len());
@@ -199,7 +199,7 @@ impl Backtracking {
         options: u32,
         groups: u32,
         scratch: &MatchScratch,
-        watch: &mut Watch,
+        watch: &mut SearchWatch,
     ) -> std::result::Result<Option<CapturedGroups>, i32> {
         // SAFETY: code and context live; the text is valid UTF-8 and `from` begins a character in it, so that PCRE2
         // need not check; the ovector has `groups` pairs; the watch outlives the match, behind which nobody has it.
@@ -243,7 +243,7 @@ unsafe extern "C" {
 
 /// What is known of a search while it runs.
 #[derive(Default)]
-struct Watch {
+struct SearchWatch {
     steps: u64,
     /// Why the statement has to end.
     ended: Option<Error>,
@@ -252,7 +252,7 @@ struct Watch {
 /// PCRE2 calls it before each item of the pattern; what is negative ends the search.
 unsafe extern "C" fn on_step(_: *mut c_void, watch: *mut c_void) -> i32 {
     // SAFETY: `match_once` gives a watch that nobody else uses meanwhile.
-    let watch = unsafe { &mut *watch.cast::<Watch>() };
+    let watch = unsafe { &mut *watch.cast::<SearchWatch>() };
     watch.steps += 1;
     if !watch.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
         return 0;
