@@ -87,6 +87,11 @@ impl AccumulatorKind {
         matches!(self, Self::FirstN | Self::LastN | Self::MinN | Self::MaxN)
     }
 
+    /// Whether the first in the order are kept.
+    fn is_top(self) -> bool {
+        matches!(self, Self::Top | Self::TopN)
+    }
+
     /// `$top` and its like.
     fn is_ranked(self) -> bool {
         matches!(self, Self::Top | Self::Bottom | Self::TopN | Self::BottomN)
@@ -593,10 +598,7 @@ impl AccumulatorState {
         key: Vec<u8>,
         output: RawBson,
     ) -> Result<usize> {
-        let top = matches!(
-            accumulator.kind,
-            AccumulatorKind::Top | AccumulatorKind::TopN
-        );
+        let top = accumulator.kind.is_top();
         match self {
             AccumulatorState::Ranked { count, entries } => {
                 add_ranked(entries, *count, top, key, output)
@@ -680,10 +682,7 @@ impl AccumulatorState {
                 AccumulatorState::Ranked { count, entries },
                 AccumulatorState::Ranked { entries: more, .. },
             ) => {
-                let top = matches!(
-                    accumulator.kind,
-                    AccumulatorKind::Top | AccumulatorKind::TopN
-                );
+                let top = accumulator.kind.is_top();
                 let mut grown = 0;
                 for (key, output) in more {
                     grown += add_ranked(entries, *count, top, key, output)?;

@@ -276,13 +276,10 @@ impl BucketAuto {
     /// implemented.
     pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
         let RawBsonRef::Document(document) = raw else {
-            return Err(Error::location(
-                40240,
-                format!(
-                    "The argument to $bucketAuto must be an object, but found type: {}",
-                    type_name(raw.element_type())
-                ),
-            ));
+            let found = type_name(raw.element_type());
+            let message =
+                format!("The argument to $bucketAuto must be an object, but found type: {found}");
+            return Err(Error::location(40240, message));
         };
         let (mut group_by, mut buckets, mut accumulators) = (None, None, None);
         for entry in document.iter() {

@@ -366,8 +366,7 @@ impl<'js, 'o> Types<'js, 'o> {
                 .fields(ctx, object, None, levels)
                 .map(RawBson::Document);
         };
-        let before = RawDocument::from_bytes(&given.as_bytes()[place])
-            .map_err(malformed)?;
+        let before = RawDocument::from_bytes(&given.as_bytes()[place]).map_err(malformed)?;
         let fields = self.fields(ctx, object, Some(before), levels)?;
         Ok(RawBson::Document(fields))
     }

@@ -166,7 +166,12 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub(super) fn holds(&self, script: &ScriptParts, function: usize, call: &Call<'_>) -> Result<bool> {
+    pub(super) fn holds(
+        &self,
+        script: &ScriptParts,
+        function: usize,
+        call: &Call<'_>,
+    ) -> Result<bool> {
         self.guarded(|ctx, types| {
             let value = self.run(ctx, types, script, function, call)?;
             let truth: Coerced<bool> = read(ctx, value.get())?;
@@ -212,7 +217,12 @@ impl Instance {
         }
     }
 
-    fn compiled<'js>(&self, ctx: &Ctx<'js>, types: &Types<'js, '_>, script: &ScriptParts) -> Result<()> {
+    fn compiled<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        types: &Types<'js, '_>,
+        script: &ScriptParts,
+    ) -> Result<()> {
         if self.scripts.borrow().contains_key(&script.id) {
             return Ok(());
         }
@@ -322,10 +332,8 @@ fn native<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>>
             parsed.ok().map(|number| number.to_string())
         }),
     )?;
-    add(
-        "objectId",
-        Function::new(ctx.clone(), || bson::oid::ObjectId::new().to_hex()),
-    )?;
+    let object_id = || bson::oid::ObjectId::new().to_hex();
+    add("objectId", Function::new(ctx.clone(), object_id))?;
     add(
         "uuid",
         Function::new(ctx.clone(), || hex(&rand::random::<[u8; 16]>())),
