@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 /// Stack that scripts may use of the thread's own.
 const STACK_BYTES_MAX: usize = 1 << 20;
 /// What a pair that is emitted takes besides its bytes.
-const EMIT_BYTES_MIN: usize = 64;
+const EMIT_BYTES_MIN: usize = 128;
 /// Scripts that stay compiled: a pipeline within another may be read again for each document.
 const SCRIPTS_MAX: usize = 1_000;
 
@@ -208,6 +208,8 @@ impl Instance {
             let object = read(&ctx, self.types.clone().restore(&ctx))?;
             work(&ctx, &Types::new(object, &self.host.originals))
         });
+        // A cursor may wait for its client for long.
+        self.host.originals.borrow_mut().clear();
         match self.host.watch.finish() {
             Some(ended) => {
                 self.is_spent.set(true);
@@ -407,16 +409,14 @@ impl Host {
             return refuse("emit may be called by the map function only".to_owned());
         };
         let bytes_max = super::EMIT_BYTES_MAX.load(Ordering::Relaxed);
-        emits.bytes += pair.as_bytes().len();
+        emits.bytes += pair.as_bytes().len() + EMIT_BYTES_MIN;
         if emits.bytes > usize::try_from(bytes_max).unwrap_or(0) {
             return refuse(format!(
                 "Size of emitted values exceeds the set size limit of {bytes_max} bytes"
             ));
         }
         emits.pairs.push(pair);
-        emits
-            .memory
-            .grow(emits.bytes + emits.pairs.len() * EMIT_BYTES_MIN)
+        emits.memory.grow(emits.bytes)
     }
 }
 
