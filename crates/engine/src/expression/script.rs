@@ -179,12 +179,6 @@ impl ScriptCall {
         memory::check_values()?;
         self.owned(returned.unwrap_or(RawBson::Null))
     }
-
-    /// The function's text.
-    pub fn source(&self) -> &str {
-        &self.script.sources()[0]
-    }
-
     /// What the operand is.
     pub fn operand(&self) -> &Node {
         &self.operand
