@@ -70,7 +70,11 @@ def servers(_subject, _oracle):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_pipelines(servers, name):
     for command, database in PIPELINES[name]:
-        same(servers, command, database)
+        try:
+            same(servers, command, database)
+        except AssertionError:
+            # While mongod writes its sessions down, each few minutes, it lists none.
+            same(servers, command, database)
 
 
 @pytest.mark.parametrize("name", ["killAllSessions", "killAllSessionsByPattern", "killSessions", "endSessions", "refreshSessions"])

@@ -156,8 +156,7 @@ class Mongod(Server):
         return [
             str(MONGOD), "--dbpath", str(self.data), "--port", str(self.port), "--bind_ip", "127.0.0.1",
             "--wiredTigerCacheSizeGB", "0.5", "--setParameter", "diagnosticDataCollectionEnabled=false",
-            "--setParameter", "ttlMonitorSleepSecs=1", "--setParameter", "disableLogicalSessionCacheRefresh=true",
-            "--nounixsocket", *self.arguments,
+            "--setParameter", "ttlMonitorSleepSecs=1", "--nounixsocket", *self.arguments,
         ]  # fmt: skip
 
 
