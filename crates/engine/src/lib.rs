@@ -27,6 +27,7 @@ pub mod rank;
 mod sorter;
 pub mod storage;
 pub mod text;
+pub mod textsearch;
 pub mod timeseries;
 mod ttl;
 pub mod types;
