@@ -292,7 +292,9 @@ def test_many_large_regular_expressions(server):
     collection.insert_many([{"a": "abc" * 10} for _ in range(100)])
     letters = size(20, 100)
     large = [{"a": {"$regex": f"({number}\\p{{L}}{{{letters}}}){{1,3}}"}} for number in range(3000)]
-    assert isinstance(refused_or_answered(lambda: list(collection.find({"$or": large}))), pymongo.errors.OperationFailure)
+    # What is too large for the linear engine is PCRE2's, which takes less: they are answered, or refused for want of memory.
+    answered = refused_or_answered(lambda: list(collection.find({"$or": large})))
+    assert answered == [] or isinstance(answered, pymongo.errors.OperationFailure)
     small = [re.compile(f"^{number}a") for number in range(3000)]
     assert list(collection.find({"a": {"$in": small}})) == []
 
