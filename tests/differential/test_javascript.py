@@ -211,7 +211,7 @@ MEMBERS = {
     "decimal": [returns(f"NumberDecimal('1.10'){rest}") for rest in ("", ".toString()", ".tojson()", " + 1", " == NumberDecimal('1.10')")] + [returns("JSON.stringify(NumberDecimal('1'))"), returns("typeof NumberDecimal('1')")],
     "object_id": [returns(f"ObjectId('0123456789abcdef01234567'){rest}") for rest in ("", ".str", ".toString()", ".valueOf()", ".getTimestamp()", ".isObjectId", ".equals(ObjectId('0123456789ABCDEF01234567'))", " == ObjectId('0123456789abcdef01234567')", ".tojson()")] + [returns("ObjectId().str.length"), returns("ObjectId.fromDate(new Date(1e12))"), returns("ObjectId() instanceof ObjectId")],
     "timestamp": [returns(f"Timestamp(1, 2){rest}") for rest in ("", ".t", ".i", ".getTime()", ".getInc()", ".toString()", ".tojson()", " < Timestamp(1, 3)")] + [returns("Timestamp()"), returns("Timestamp(1.7, 2)"), returns("Timestamp(4294967295, 4294967295)")],
-    "binary": [returns(f"{value}{rest}") for value in ("BinData(0, 'YWJj')", "UUID('01234567-89ab-cdef-0123-456789abcdef')", "HexData(5, '0123')") for rest in ("", ".hex()", ".base64()", ".length()", ".subtype()", ".len", ".type", ".toString()", ".tojson()")],
+    "binary": [returns(f"{value}{rest}") for value in ("BinData(0, 'YWJj')", "BinData(0, 'YR==')", "BinData(0, 'YWJ')", "BinData(0, 'YW=j')", "BinData(0, '====')", "BinData(0, 'YW\\u00e4j')", "UUID('01234567-89ab-cdef-0123-456789abcdef')", "HexData(5, '0123')") for rest in ("", ".hex()", ".base64()", ".length()", ".subtype()", ".len", ".type", ".toString()", ".tojson()")],
     "binary_of_any": [returns(text) for text in ("UUID().subtype()", "UUID().length()", "MD5('0123456789abcdef0123456789abcdef')", "HexData(4, '0123456789abcdef0123456789abcdef')", "BinData(3, 'YWJj')", "BinData(128, '')")],
     "reference": [returns(f"DBRef('c', 1, 'd'){rest}") for rest in ("", ".getRef()", ".getId()", ".getDb()", ".getCollection()", ".$ref", ".toString()", ".tojson()")] + [returns("DBRef('c', 1).getDb()"), returns("DBRef('c', null)"), returns("{v: DBRef('c', ObjectId('0123456789abcdef01234567'))}")],
     "code": [returns(text) for text in ("Code('x').code", "Code('x').scope", "Code('x', {a: 1}).scope", "tojson(Code('x', {a: 1}))", "{v: Code('return 1')}", "{v: Code('function(){return x}', {x: 1})}", "{v: new Code('1')}", "[Code('1')]")],
@@ -242,7 +242,16 @@ REFUSED = {
     "depth": [compute({"$type": function("function(){var o=%s;for(var i=0;i<%d;i++){o=%s};return o}" % (first, depth, step))}) for first, step in (("{}", "{a:o}"), ("[]", "[o]")) for depth in (149, 150, 151, 300)],
     "size": [compute({"$type": function("function(){return %s}" % text)}) for text in ("{a:'x'.repeat(16*1024*1024-20)}",)],
 }
+# What operators make of what a function returned: of every type that has bytes of its own.
+OF_BYTES = ("BinData(0, 'YWJj')", "/b/i", "Code('return 1')", "Code('x', {a: 1})", "'text'", "DBPointer('db.c', ObjectId('0123456789abcdef01234567'))", "ObjectId('0123456789abcdef01234567')", "Timestamp(1, 2)")
+MADE = {"$arrayElemAt": ["$$made", 0]}
+OPERATORS = [{"$type": MADE}, {"$binarySize": MADE}, {"$strLenBytes": MADE}, {"$concat": [MADE, "x"]}, {"$toUpper": MADE}, {"$toString": MADE}, {"$eq": [MADE, MADE]}, {"$eq": [{"$arrayElemAt": [{"$concatArrays": ["$$made", "$$made"]}, 1]}, MADE]}, {"$cmp": [MADE, "u"]}, {"$cmp": [MADE, b"abd"]},
+             {"$regexMatch": {"input": "abc", "regex": MADE}}, {"$regexFind": {"input": MADE, "regex": "t"}}, {"$cond": [MADE, 1, 2]}, {"$setUnion": ["$$made", "$$made"]}, {"$in": [MADE, "$$made"]}, {"$mergeObjects": [{"a": MADE}, {"b": MADE}]}, {"$add": [MADE, 1]}, {"$switch": {"branches": [{"case": {"$eq": [MADE, 1]}, "then": MADE}], "default": MADE}}]
 # fmt: on
+
+
+def test_operators_of_what_was_returned(same):
+    same([compute({"$let": {"vars": {"made": function("function(){return [%s]}" % text)}, "in": operator}}) for text in OF_BYTES for operator in OPERATORS])
 
 
 @pytest.mark.parametrize("name", MEMBERS)

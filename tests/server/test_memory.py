@@ -53,3 +53,16 @@ def test_memory_stays_within_the_cache_and_an_allowance(tmp_path):
         peak = peak_mib(server.process)
         assert peak < CACHE_MIB + ALLOWANCE_MIB, f"seed {SEED}: {peak:.0f} MiB with a cache of {CACHE_MIB} MiB"
         assert peak > CACHE_MIB / 2, "so little memory that nothing was tested"
+
+
+def test_what_functions_return_is_not_kept(tmp_path):
+    """30,000 results of 40 kB each would be 1.2 GB."""
+    body = "function(n){return [BinData(0, 'QUJD'.repeat(10000)), /x/, Code('return 1'), ObjectId(), 'text', n]}"
+    function = {"$function": {"body": body, "args": ["$_id"], "lang": "js"}}
+    with SmallCache(tmp_path / "server") as server:
+        collection = server.client["memory"]["numbers"]
+        collection.insert_many([{"_id": number} for number in range(30_000)])
+        pipeline = [{"$set": {"made": function}}, {"$group": {"_id": None, "bytes": {"$sum": {"$binarySize": {"$first": "$made"}}}}}]
+        assert collection.aggregate(pipeline).next()["bytes"] == 30_000 * 30_000
+        peak = peak_mib(server.process)
+        assert peak < CACHE_MIB + ALLOWANCE_MIB, f"{peak:.0f} MiB with a cache of {CACHE_MIB} MiB"

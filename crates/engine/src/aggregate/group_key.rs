@@ -29,7 +29,7 @@ pub fn encode(value: &Value<'_>, collation: &Collation, out: &mut Vec<u8>) -> Re
     match value {
         Value::Missing => out.push(MISSING),
         Value::Raw(raw) => encode_raw(*raw, collation, out)?,
-        Value::String(text) => string(text, collation, out),
+        Value::Owned(raw) => encode_raw(raw.as_raw_bson_ref(), collation, out)?,
         Value::Array(items) => {
             out.push(ARRAY);
             for item in items.iter() {

@@ -369,18 +369,20 @@ fn show(value: &Value<'_>, out: &mut String) {
 }
 
 fn display_scalar(value: &Value<'_>) -> String {
-    match value {
-        Value::Missing => "MISSING".into(),
-        Value::Raw(RawBsonRef::Null) => "null".into(),
-        Value::Raw(RawBsonRef::Undefined) => "undefined".into(),
-        Value::Raw(RawBsonRef::Double(value)) => general(*value, 6),
-        Value::Raw(RawBsonRef::RegularExpression(regex)) => {
+    if value.is_missing() {
+        return "MISSING".into();
+    }
+    match value.raw() {
+        Some(RawBsonRef::Null) => "null".into(),
+        Some(RawBsonRef::Undefined) => "undefined".into(),
+        Some(RawBsonRef::Double(value)) => general(value, 6),
+        Some(RawBsonRef::RegularExpression(regex)) => {
             format!("/{}/{}", regex.pattern.as_str(), regex.options.as_str())
         }
-        Value::Raw(RawBsonRef::Timestamp(stamp)) => {
+        Some(RawBsonRef::Timestamp(stamp)) => {
             format!("Timestamp({}, {})", stamp.time, stamp.increment)
         }
-        Value::Raw(RawBsonRef::Binary(binary)) => {
+        Some(RawBsonRef::Binary(binary)) => {
             let digits: String = binary
                 .bytes
                 .iter()
@@ -388,17 +390,17 @@ fn display_scalar(value: &Value<'_>) -> String {
                 .collect();
             format!("BinData({}, \"{digits}\")", u8::from(binary.subtype))
         }
-        Value::Raw(RawBsonRef::Symbol(symbol)) => format!("Symbol(\"{symbol}\")"),
-        Value::Raw(RawBsonRef::JavaScriptCode(code)) => format!("Code(\"{code}\")"),
-        Value::Raw(RawBsonRef::JavaScriptCodeWithScope(code)) => {
+        Some(RawBsonRef::Symbol(symbol)) => format!("Symbol(\"{symbol}\")"),
+        Some(RawBsonRef::JavaScriptCode(code)) => format!("Code(\"{code}\")"),
+        Some(RawBsonRef::JavaScriptCodeWithScope(code)) => {
             let scope = document_text(code.scope);
             format!("CodeWScope(\"{}\", {scope})", code.code)
         }
-        Value::Raw(RawBsonRef::MinKey) => "MinKey".into(),
-        Value::Raw(RawBsonRef::MaxKey) => "MaxKey".into(),
-        other => match to_text(other) {
+        Some(RawBsonRef::MinKey) => "MinKey".into(),
+        Some(RawBsonRef::MaxKey) => "MaxKey".into(),
+        _ => match to_text(value) {
             Ok(Some(text)) => text,
-            _ => format!("a value of type {}", other.type_name()),
+            _ => format!("a value of type {}", value.type_name()),
         },
     }
 }

@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::expression::dependencies::FieldSet;
 use crate::expression::metadata::MetadataPart;
 use crate::expression::script::ScriptCall;
-use crate::expression::value::{check_work, raw_value, within_levels};
+use crate::expression::value::{check_work, fixed_size, raw_value, within_levels};
 use crate::operation;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawDocument, RawDocumentBuf};
 use smallvec::SmallVec;
 
 /// One document and everything an evaluation needs beside it.
@@ -110,17 +110,7 @@ fn scalar(value: &Value<'_>) -> Option<Value<'static>> {
     let Value::Raw(raw) = value else {
         return value.is_missing().then_some(Value::Missing);
     };
-    Some(Value::Raw(match *raw {
-        RawBsonRef::Double(value) => RawBsonRef::Double(value),
-        RawBsonRef::Int32(value) => RawBsonRef::Int32(value),
-        RawBsonRef::Int64(value) => RawBsonRef::Int64(value),
-        RawBsonRef::Boolean(value) => RawBsonRef::Boolean(value),
-        RawBsonRef::DateTime(value) => RawBsonRef::DateTime(value),
-        RawBsonRef::Null => RawBsonRef::Null,
-        RawBsonRef::Decimal128(value) => RawBsonRef::Decimal128(value),
-        RawBsonRef::ObjectId(value) => RawBsonRef::ObjectId(value),
-        _ => return None,
-    }))
+    fixed_size(*raw).map(Value::Raw)
 }
 
 /// The six comparisons.

@@ -226,17 +226,20 @@ pub fn bson_size<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<
 
 /// `$binarySize`.
 pub fn binary_size<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let size = match &arguments[0] {
-        value if value.is_nullish() => return Ok(Value::NULL),
-        Value::Raw(RawBsonRef::Binary(binary)) => binary.bytes.len(),
-        other => match other.as_str() {
+    let value = &arguments[0];
+    if value.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let size = match value.raw() {
+        Some(RawBsonRef::Binary(binary)) => binary.bytes.len(),
+        _ => match value.as_str() {
             Some(text) => text.len(),
             None => {
                 return Err(Error::location(
                     51276,
                     format!(
                         "{name} requires a string or BinData argument, found: {}",
-                        other.type_name()
+                        value.type_name()
                     ),
                 ));
             }

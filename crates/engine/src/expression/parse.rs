@@ -574,7 +574,7 @@ fn folded(node: &Node, scope: &VariableScope) -> Result<Option<Node>> {
 /// Whether a value is certainly too large to be kept, without building it.
 fn is_large(value: &Value<'_>) -> bool {
     match value {
-        Value::String(text) => text.len() > FOLDED_BYTES_MAX,
+        Value::Owned(_) => value.size_bytes() > FOLDED_BYTES_MAX,
         // An item takes three bytes at least.
         Value::Array(items) => items.len() > FOLDED_BYTES_MAX / 3,
         _ => false,

@@ -56,7 +56,7 @@ pub fn compile(name: &str, arguments: &[Option<Value<'_>>]) -> Result<Option<Com
 }
 
 fn compiled(name: &str, pattern: &Value<'_>, options: Option<&Value<'_>>) -> Result<Compiled> {
-    let is_pattern = matches!(pattern, Value::Raw(RawBsonRef::RegularExpression(_)));
+    let is_pattern = matches!(pattern.raw(), Some(RawBsonRef::RegularExpression(_)));
     if !is_pattern && !pattern.is_nullish() && pattern.as_str().is_none() {
         return Err(Error::location(
             51105,
@@ -77,11 +77,11 @@ fn compiled(name: &str, pattern: &Value<'_>, options: Option<&Value<'_>>) -> Res
         Pattern::new("", options.unwrap_or_default()).map_err(|error| rephrase(name, error))?;
         return Ok(None);
     }
-    let (source, inner) = match pattern {
-        Value::Raw(RawBsonRef::RegularExpression(regex)) => {
+    let (source, inner) = match pattern.raw() {
+        Some(RawBsonRef::RegularExpression(regex)) => {
             (regex.pattern.as_str(), regex.options.as_str())
         }
-        other => (other.as_str().unwrap_or_default(), ""),
+        _ => (pattern.as_str().unwrap_or_default(), ""),
     };
     if !inner.is_empty() && options.is_some() {
         return Err(Error::location(

@@ -8,8 +8,6 @@ use crate::error::{Error, Result};
 use crate::javascript::{self, Call, Script};
 use crate::operation::memory;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// A function of a client, called for each document.
 #[derive(Debug, Clone)]
@@ -18,7 +16,6 @@ pub struct ScriptCall {
     /// The arguments as an array; of an emit, the document.
     operand: Node,
     is_emit: bool,
-    kept: Arc<KeptValues>,
 }
 
 /// `$function: {body, args, lang}`; `mapReduce` adds a `scope`.
@@ -101,11 +98,9 @@ pub fn folded_function_text(
     scope: &VariableScope,
 ) -> Result<Option<Option<Box<str>>>> {
     let node = ExpressionParser::new(scope).operand(raw)?;
-    Ok(node.constant().map(|value| match value {
-        Value::Raw(raw) => function_text(raw),
-        Value::String(text) => Some((***text).into()),
-        _ => None,
-    }))
+    Ok(node
+        .constant()
+        .map(|value| value.raw().and_then(function_text)))
 }
 
 /// Whether an operand is a constant as it stands, and no expression whose value is known.
@@ -136,7 +131,6 @@ fn call(script: Script, operand: Node, is_emit: bool) -> Node {
         script,
         operand,
         is_emit,
-        kept: Arc::default(),
     }))
 }
 
@@ -152,7 +146,7 @@ impl ScriptCall {
             let pairs = self.script.emitted(0, &this)?;
             let pairs = pairs
                 .into_iter()
-                .map(|pair| self.owned(RawBson::Document(pair)));
+                .map(|pair| returned(RawBson::Document(pair)));
             let pairs = pairs.collect::<Result<Vec<_>>>()?;
             memory::check_values()?;
             return Ok(Value::array(pairs));
@@ -168,7 +162,7 @@ impl ScriptCall {
             .collect::<std::result::Result<Vec<_>, _>>();
         let arguments = arguments.map_err(corrupt)?;
         let this = RawDocumentBuf::new();
-        let returned = self.script.call(
+        let answer = self.script.call(
             0,
             &Call {
                 this: Some(&this),
@@ -177,8 +171,9 @@ impl ScriptCall {
             },
         )?;
         memory::check_values()?;
-        self.owned(returned.unwrap_or(RawBson::Null))
+        returned(answer.unwrap_or(RawBson::Null))
     }
+
     /// What the operand is.
     pub fn operand(&self) -> &Node {
         &self.operand
@@ -188,55 +183,25 @@ impl ScriptCall {
     pub fn operand_mut(&mut self) -> &mut Node {
         &mut self.operand
     }
-
-    /// A returned value as one of expressions.
-    fn owned(&self, value: RawBson) -> Result<Value<'_>> {
-        Ok(match value {
-            RawBson::String(text) => Value::string(text),
-            RawBson::Double(number) => Value::double(number),
-            RawBson::Int32(number) => Value::int32(number),
-            RawBson::Int64(number) => Value::int64(number),
-            RawBson::Boolean(value) => Value::boolean(value),
-            RawBson::Null => Value::NULL,
-            RawBson::Document(document) => {
-                let mut fields = Vec::new();
-                for field in document.iter() {
-                    let (name, value) = field.map_err(corrupt)?;
-                    fields.push((name.as_str().to_owned().into(), self.owned(value.into())?));
-                }
-                Value::document(fields)
-            }
-            RawBson::Array(array) => {
-                let items = array
-                    .into_iter()
-                    .map(|item| self.owned(item.map_err(corrupt)?.into()));
-                Value::array(items.collect::<Result<_>>()?)
-            }
-            other => Value::Raw(self.kept.add(other)?),
-        })
-    }
 }
 
-/// Returned values of the types that expressions only borrow, for as long as the statement lasts.
-#[derive(Debug, Default)]
-struct KeptValues {
-    count: AtomicUsize,
-    /// Each twice as long as the one before.
-    lists: [OnceLock<Box<[OnceLock<RawDocumentBuf>]>>; 24],
-}
-
-impl KeptValues {
-    fn add(&self, value: RawBson) -> Result<RawBsonRef<'_>> {
-        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        let list = number.ilog2() as usize;
-        let full = || corrupt("a statement has too many values of functions");
-        let list_of = self.lists.get(list).ok_or_else(full)?;
-        let places =
-            list_of.get_or_init(|| (0..1_usize << list).map(|_| OnceLock::new()).collect());
-        let mut holder = RawDocumentBuf::new();
-        holder.append(bson::raw::cstr!(""), value);
-        let held = places[number - (1 << list)].get_or_init(|| holder);
-        let first = held.iter().next().and_then(|entry| entry.ok());
-        first.map(|(_, value)| value).ok_or_else(full)
-    }
+/// A returned value as one of expressions.
+fn returned<'a>(value: RawBson) -> Result<Value<'a>> {
+    Ok(match value {
+        RawBson::Document(document) => {
+            let mut fields = Vec::new();
+            for field in document.iter() {
+                let (name, value) = field.map_err(corrupt)?;
+                fields.push((name.as_str().to_owned().into(), returned(value.into())?));
+            }
+            Value::document(fields)
+        }
+        RawBson::Array(array) => {
+            let items = array
+                .into_iter()
+                .map(|item| returned(item.map_err(corrupt)?.into()));
+            Value::array(items.collect::<Result<_>>()?)
+        }
+        scalar => Value::owned(scalar),
+    })
 }

@@ -50,22 +50,22 @@ fn coerced<'v>(value: &'v Value<'_>) -> Result<Cow<'v, str>> {
     if let Some(text) = value.as_str() {
         return Ok(text.into());
     }
-    Ok(match value {
-        Value::Raw(RawBsonRef::Int32(value)) => value.to_string().into(),
-        Value::Raw(RawBsonRef::Int64(value)) => value.to_string().into(),
-        Value::Raw(RawBsonRef::Double(value)) => general(*value, 6).into(),
-        Value::Raw(RawBsonRef::Decimal128(value)) => value.to_string().into(),
-        Value::Raw(RawBsonRef::DateTime(date)) => date::iso(date.timestamp_millis())?.into(),
-        Value::Raw(RawBsonRef::Timestamp(stamp)) => {
+    Ok(match value.raw() {
+        Some(RawBsonRef::Int32(value)) => value.to_string().into(),
+        Some(RawBsonRef::Int64(value)) => value.to_string().into(),
+        Some(RawBsonRef::Double(value)) => general(value, 6).into(),
+        Some(RawBsonRef::Decimal128(value)) => value.to_string().into(),
+        Some(RawBsonRef::DateTime(date)) => date::iso(date.timestamp_millis())?.into(),
+        Some(RawBsonRef::Timestamp(stamp)) => {
             time_text::clock(i64::from(stamp.time) * 1000, stamp.increment).into()
         }
-        Value::Raw(RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text)) => (*text).into(),
-        other => {
+        Some(RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text)) => text.into(),
+        _ => {
             return Err(Error::location(
                 16007,
                 format!(
                     "can't convert from BSON type {} to String",
-                    other.type_name()
+                    value.type_name()
                 ),
             ));
         }

@@ -64,8 +64,8 @@ pub enum Value<'a> {
     Missing,
     /// A scalar, or something borrowed from the document or the expression.
     Raw(RawBsonRef<'a>),
-    /// A string an operator built.
-    String(Arc<Charged<Box<str>>>),
+    /// A scalar an operator made: a string, binary data, a regular expression and the like.
+    Owned(Arc<Charged<RawBson>>),
     /// An array an operator built or took apart.
     Array(Items<'a>),
     /// A document an operator built or took apart.
@@ -108,9 +108,30 @@ impl<'a> Value<'a> {
 
     /// An owned string.
     pub fn string(text: impl Into<Box<str>>) -> Self {
-        let text = text.into();
-        let bytes = VALUE_BYTES + text.len();
-        Value::String(Arc::new(Charged::new(text, bytes)))
+        Value::owned(RawBson::String(String::from(text.into())))
+    }
+
+    /// A scalar that owns its bytes; one of a fixed size is taken out. (An array or a document is built with
+    /// [`Value::array`] and [`Value::document`], which count its levels.)
+    pub fn owned(scalar: RawBson) -> Self {
+        let raw = scalar.as_raw_bson_ref();
+        match fixed_size(raw) {
+            Some(raw) => Value::Raw(raw),
+            None => {
+                let bytes = VALUE_BYTES + size_of::<RawBson>() + raw_bson_bytes(raw);
+                Value::Owned(Arc::new(Charged::new(scalar, bytes)))
+            }
+        }
+    }
+
+    /// The BSON of a value that has it ready: all but what is missing, and arrays and documents an operator built.
+    #[inline]
+    pub fn raw(&self) -> Option<RawBsonRef<'_>> {
+        match self {
+            Value::Raw(raw) => Some(*raw),
+            Value::Owned(raw) => Some(raw.as_raw_bson_ref()),
+            Value::Missing | Value::Array(_) | Value::Document(_) => None,
+        }
     }
 
     /// An owned array.
@@ -128,11 +149,8 @@ impl<'a> Value<'a> {
     pub fn work(&self) -> usize {
         match self {
             Value::Missing => 1,
-            Value::Raw(RawBsonRef::String(text)) => 1 + text.len() / WORD,
-            Value::Raw(RawBsonRef::Array(array)) => 1 + array.as_bytes().len() / WORD,
-            Value::Raw(RawBsonRef::Document(document)) => 1 + document.as_bytes().len() / WORD,
-            Value::Raw(_) => 1,
-            Value::String(text) => 1 + text.len() / WORD,
+            Value::Raw(raw) => raw_work(*raw),
+            Value::Owned(raw) => raw_work(raw.as_raw_bson_ref()),
             Value::Array(items) => 1 + items.len().max(items.bson_bytes as usize / WORD),
             Value::Document(fields) => 1 + fields.len().max(fields.bson_bytes as usize / WORD),
         }
@@ -143,7 +161,7 @@ impl<'a> Value<'a> {
         let bytes = match self {
             Value::Missing => 0,
             Value::Raw(raw) => raw_bson_bytes(*raw),
-            Value::String(text) => DOCUMENT_BYTES as usize + text.len(),
+            Value::Owned(raw) => raw_bson_bytes(raw.as_raw_bson_ref()),
             Value::Array(items) => items.bson_bytes as usize,
             Value::Document(fields) => fields.bson_bytes as usize,
         };
@@ -155,7 +173,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Array(items) => items.levels,
             Value::Document(fields) => fields.levels,
-            Value::Missing | Value::Raw(_) | Value::String(_) => 0,
+            Value::Missing | Value::Raw(_) | Value::Owned(_) => 0,
         }
     }
 
@@ -222,9 +240,8 @@ impl<'a> Value<'a> {
 
     /// The text, where the value is a string.
     pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Value::Raw(RawBsonRef::String(text)) => Some(text),
-            Value::String(text) => Some(text),
+        match self.raw() {
+            Some(RawBsonRef::String(text)) => Some(text),
             _ => None,
         }
     }
@@ -245,7 +262,7 @@ impl<'a> Value<'a> {
                 }
                 _ => true,
             },
-            _ => true,
+            Value::Owned(_) | Value::Array(_) | Value::Document(_) => true,
         }
     }
 
@@ -286,7 +303,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Missing => "missing",
             Value::Raw(raw) => type_name(raw.element_type()),
-            Value::String(_) => "string",
+            Value::Owned(raw) => type_name(raw.element_type()),
             Value::Array(_) => "array",
             Value::Document(_) => "object",
         }
@@ -298,7 +315,7 @@ impl<'a> Value<'a> {
         Ok(Some(match self {
             Value::Missing => return Ok(None),
             Value::Raw(raw) => RawBson::from(*raw),
-            Value::String(text) => RawBson::String(String::from(&****text)),
+            Value::Owned(raw) => RawBson::clone(raw),
             Value::Array(items) => RawBson::Array(build_array(items)?),
             Value::Document(fields) => RawBson::Document(build_document(fields)?),
         }))
@@ -318,7 +335,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Missing => {}
             Value::Raw(raw) => out.append(key, *raw),
-            Value::String(text) => out.append(key, &****text),
+            Value::Owned(raw) => out.append(key, raw.as_raw_bson_ref()),
             Value::Array(items) => out.append(key, build_array(items)?),
             Value::Document(fields) => out.append(key, build_document(fields)?),
         }
@@ -330,7 +347,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Missing => 0,
             Value::Raw(raw) => raw_size_bytes(*raw),
-            Value::String(text) => 16 + text.len(),
+            Value::Owned(raw) => raw_size_bytes(raw.as_raw_bson_ref()),
             Value::Array(items) => {
                 16 + items
                     .iter()
@@ -370,6 +387,36 @@ fn check_bson_bytes(bytes: u64) -> Result<()> {
 /// What an operator goes through at once, in bytes.
 const WORD: usize = 8;
 
+fn raw_work(raw: RawBsonRef<'_>) -> usize {
+    let bytes = match raw {
+        RawBsonRef::String(text) => text.len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        _ => 0,
+    };
+    1 + bytes / WORD
+}
+
+/// The value, where it has no bytes of its own that it would have to borrow.
+pub fn fixed_size(raw: RawBsonRef<'_>) -> Option<RawBsonRef<'static>> {
+    Some(match raw {
+        RawBsonRef::Double(value) => RawBsonRef::Double(value),
+        RawBsonRef::Int32(value) => RawBsonRef::Int32(value),
+        RawBsonRef::Int64(value) => RawBsonRef::Int64(value),
+        RawBsonRef::Boolean(value) => RawBsonRef::Boolean(value),
+        RawBsonRef::DateTime(value) => RawBsonRef::DateTime(value),
+        RawBsonRef::Timestamp(value) => RawBsonRef::Timestamp(value),
+        RawBsonRef::Decimal128(value) => RawBsonRef::Decimal128(value),
+        RawBsonRef::ObjectId(value) => RawBsonRef::ObjectId(value),
+        RawBsonRef::Null => RawBsonRef::Null,
+        RawBsonRef::Undefined => RawBsonRef::Undefined,
+        RawBsonRef::MinKey => RawBsonRef::MinKey,
+        RawBsonRef::MaxKey => RawBsonRef::MaxKey,
+        _ => return None,
+    })
+}
+
 /// The bytes of a raw value, without its type and name.
 fn raw_bson_bytes(raw: RawBsonRef<'_>) -> usize {
     match raw {
@@ -379,6 +426,8 @@ fn raw_bson_bytes(raw: RawBsonRef<'_>) -> usize {
         RawBsonRef::Document(document) => document.as_bytes().len(),
         RawBsonRef::Array(array) => array.as_bytes().len(),
         RawBsonRef::Binary(binary) => DOCUMENT_BYTES as usize + binary.bytes.len(),
+        RawBsonRef::RegularExpression(regex) => regex.pattern.len() + regex.options.len(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
         RawBsonRef::Int32(_) => 4,
         RawBsonRef::Double(_)
         | RawBsonRef::Int64(_)
@@ -406,21 +455,23 @@ pub fn raw_size_bytes(raw: RawBsonRef<'_>) -> usize {
         RawBsonRef::Document(document) => document.as_bytes().len(),
         RawBsonRef::Array(array) => array.as_bytes().len(),
         RawBsonRef::Binary(binary) => binary.bytes.len(),
+        RawBsonRef::RegularExpression(regex) => regex.pattern.len() + regex.options.len(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
         _ => 8,
     }
 }
 
 /// MongoDB's order of two values; missing sorts with undefined, before null.
 pub fn compare(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Ordering {
-    if let (Value::Raw(left), Value::Raw(right)) = (left, right) {
+    if let (Some(left), Some(right)) = (left.raw(), right.raw()) {
         return match (left, right) {
-            (RawBsonRef::Int32(a), RawBsonRef::Int32(b)) => a.cmp(b),
-            (RawBsonRef::DateTime(a), RawBsonRef::DateTime(b)) => a.cmp(b),
+            (RawBsonRef::Int32(a), RawBsonRef::Int32(b)) => a.cmp(&b),
+            (RawBsonRef::DateTime(a), RawBsonRef::DateTime(b)) => a.cmp(&b),
             (RawBsonRef::String(a), RawBsonRef::String(b)) => collation.compare_text(a, b),
             (RawBsonRef::Double(a), RawBsonRef::Double(b)) if !a.is_nan() && !b.is_nan() => {
-                a.partial_cmp(b).unwrap_or(Ordering::Equal)
+                a.partial_cmp(&b).unwrap_or(Ordering::Equal)
             }
-            _ => collation.compare(*left, *right),
+            _ => collation.compare(left, right),
         };
     }
     bracket(left)
@@ -429,9 +480,6 @@ pub fn compare(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Or
 }
 
 fn compare_same_bracket(left: &Value<'_>, right: &Value<'_>, collation: &Collation) -> Ordering {
-    if let (Some(a), Some(b)) = (text(left), text(right)) {
-        return collation.compare_text(a, b);
-    }
     match (left, right) {
         (Value::Array(a), Value::Array(b)) if Arc::ptr_eq(a, b) => return Ordering::Equal,
         (Value::Document(a), Value::Document(b)) if Arc::ptr_eq(a, b) => return Ordering::Equal,
@@ -477,18 +525,11 @@ fn compare_fields(left: &Fields<'_>, right: &Fields<'_>, collation: &Collation) 
     present(left).cmp(&present(right))
 }
 
-fn text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
-    match value {
-        Value::Raw(RawBsonRef::Symbol(text)) => Some(text),
-        _ => value.as_str(),
-    }
-}
-
 fn bracket(value: &Value<'_>) -> u8 {
     match value {
         Value::Missing => meridian_value::canonical_type(RawBsonRef::Undefined),
         Value::Raw(raw) => meridian_value::canonical_type(*raw),
-        Value::String(_) => meridian_value::canonical_type(RawBsonRef::String("")),
+        Value::Owned(raw) => meridian_value::canonical_type(raw.as_raw_bson_ref()),
         Value::Array(_) => meridian_value::canonical_type(RawBsonRef::Array(empty_array())),
         Value::Document(_) => {
             meridian_value::canonical_type(RawBsonRef::Document(empty_document()))
@@ -641,7 +682,7 @@ pub fn build_array(items: &[Value<'_>]) -> Result<RawArrayBuf> {
         match item {
             Value::Missing => out.push(RawBsonRef::Null),
             Value::Raw(raw) => out.push(*raw),
-            Value::String(text) => out.push(&****text),
+            Value::Owned(raw) => out.push(raw.as_raw_bson_ref()),
             Value::Array(items) => out.push(build_array(items)?),
             Value::Document(fields) => out.push(build_document(fields)?),
         }

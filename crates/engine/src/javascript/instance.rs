@@ -341,6 +341,14 @@ fn native<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>>
         Function::new(ctx.clone(), || hex(&rand::random::<[u8; 16]>())),
     )?;
     add(
+        "lengthOfBase64",
+        Function::new(ctx.clone(), |text: String| match unbase64(&text) {
+            _ if !text.len().is_multiple_of(4) => -1,
+            Some(bytes) => bytes.len() as i64,
+            None => -2,
+        }),
+    )?;
+    add(
         "hexOfBase64",
         Function::new(ctx.clone(), |text: String| {
             hex(&unbase64(&text).unwrap_or_default())

@@ -146,9 +146,11 @@
       refuse("BinData subtype must be a Number between 0 and 255 inclusive");
     }
     if (typeof text !== "string") refuse("BinData data must be a String");
-    if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.length % 4) refuse("invalid base64", 10270);
+    const len = native.lengthOfBase64(text);
+    if (len === -1) refuse("invalid base64", 10270);
+    if (len === -2) refuse("Invalid base64 character", 40537);
     defineProperty(self, "type", { value: subtype });
-    defineProperty(self, "len", { value: (text.length / 4) * 3 - (text.match(/=*$/)[0].length) });
+    defineProperty(self, "len", { value: len });
     return mark(self, "binary", text);
   }, {
     length() { return this.len; },
