@@ -5,26 +5,22 @@
 
 use super::ScriptParts;
 use super::allocator::BudgetAllocator;
-use super::convert::{Originals, Types, base64, unbase64};
-use super::watch::Watch;
+use super::convert::Types;
+use super::host::{Emits, Host, Refusals, native};
 use crate::error::{Code, Error, Result};
-use crate::operation::memory::Reservation;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
 use rquickjs::{
-    CatchResultExt, CaughtError, Coerced, Context, Ctx, Exception, Function, JsLifetime, Object,
-    Persistent, Runtime, Value, qjs,
+    CatchResultExt, CaughtError, Coerced, Context, Ctx, Function, Object, Persistent, Runtime,
+    Value, qjs,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 /// Stack that scripts may use of the thread's own.
 const STACK_BYTES_MAX: usize = 1 << 20;
-/// What a pair that is emitted takes besides its bytes.
-const EMIT_BYTES_MIN: usize = 128;
 /// Scripts that stay compiled: a pipeline within another may be read again for each document.
 const SCRIPTS_MAX: usize = 1_000;
 
@@ -40,56 +36,9 @@ pub(super) struct Instance {
     _runtime: Runtime,
 }
 
-/// What functions of the host work on.
-#[derive(Default)]
-struct Host {
-    watch: Rc<Watch>,
-    originals: RefCell<Originals>,
-    /// What the map function emits, while one runs.
-    emits: RefCell<Option<Emits>>,
-}
-
-#[derive(Default)]
-struct Emits {
-    pairs: Vec<RawDocumentBuf>,
-    bytes: usize,
-    memory: Reservation,
-}
-
 // SAFETY: everything that refers to the engine (reference counts without atomics) is in here and moves with it, and
 // only a thread that owns the value uses it.
 unsafe impl Send for Instance {}
-
-/// The last error of the host that a client's code got.
-#[derive(Default)]
-struct Refusals(RefCell<Option<(String, Code)>>);
-
-// SAFETY: it refers to nothing of the engine.
-unsafe impl JsLifetime<'_> for Refusals {
-    type Changed<'to> = Self;
-}
-
-impl Refusals {
-    fn add(&self, message: String, number: i32) {
-        let code = match number {
-            2 => Code::BadValue,
-            9 => Code::FailedToParse,
-            50 => Code::MaxTimeMSExpired,
-            207 => Code::InvalidUUID,
-            292 => Code::ExceededMemoryLimit,
-            11601 => Code::Interrupted,
-            other => Code::Location(other),
-        };
-        self.0.replace(Some((message, code)));
-    }
-
-    /// The code of the error with this message, if it is the host's own.
-    fn code_of(&self, message: &str) -> Option<Code> {
-        let last = self.0.borrow();
-        let own = last.as_ref().filter(|(own, _)| own == message);
-        own.map(|(_, code)| *code)
-    }
-}
 
 /// What a function is called with.
 pub struct Call<'a> {
@@ -321,122 +270,6 @@ fn prelude<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
     let define: Function = read(ctx, ctx.eval(include_str!("prelude.js")))?;
     let native = read(ctx, native(ctx, host))?;
     read(ctx, define.call((native,)))
-}
-
-/// What only the host can do.
-fn native<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>> {
-    let native = Object::new(ctx.clone())?;
-    let add = |name: &str, function: rquickjs::Result<Function<'js>>| native.set(name, function?);
-    add(
-        "decimal",
-        Function::new(ctx.clone(), |text: String| {
-            let parsed: std::result::Result<bson::Decimal128, _> = text.parse();
-            parsed.ok().map(|number| number.to_string())
-        }),
-    )?;
-    let object_id = || bson::oid::ObjectId::new().to_hex();
-    add("objectId", Function::new(ctx.clone(), object_id))?;
-    add(
-        "uuid",
-        Function::new(ctx.clone(), || hex(&rand::random::<[u8; 16]>())),
-    )?;
-    add(
-        "lengthOfBase64",
-        Function::new(ctx.clone(), |text: String| match unbase64(&text) {
-            _ if !text.len().is_multiple_of(4) => -1,
-            Some(bytes) => bytes.len() as i64,
-            None => -2,
-        }),
-    )?;
-    add(
-        "hexOfBase64",
-        Function::new(ctx.clone(), |text: String| {
-            hex(&unbase64(&text).unwrap_or_default())
-        }),
-    )?;
-    add(
-        "base64OfHex",
-        Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| {
-            unhex(&text)
-                .map(|bytes| base64(&bytes))
-                .ok_or_else(|| Exception::throw_message(&ctx, "invalid hex string"))
-        }),
-    )?;
-    add(
-        "md5",
-        Function::new(ctx.clone(), |text: String| {
-            use md5::Digest;
-            hex(&md5::Md5::digest(text.as_bytes()))
-        }),
-    )?;
-    add(
-        "print",
-        Function::new(ctx.clone(), |text: String| {
-            tracing::debug!(text, "printed by a script")
-        }),
-    )?;
-    add("version", Function::new(ctx.clone(), || "6.0.5"))?;
-    let refused = |ctx: Ctx<'js>, message: String, number: i32| {
-        if let Some(refusals) = ctx.userdata::<Refusals>() {
-            refusals.add(message, number);
-        }
-    };
-    add("refused", Function::new(ctx.clone(), refused))?;
-    let own = host.clone();
-    let sleep = Function::new(ctx.clone(), move |ctx: Ctx<'js>, ms: f64| {
-        match own.watch.sleep(ms) {
-            true => Ok(()),
-            false => Err(Exception::throw_internal(&ctx, "interrupted")),
-        }
-    });
-    add("sleep", sleep)?;
-    let own = host.clone();
-    let emit = move |ctx: Ctx<'js>, types: Object<'js>, key: Value<'js>, value: Value<'js>| {
-        let types = Types::new(types, &own.originals);
-        let emitted = own.emit(&ctx, &types, &key, &value).err();
-        emitted.map_or(Ok(()), |error| {
-            types.make("refuse", (error.message, error.code.number()))
-        })
-    };
-    add("emit", Function::new(ctx.clone(), emit))?;
-    Ok(native)
-}
-
-impl Host {
-    fn emit<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        types: &Types<'js, '_>,
-        key: &Value<'js>,
-        value: &Value<'js>,
-    ) -> Result<()> {
-        let pair = types.emitted(ctx, key, value)?;
-        let mut emits = self.emits.borrow_mut();
-        let refuse = |message: String| Err(Error::location(31292, message));
-        let Some(emits) = emits.as_mut() else {
-            return refuse("emit may be called by the map function only".to_owned());
-        };
-        let bytes_max = super::EMIT_BYTES_MAX.load(Ordering::Relaxed);
-        emits.bytes += pair.as_bytes().len() + EMIT_BYTES_MIN;
-        if emits.bytes > usize::try_from(bytes_max).unwrap_or(0) {
-            return refuse(format!(
-                "Size of emitted values exceeds the set size limit of {bytes_max} bytes"
-            ));
-        }
-        emits.pairs.push(pair);
-        emits.memory.grow(emits.bytes)
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let is_hex =
-        text.len().is_multiple_of(2) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
-    is_hex.then(|| (0..text.len()).step_by(2).filter_map(pair).collect())
 }
 
 /// What the engine answered, or what was thrown in it as an error of ours.

@@ -6,6 +6,7 @@
 
 mod allocator;
 mod convert;
+mod host;
 mod instance;
 mod source;
 mod watch;
