@@ -170,6 +170,7 @@ codes! {
     IndexKeySpecsConflict = 86,
     MaxSubPipelineDepthExceeded = 232,
     CannotIndexParallelArrays = 171,
+    CannotBuildIndexKeys = 201,
     AmbiguousIndexKeyPattern = 181,
     IndexBuildAborted = 276,
     ConflictingUpdateOperators = 40,

@@ -551,8 +551,8 @@ impl AutoBuckets {
     }
 
     fn add(&self, states: &mut [AccumulatorState], kept: &Kept) -> Result<()> {
-        let near = kept.near.clone();
-        let known = near.map(|near| self.variables.with_near(Some(near)));
+        let search = kept.search.clone();
+        let known = search.map(|search| self.variables.with_search(Some(search)));
         let variables = known.as_ref().unwrap_or(&self.variables);
         add_to_states(states, &self.stage.accumulators, &kept.document, variables)
     }

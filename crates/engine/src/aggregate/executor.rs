@@ -21,12 +21,12 @@ use super::transform::Transform;
 use super::unwind::Unwind;
 use super::window::Windows;
 use crate::error::{Code, Error, Result};
-use crate::expression::NearMetadata;
+use crate::expression::SearchMetadata;
 use crate::expression::Variables;
 use crate::expression::value::{field_name, within_levels};
 use crate::operation;
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
-use crate::query::Filter;
+use crate::query::{Filter, TextCondition};
 use crate::sorter::{Limits, STAGE_BYTES_MAX};
 use crate::timeseries::UnpackBucket;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
@@ -133,6 +133,7 @@ enum Step {
     Match(Filter),
     Transform(Transform),
     AddDistance(Box<AddDistance>),
+    AddScore(Box<TextCondition>),
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
     UnpackBucket(Box<UnpackBucket>),
@@ -202,9 +203,9 @@ impl Executor {
     fn push_with(
         &mut self,
         document: &RawDocument,
-        near: Option<&Arc<NearMetadata>>,
+        search: Option<&Arc<SearchMetadata>>,
     ) -> Result<ControlFlow<()>> {
-        let known = near.map(|near| self.variables.with_near(Some(near.clone())));
+        let known = search.map(|search| self.variables.with_search(Some(search.clone())));
         let variables = known.as_ref().unwrap_or(&self.variables);
         let document = Cow::Borrowed(document);
         pass(&mut self.steps, document, variables, &mut self.ready).map_err(at_run_time)
@@ -382,6 +383,7 @@ fn pass(
                 document = Cow::Owned(replace.apply(&document, variables)?);
             }
             several @ (Step::AddDistance(_)
+            | Step::AddScore(_)
             | Step::Unwind(_)
             | Step::UnpackBucket(_)
             | Step::Lookup(..)
@@ -432,10 +434,16 @@ fn pass_several(
 ) -> Result<ControlFlow<()>> {
     match step {
         Step::AddDistance(add) => {
-            let (changed, near) = add.apply(document)?;
-            let known = near.map(|near| variables.with_near(Some(near)));
+            let (changed, search) = add.apply(document)?;
+            let known = search.map(|search| variables.with_search(Some(search)));
             let variables = known.as_ref().unwrap_or(variables);
             pass(behind, Cow::Owned(changed), variables, ready)
+        }
+        Step::AddScore(condition) => {
+            let score = condition.score(document);
+            let search = score.map(|score| Arc::new(SearchMetadata::Text { score }));
+            let variables = variables.with_search(search);
+            pass(behind, Cow::Borrowed(document), &variables, ready)
         }
         Step::Unwind(unwind) => {
             let mut further = ControlFlow::Continue(());
@@ -477,8 +485,8 @@ fn pass_kept(
     behind: &mut [Step],
     ready: &mut ReadyDocuments,
 ) -> Result<ControlFlow<()>> {
-    let Kept { document, near } = kept;
-    let known = near.map(|near| variables.with_near(Some(near)));
+    let Kept { document, search } = kept;
+    let known = search.map(|search| variables.with_search(Some(search)));
     let variables = known.as_ref().unwrap_or(variables);
     pass(behind, Cow::Owned(document), variables, ready)
 }
@@ -529,7 +537,9 @@ fn keep(
         Step::Facet { executors, .. } => {
             for executor in executors {
                 if executor.drained.is_none()
-                    && executor.push_with(&document, variables.near())?.is_break()
+                    && executor
+                        .push_with(&document, variables.search())?
+                        .is_break()
                 {
                     executor.finish()?;
                 }
@@ -538,6 +548,7 @@ fn keep(
         Step::Match(_)
         | Step::Transform(_)
         | Step::AddDistance(_)
+        | Step::AddScore(_)
         | Step::ReplaceRoot(_)
         | Step::Unwind(_)
         | Step::UnpackBucket(_)
@@ -564,6 +575,7 @@ impl Step {
                 Step::Transform(transform.clone())
             }
             Stage::AddDistance(add) => Step::AddDistance(add.clone()),
+            Stage::AddScore(condition) => Step::AddScore(condition.clone()),
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
             Stage::UnpackBucket(unpack) => Step::UnpackBucket(unpack.clone()),

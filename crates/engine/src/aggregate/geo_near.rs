@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
-use crate::expression::NearMetadata;
+use crate::expression::SearchMetadata;
 use crate::expression::value::{corrupt, field_name};
 use crate::expression::{Expression, VariableScope, parse_field_path};
 use crate::query::Nearest;
@@ -242,13 +242,13 @@ impl AddDistance {
         }
         let metadata = self
             .keeps_metadata
-            .then(|| Arc::new(NearMetadata::new(reported, measured.location)));
+            .then(|| Arc::new(SearchMetadata::near(reported, measured.location)));
         Ok((changed, metadata))
     }
 }
 
 /// A document and its metadata.
-type MeasuredDocument = (RawDocumentBuf, Option<Arc<NearMetadata>>);
+type MeasuredDocument = (RawDocumentBuf, Option<Arc<SearchMetadata>>);
 
 /// The document with a value at a path; what is no document on the way is replaced by one.
 fn with(

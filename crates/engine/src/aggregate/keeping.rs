@@ -7,7 +7,7 @@
 
 use super::executor::KeptDocuments;
 use crate::error::Result;
-use crate::expression::NearMetadata;
+use crate::expression::SearchMetadata;
 use crate::expression::Variables;
 use crate::expression::value::corrupt;
 use crate::query::Sort;
@@ -21,13 +21,13 @@ use std::sync::Arc;
 /// A document that a step kept, and what was known of it beside its fields.
 pub(super) struct Kept {
     pub document: RawDocumentBuf,
-    pub near: Option<Arc<NearMetadata>>,
+    pub search: Option<Arc<SearchMetadata>>,
 }
 
 impl From<RawDocumentBuf> for Kept {
     fn from(document: RawDocumentBuf) -> Self {
-        let near = None;
-        Self { document, near }
+        let search = None;
+        Self { document, search }
     }
 }
 
@@ -36,7 +36,7 @@ impl Kept {
     pub fn new(document: Cow<'_, RawDocument>, variables: &Variables) -> Self {
         Self {
             document: document.into_owned(),
-            near: variables.near().cloned(),
+            search: variables.search().cloned(),
         }
     }
 }
@@ -45,36 +45,36 @@ impl Kept {
 ///
 /// ```text
 /// 0, document
-/// 1, distance (f64 LE), length of the location (u32 LE), location, document
+/// 1, distance or score (f64 LE), length of the location (u32 LE, 0 for none), location, document
 /// ```
 impl Spillable for Kept {
     fn size_bytes(&self) -> usize {
-        let near = self.near.as_ref().map_or(0, |near| near.size_bytes());
-        self.document.as_bytes().len() + near
+        let search = self.search.as_ref().map_or(0, |search| search.size_bytes());
+        self.document.as_bytes().len() + search
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
-        match &self.near {
+        match &self.search {
             None => bytes.push(0),
-            Some(near) => {
+            Some(search) => {
                 bytes.push(1);
-                near.encode(bytes);
+                search.encode(bytes);
             }
         }
         bytes.extend_from_slice(self.document.as_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let (near, document) = match bytes.split_first() {
+        let (search, document) = match bytes.split_first() {
             Some((0, rest)) => (None, rest),
             Some((_, rest)) => {
-                let (near, rest) = NearMetadata::decode(rest)?;
-                (Some(Arc::new(near)), rest)
+                let (search, rest) = SearchMetadata::decode(rest)?;
+                (Some(Arc::new(search)), rest)
             }
             None => return Err(corrupt("a spilled document is empty")),
         };
         let document = RawDocumentBuf::from_bytes(document.to_vec()).map_err(corrupt)?;
-        Ok(Self { document, near })
+        Ok(Self { document, search })
     }
 }
 
@@ -96,8 +96,8 @@ impl Sorting {
     /// # Errors
     /// 292 where the documents outgrow their memory and cannot be spilled; `BadValue` for parallel arrays.
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
-        let distance = variables.near().map(|near| near.distance());
-        let key = self.order.key_at(&document, distance)?;
+        let rank = variables.search().map(|search| search.rank());
+        let key = self.order.key_at(&document, rank)?;
         self.sorter.push(key, || Kept::new(document, variables))
     }
 

@@ -164,6 +164,14 @@ fn check_places(stages: &[Stage]) -> Result<()> {
                 "$geoNear is only valid as the first stage in an optimized pipeline",
             ));
         }
+        if let (Stage::Match(filter), true) = (stage, index != 0)
+            && filter.text().is_some()
+        {
+            return Err(Error::location(
+                17313,
+                "$match with $text is only allowed as the first pipeline stage",
+            ));
+        }
         if stage.is_source() && index != 0 {
             return Err(Error::location(
                 40602,

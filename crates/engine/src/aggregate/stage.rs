@@ -19,7 +19,7 @@ use crate::expression::FieldSet;
 use crate::expression::MetadataScope;
 use crate::expression::value::corrupt;
 use crate::expression::{VariableScope, parse_field_path};
-use crate::query::{Filter, ParseContext, Sort};
+use crate::query::{Filter, ParseContext, Sort, TextCondition};
 use crate::text;
 use crate::timeseries::UnpackBucket;
 use crate::types::type_name;
@@ -61,6 +61,8 @@ pub enum Stage {
     GeoNear(Box<GeoNear>),
     /// What `$geoNear` adds to the documents that come nearest first.
     AddDistance(Box<AddDistance>),
+    /// What the stages behind a `$match` with a `$text` know of its documents.
+    AddScore(Box<TextCondition>),
     /// `$sample`.
     Sample {
         /// How many documents.
@@ -208,6 +210,7 @@ impl Stage {
             Stage::Group(_) => "$group",
             Stage::Unwind(_) => "$unwind",
             Stage::GeoNear(_) | Stage::AddDistance(_) => "$geoNear",
+            Stage::AddScore(_) => "$match",
             Stage::Sample { .. } => "$sample",
             Stage::SetWindowFields(_) => "$setWindowFields",
             Stage::Densify(_) => "$densify",
@@ -297,6 +300,7 @@ impl Stage {
             Stage::Set(transform) | Stage::Unset(transform) => (transform.reads(), true),
             Stage::Match(filter) => (filter.needs(), true),
             Stage::AddDistance(add) => (add.needs(), true),
+            Stage::AddScore(_) => (all(), true),
             Stage::SetWindowFields(windows) => (windows.dependencies(), true),
             Stage::Densify(densify) => (densify.dependencies(), true),
             Stage::Lookup(lookup) => (lookup.needs(), true),
@@ -374,13 +378,14 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     // Even behind a `$geoNear` MongoDB has none for a filter.
     let metadata = match scope.metadata() {
         MetadataScope::Refused => MetadataScope::Refused,
-        MetadataScope::Of { .. } => MetadataScope::of_pipeline(false),
+        MetadataScope::Of { .. } => MetadataScope::of_pipeline(None),
     };
     let context = ParseContext {
         scope: scope.with_metadata(metadata),
         variables: Some(scope.variables(bson::DateTime::now())),
         allows_near: false,
         allows_where: false,
+        allows_text: true,
     };
     Filter::parse_with(document, &context)
 }

@@ -14,10 +14,12 @@ use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
-use crate::expression::{MetadataScope, Variables, mentions_metadata};
+use crate::expression::{MetadataScope, Search, Variables, mentions_metadata};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
-use crate::plan::{Answer, Hint, Method, PipelinePlan, PipelineSource, QuerySpec, Split};
+use crate::plan::{
+    Answer, Hint, Method, PipelinePlan, PipelineSource, QuerySpec, Split, refuse_without_collection,
+};
 use crate::query::ParseContext;
 use crate::sorter::SpillSpace;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -90,7 +92,7 @@ impl Engine {
             let mut split = self.split(namespace, pipeline, request)?;
             let output = split.output.take();
             let opened = self.open_view(namespace);
-            (self.run_split(opened, split, &running)?, output)
+            (self.run_split(namespace, opened, split, &running)?, output)
         };
         match output {
             None => Ok(answer),
@@ -133,7 +135,7 @@ impl Engine {
         }
         let context = parse_context(None, running.variables.collation())?;
         let split = self.split_query(namespace, pipeline, query, &context, true)?;
-        self.run_split(opened, split, running)
+        self.run_split(namespace, opened, split, running)
     }
 
     fn run_source(
@@ -149,13 +151,17 @@ impl Engine {
 
     fn run_split(
         &self,
+        namespace: &Namespace,
         opened: Option<Opened>,
         split: Split,
         running: &Running<'_>,
     ) -> Result<Query> {
         let Split { query, stages, .. } = split;
         match opened {
-            None => over_rows(crate::exec::nothing(), &Vec::from(stages), running),
+            None => {
+                refuse_without_collection(namespace, &query)?;
+                over_rows(crate::exec::nothing(), &Vec::from(stages), running)
+            }
             Some(opened) => self.run_pipeline(opened, query, stages, running),
         }
     }
@@ -379,12 +385,7 @@ fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Nam
 pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
     let collation = request.collation.clone().unwrap_or_default();
     let scope = scope(request.variables, &collation)?;
-    let first = request
-        .pipeline
-        .first()
-        .and_then(|stage| stage.iter().next());
-    let is_nearest_first = matches!(first, Some(Ok((name, _))) if name.as_str() == "$geoNear");
-    let metadata = MetadataScope::of_pipeline(is_nearest_first);
+    let metadata = MetadataScope::of_pipeline(Search::of_pipeline(&request.pipeline));
     Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 

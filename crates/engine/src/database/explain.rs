@@ -19,10 +19,12 @@ use crate::plan::{
     PipelineSource, QuerySpec, SampleSize, Split, above, access_document, count_document,
     counted_document, plan_document,
 };
+use crate::query::Filter;
 use crate::rank::ReadView;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 use meridian_value::Collation;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Engine {
@@ -51,7 +53,7 @@ impl Engine {
         }
         let (query, goal, write) = query_of(request.clone(), collation)?;
         let explained = Explained {
-            source: query.filter.to_document(),
+            filter: query.filter.clone(),
             collation: query.collation.clone(),
             is_filtered: self.is_filtered(namespace, &query),
             namespace,
@@ -107,7 +109,7 @@ impl Engine {
         } = split;
         let is_whole = stages.is_empty() && output.is_none();
         let explained = Explained {
-            source: query.filter.to_document(),
+            filter: query.filter.clone(),
             collation: query.collation.clone(),
             is_filtered: self.is_filtered(namespace, &query),
             namespace,
@@ -137,6 +139,8 @@ impl Engine {
         list.push(rawdoc! { "$cursor": cursor });
         let names = |stage: &Stage| match stage {
             Stage::Lookup(lookup) if lookup.unwinds() => vec![stage.name(), "$unwind"],
+            // It belongs to the `$match` that the plan took.
+            Stage::AddScore(_) => Vec::new(),
             _ => vec![stage.name()],
         };
         let run: Vec<&'static str> = behind.iter().chain(&output).flat_map(names).collect();
@@ -250,7 +254,7 @@ fn query_of(
 
 struct Explained<'a> {
     /// The filter.
-    source: RawDocumentBuf,
+    filter: Arc<Filter>,
     collation: Collation,
     /// Whether an index filter has a say.
     is_filtered: bool,
@@ -263,7 +267,7 @@ impl Explained<'_> {
     fn append(&self, run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
         let mut planner =
             rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": self.is_filtered };
-        planner.append(cstr!("parsedQuery"), self.source.clone());
+        planner.append(cstr!("parsedQuery"), self.filter.to_document());
         if let Some(collation) = crate::collation::listing(&self.collation) {
             planner.append(cstr!("collation"), collation);
         }

@@ -12,9 +12,9 @@ use crate::expression::{FieldSet, MetadataScope, mentions_metadata, mentions_ori
 use crate::namespace::Namespace;
 use crate::plan::{
     self, CountBy, Countable, FieldRanges, Goal, Hint, KeyBounds, Method, PipelinePlan, Plan,
-    QuerySpec, SampleSize, Sizes,
+    QuerySpec, SampleSize, Sizes, refuse_without_collection,
 };
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Measure, Projection, Sort};
 use crate::rank::ReadView;
 use crate::storage::TreeKey;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -260,6 +260,9 @@ impl Engine {
         goal: &Goal,
     ) -> Result<Option<PreparedPlan>> {
         let Some(opened) = self.open_view(namespace) else {
+            if !matches!(goal, Goal::Count) {
+                refuse_without_collection(namespace, &spec)?;
+            }
             return Ok(None);
         };
         let plan = opened.plan(spec, goal)?;
@@ -344,11 +347,12 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         let message = "Tailable cursors and geo $near cannot be used together";
         return Err(Error::bad_value(message));
     }
-    let metadata = MetadataScope::of_find(nearest.is_some());
+    let measure = Measure::of(&filter, nearest.as_ref());
+    let metadata = MetadataScope::of_find(measure.as_ref().map(Measure::search));
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
         let projection = Projection::parse_with(shape, Some(&filter), &scope)?.located_by(&filter);
-        let measures = nearest.as_ref().filter(|_| mentions_metadata(shape));
+        let measures = measure.as_ref().filter(|_| mentions_metadata(shape));
         let (asks_origin, _) = mentions_origin(shape);
         let projection = projection.measured_by(measures.cloned());
         Ok::<_, Error>(projection.asking_origin(asks_origin))
@@ -366,7 +370,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));
     }
-    let sort = sort.map(|sort| sort.measured_by(nearest.as_ref()));
+    let sort = sort.map(|sort| sort.measured_by(measure.as_ref()));
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     let asks_key = request
         .projection
@@ -374,8 +378,9 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     if request.return_key || asks_key {
         needs.add_all();
     }
-    if let (Some(nearest), true) = (&nearest, sort.as_ref().is_some_and(Sort::is_by_distance)) {
-        needs.add(nearest.path.as_str());
+    let is_sorted = sort.as_ref().is_some_and(Sort::is_by_metadata);
+    if let Some(measure) = measure.filter(|_| is_sorted) {
+        measure.add_needs(&mut needs);
     }
     Ok(QuerySpec {
         needs,

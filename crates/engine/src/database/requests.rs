@@ -365,5 +365,6 @@ pub(crate) fn parse_context(
         scope,
         allows_near: true,
         allows_where: true,
+        allows_text: true,
     })
 }

@@ -155,16 +155,16 @@ impl Engine {
         spec: QuerySpec,
         goal: &Goal,
     ) -> Result<Option<PreparedPlan>> {
-        let Some(opened) = self.open_view(namespace) else {
-            return Ok(None);
-        };
-        let plan = opened.plan(spec, goal)?;
-        Ok(Some(self.start_plan(opened, plan)))
+        let prepared = self.prepare(namespace, spec, goal)?;
+        Ok(prepared.map(|prepared| self.started(prepared)))
     }
 
     /// Makes the plan of a statement ready to run, and counts it.
     pub(super) fn start_plan(&self, opened: Opened, plan: Plan) -> PreparedPlan {
-        let mut prepared = self.prepare_plan(opened, plan);
+        self.started(self.prepare_plan(opened, plan))
+    }
+
+    fn started(&self, mut prepared: PreparedPlan) -> PreparedPlan {
         prepared.context.counters = Arc::new(self.work.counters());
         self.work.add_plan(&prepared.plan, &prepared.collection);
         prepared

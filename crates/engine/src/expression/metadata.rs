@@ -16,8 +16,8 @@ pub enum MetadataScope {
     Refused,
     /// In a query.
     Of {
-        /// Whether documents come with a distance and a location: by `$near` or `$geoNear`.
-        is_nearest_first: bool,
+        /// What finds documents, if it knows more of them than they say.
+        search: Option<Search>,
         /// Whether it is known where documents come from: in a `find`.
         tells_origin: bool,
     },
@@ -30,6 +30,8 @@ pub enum MetadataPart {
     Distance,
     /// `geoNearPoint`.
     Point,
+    /// `textScore`.
+    Score,
     /// `recordId`.
     RecordId,
     /// `indexKey`.
@@ -47,30 +49,61 @@ pub struct DocumentOrigin {
     pub index_key: Option<RawDocumentBuf>,
 }
 
-/// How far a document is, and which of its locations is so far.
+/// What a search knows of a document that it found.
 #[derive(Debug, Clone)]
-pub struct NearMetadata {
-    distance: f64,
-    /// Its only field.
-    location: RawDocumentBuf,
+pub enum SearchMetadata {
+    /// How far it is, and which of its locations is so far.
+    Near {
+        /// As the client is told it.
+        distance: f64,
+        /// Its only field.
+        location: RawDocumentBuf,
+    },
+    /// How well it answers a `$text`.
+    Text {
+        /// The sum of the scores of its terms.
+        score: f64,
+    },
+}
+
+/// What finds documents and knows more of them than they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// `$near` and `$geoNear`.
+    Near,
+    /// `$text`.
+    Text,
 }
 
 /// Names that MongoDB knows and Meridian has nothing for.
 const ABSENT: [&str; 2] = ["sortKey", "timeseriesBucketMinTime"];
 
+impl Search {
+    /// By what the first stage of a pipeline finds documents.
+    pub fn of_pipeline(stages: &[&RawDocument]) -> Option<Self> {
+        match stages.first()?.iter().flatten().next()? {
+            (name, _) if name.as_str() == "$geoNear" => Some(Self::Near),
+            (name, RawBsonRef::Document(filter)) if name.as_str() == "$match" => {
+                mentions(filter, &|name, _| name == "$text").then_some(Self::Text)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl MetadataScope {
-    /// Of a pipeline that comes nearest first, or of one that does not.
-    pub fn of_pipeline(is_nearest_first: bool) -> Self {
+    /// Of a pipeline whose first stage finds documents by this search.
+    pub fn of_pipeline(search: Option<Search>) -> Self {
         Self::Of {
-            is_nearest_first,
+            search,
             tells_origin: false,
         }
     }
 
-    /// Of a find that comes nearest first, or of one that does not.
-    pub fn of_find(is_nearest_first: bool) -> Self {
+    /// Of a find by this search.
+    pub fn of_find(search: Option<Search>) -> Self {
         Self::Of {
-            is_nearest_first,
+            search,
             tells_origin: true,
         }
     }
@@ -98,11 +131,10 @@ impl MetadataScope {
                 "$meta only supports string arguments",
             ));
         };
-        let (part, words) = match name {
-            "geoNearDistance" => (Some(MetadataPart::Distance), "$geoNear distance"),
-            "geoNearPoint" => (Some(MetadataPart::Point), "$geoNear point"),
-            // Without text indexes no query has a score.
-            "textScore" => (None, "text score"),
+        let (part, of, words) = match name {
+            "geoNearDistance" => (MetadataPart::Distance, Search::Near, "$geoNear distance"),
+            "geoNearPoint" => (MetadataPart::Point, Search::Near, "$geoNear point"),
+            "textScore" => (MetadataPart::Score, Search::Text, "text score"),
             "recordId" if self.tells_origin() => return Ok(MetadataPart::RecordId),
             "indexKey" if self.tells_origin() => return Ok(MetadataPart::IndexKey),
             "randVal" | "searchScore" | "searchHighlights" if self.tells_origin() => {
@@ -121,17 +153,13 @@ impl MetadataScope {
                 ));
             }
         };
-        match (self, part) {
-            (Self::Refused, _) => Err(Error::not_implemented(format!(
+        match self {
+            Self::Refused => Err(Error::not_implemented(format!(
                 "{{ $meta: \"{name}\" }} in this place"
             ))),
-            (
-                Self::Of {
-                    is_nearest_first: true,
-                    ..
-                },
-                Some(part),
-            ) => Ok(part),
+            Self::Of {
+                search: Some(own), ..
+            } if own == of => Ok(part),
             _ => Err(Error::location(
                 UNAVAILABLE,
                 format!("query requires {words} metadata, but it is not available"),
@@ -143,31 +171,49 @@ impl MetadataScope {
 /// MongoDB's code for metadata that a query does not have.
 pub const UNAVAILABLE: i32 = 40218;
 
-impl NearMetadata {
+impl SearchMetadata {
     /// Keeps a distance as the client is told it, and a location.
-    pub fn new(distance: f64, location: RawBsonRef<'_>) -> Self {
+    pub fn near(distance: f64, location: RawBsonRef<'_>) -> Self {
         let mut holder = RawDocumentBuf::new();
         holder.append(cstr!(""), location);
-        Self {
+        Self::Near {
             distance,
             location: holder,
         }
     }
 
-    /// The distance.
-    pub fn distance(&self) -> f64 {
-        self.distance
+    /// The number by which documents are sorted.
+    pub fn rank(&self) -> f64 {
+        match self {
+            Self::Near { distance, .. } => *distance,
+            Self::Text { score } => *score,
+        }
     }
 
-    /// Appends the bytes by which it is spilled.
+    /// A part of it, if it has that.
+    pub(super) fn part(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
+        match (self, part) {
+            (Self::Near { distance, .. }, MetadataPart::Distance) => {
+                Some(RawBsonRef::Double(*distance))
+            }
+            (Self::Near { location, .. }, MetadataPart::Point) => {
+                let location = location.iter().next().and_then(|entry| entry.ok());
+                location.map(|(_, value)| value)
+            }
+            (Self::Text { score }, MetadataPart::Score) => Some(RawBsonRef::Double(*score)),
+            _ => None,
+        }
+    }
+
+    /// Appends the bytes by which it is spilled: the number, the length of the location (0 for none), the location.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let location = self.location.as_bytes();
-        out.extend_from_slice(&self.distance.to_le_bytes());
-        out.extend_from_slice(
-            &u32::try_from(location.len())
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
+        let location = match self {
+            Self::Near { location, .. } => location.as_bytes(),
+            Self::Text { .. } => &[],
+        };
+        out.extend_from_slice(&self.rank().to_le_bytes());
+        let length = u32::try_from(location.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(location);
     }
 
@@ -177,44 +223,50 @@ impl NearMetadata {
     /// `InvalidBSON` for anything else.
     pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8])> {
         let too_short = || corrupt("spilled metadata is too short");
-        let (distance, rest) = bytes.split_first_chunk().ok_or_else(too_short)?;
+        let (rank, rest) = bytes.split_first_chunk().ok_or_else(too_short)?;
         let (length, rest) = rest.split_first_chunk().ok_or_else(too_short)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (location, rest) = rest.split_at_checked(length).ok_or_else(too_short)?;
-        let near = Self {
-            distance: f64::from_le_bytes(*distance),
-            location: RawDocumentBuf::from_bytes(location.to_vec()).map_err(corrupt)?,
+        let rank = f64::from_le_bytes(*rank);
+        let metadata = match location {
+            [] => Self::Text { score: rank },
+            _ => Self::Near {
+                distance: rank,
+                location: RawDocumentBuf::from_bytes(location.to_vec()).map_err(corrupt)?,
+            },
         };
-        Ok((near, rest))
+        Ok((metadata, rest))
     }
 
     /// The memory it takes.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Self>() + self.location.as_bytes().len()
-    }
-
-    /// The location that is so far away.
-    pub fn location(&self) -> RawBsonRef<'_> {
-        let location = self.location.iter().next().and_then(|entry| entry.ok());
-        location.map_or(RawBsonRef::Null, |(_, value)| value)
+        let location = match self {
+            Self::Near { location, .. } => location.as_bytes().len(),
+            Self::Text { .. } => 0,
+        };
+        size_of::<Self>() + location
     }
 }
 
 /// Whether a document has a `$meta` anywhere in it.
 pub fn mentions_metadata(document: &RawDocument) -> bool {
-    mentions(document, &|_| true)
+    mentions(document, &|name, _| name == "$meta")
 }
 
 /// Whether a document asks anywhere in it where documents come from, and whether for the entry by which they were found.
 pub fn mentions_origin(document: &RawDocument) -> (bool, bool) {
-    let asks = |part: &str| mentions(document, &|own| own == RawBsonRef::String(part));
+    let asks = |part: &str| {
+        mentions(document, &|name, own| {
+            name == "$meta" && own == RawBsonRef::String(part)
+        })
+    };
     let key = asks("indexKey");
     (key || asks("recordId"), key)
 }
 
-fn mentions(document: &RawDocument, is_meant: &dyn Fn(RawBsonRef<'_>) -> bool) -> bool {
+fn mentions(document: &RawDocument, is_meant: &dyn Fn(&str, RawBsonRef<'_>) -> bool) -> bool {
     document.iter().flatten().any(|(name, value)| {
-        (name.as_str() == "$meta" && is_meant(value))
+        is_meant(name.as_str(), value)
             || match value {
                 RawBsonRef::Document(below) => mentions(below, is_meant),
                 RawBsonRef::Array(below) => RawDocument::from_bytes(below.as_bytes())

@@ -38,8 +38,8 @@ pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{
-    DocumentOrigin, MetadataPart, MetadataScope, NearMetadata, UNAVAILABLE, mentions_metadata,
-    mentions_origin,
+    DocumentOrigin, MetadataPart, MetadataScope, Search, SearchMetadata, UNAVAILABLE,
+    mentions_metadata, mentions_origin,
 };
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
@@ -59,12 +59,12 @@ use std::sync::Arc;
 use value::corrupt;
 
 /// What expressions see besides the document: the time the command began (`$$NOW`), by what texts are compared, and
-/// what a nearest-first search knows of the document (`$meta`). Variables of the command's `let` are part of the parsed expression.
+/// what a search knows of the document that it found (`$meta`). Variables of the command's `let` are part of the parsed expression.
 #[derive(Debug, Clone)]
 pub struct Variables {
     now: bson::DateTime,
     collation: Collation,
-    near: Option<Arc<NearMetadata>>,
+    search: Option<Arc<SearchMetadata>>,
     origin: Option<Arc<DocumentOrigin>>,
 }
 
@@ -80,7 +80,7 @@ impl Variables {
         Self {
             now,
             collation: Collation::SIMPLE,
-            near: None,
+            search: None,
             origin: None,
         }
     }
@@ -103,9 +103,9 @@ impl Variables {
     }
 
     /// The same for a document with this metadata.
-    pub fn with_near(&self, near: Option<Arc<NearMetadata>>) -> Self {
+    pub fn with_search(&self, search: Option<Arc<SearchMetadata>>) -> Self {
         Self {
-            near,
+            search,
             ..self.clone()
         }
     }
@@ -120,10 +120,11 @@ impl Variables {
 
     /// A part of what is known of the document beside its fields.
     fn metadata(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
-        let (near, origin) = (self.near.as_deref(), self.origin.as_deref());
+        let origin = self.origin.as_deref();
         match part {
-            MetadataPart::Distance => near.map(|near| RawBsonRef::Double(near.distance())),
-            MetadataPart::Point => near.map(NearMetadata::location),
+            MetadataPart::Distance | MetadataPart::Point | MetadataPart::Score => {
+                self.search.as_deref().and_then(|search| search.part(part))
+            }
             MetadataPart::RecordId => origin.map(|origin| origin.record_id.as_raw_bson_ref()),
             MetadataPart::IndexKey => {
                 let key = origin.and_then(|origin| origin.index_key.as_deref());
@@ -133,9 +134,9 @@ impl Variables {
         }
     }
 
-    /// The document's metadata, if a nearest-first search found it.
-    pub fn near(&self) -> Option<&Arc<NearMetadata>> {
-        self.near.as_ref()
+    /// What the search that found the document knows of it.
+    pub fn search(&self) -> Option<&Arc<SearchMetadata>> {
+        self.search.as_ref()
     }
 }
 

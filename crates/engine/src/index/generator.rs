@@ -8,6 +8,7 @@ use super::extract::{self, follow};
 use super::hash::hash_value;
 use super::spec::WildcardScope;
 use super::sphere;
+use super::text::TextKeys;
 use super::wildcard;
 use super::{IndexField, IndexSpec, KeySink, Multikey};
 use crate::geo::PlaneGrid;
@@ -34,6 +35,8 @@ pub struct KeyGenerator {
     grid: PlaneGrid,
     /// What a wildcard index reads.
     wildcard: Option<Arc<WildcardScope>>,
+    /// What a text index reads.
+    text: Option<TextKeys>,
 }
 
 #[derive(Debug)]
@@ -48,10 +51,11 @@ enum GeneratorKind {
     Hashed,
     Sphere,
     Wildcard,
+    Text,
 }
 
 /// What a path leads to when no array is followed.
-enum PathTarget<'a> {
+pub(super) enum PathTarget<'a> {
     Missing,
     Value(RawBsonRef<'a>),
     Array,
@@ -71,6 +75,8 @@ impl KeyGenerator {
             GeneratorKind::Sphere
         } else if spec.has(IndexField::Wildcard) {
             GeneratorKind::Wildcard
+        } else if spec.text.is_some() {
+            GeneratorKind::Text
         } else if spec.has(IndexField::Hashed) {
             GeneratorKind::Hashed
         } else {
@@ -85,6 +91,7 @@ impl KeyGenerator {
             carried: Carried::new(spec),
             grid: spec.grid,
             wildcard: spec.wildcard.clone(),
+            text: TextKeys::of(spec),
         })
     }
 
@@ -92,6 +99,7 @@ impl KeyGenerator {
     pub(super) fn reads(&self) -> Option<Vec<Box<[u8]>>> {
         let mut names = self.carried.names()?;
         match (self.kind, &self.wildcard) {
+            (GeneratorKind::Text, _) => return None,
             (GeneratorKind::Wildcard, Some(scope)) => {
                 names.push(scope.only_field()?.as_bytes().into());
             }
@@ -150,6 +158,10 @@ impl KeyGenerator {
                 }
                 Multikey::NONE
             }
+            GeneratorKind::Text => match &self.text {
+                Some(text) => text.generate(document, sink)?,
+                None => Multikey::NONE,
+            },
             GeneratorKind::Sphere => {
                 let fields: SmallVec<[_; 3]> = self
                     .fields
@@ -251,7 +263,7 @@ impl KeyGenerator {
 }
 
 #[inline]
-fn resolve<'a>(top: Option<Field<'a>>, path: &Path) -> PathTarget<'a> {
+pub(super) fn resolve<'a>(top: Option<Field<'a>>, path: &Path) -> PathTarget<'a> {
     let Some(field) = top else {
         return PathTarget::Missing;
     };

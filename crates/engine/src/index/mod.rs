@@ -19,6 +19,7 @@ mod sink;
 pub mod spec;
 mod sphere;
 pub mod storage_engine;
+mod text;
 mod wildcard;
 
 pub use collection::{CollectionKeys, IndexSet};

@@ -6,7 +6,7 @@ use crate::catalog::Index;
 use crate::geo::{CoverLimits, CoveredRange, Region, cover, cover_plane};
 use crate::index::IndexField;
 use crate::index::bounds::{ByteRange, FieldBounds};
-use crate::query::{Filter, Nearest, Sort};
+use crate::query::{Filter, Nearest, Sort, TextCondition};
 use crate::storage::Order;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct IndexAccess {
     pub order: Order,
     /// What is done with the entries.
     pub entries: EntryUse,
+    /// The search that the bounds of a text index come from.
+    pub text: Option<Arc<TextCondition>>,
 }
 
 /// Entries of a geo index in an area.

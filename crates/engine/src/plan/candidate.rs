@@ -65,7 +65,9 @@ pub(super) fn for_index(
     query: &QuerySpec,
     conditions: &[IndexableCondition<'_>],
 ) -> Option<Candidate> {
-    if index.spec.hidden || index.spec.wildcard.is_some() || !covers_query(index, &query.filter) {
+    let spec = &index.spec;
+    let is_by_value_or_place = spec.wildcard.is_none() && spec.text.is_none();
+    if spec.hidden || !is_by_value_or_place || !covers_query(index, &query.filter) {
         return None;
     }
     if index.spec.key.iter().any(|(_, field)| field.is_located()) {
@@ -193,7 +195,7 @@ pub(super) fn primary_order(query: &QuerySpec) -> Option<Order> {
     let sort = query.sort.as_deref()?;
     let [field] = sort.fields() else { return None };
     let ids = query.ids.as_ref()?;
-    (field.path.as_str() == "_id" && !field.by_distance && sort.collation() == ids)
+    (field.path.as_str() == "_id" && !field.by_metadata && sort.collation() == ids)
         .then(|| order_of(field.direction == Direction::Ascending))
 }
 
@@ -224,6 +226,7 @@ fn by_bounds(
         within: None,
         order: Order::Forward,
         entries: EntryUse::default(),
+        text: None,
     };
     if !is_selective {
         access.bounds = vec![FieldBounds::all(); index.spec.key.len()];
@@ -319,7 +322,7 @@ pub(super) fn index_order(access: &IndexAccess, sort: &Sort) -> Option<Order> {
     // that the bounds let through. Arrays in other fields only repeat it with the same sort key.
     let by_element = |path: &str| position(path).is_some_and(|at| multikey.field(at));
     let mut paths = sort.fields().iter().map(|field| field.path.as_str());
-    if sort.fields().is_empty() || sort.is_by_distance() || paths.any(by_element) {
+    if sort.fields().is_empty() || sort.is_by_metadata() || paths.any(by_element) {
         return None;
     }
     let is_fixed =
@@ -462,6 +465,7 @@ pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
         within: None,
         order: Order::Forward,
         entries,
+        text: None,
     };
     Candidate {
         access: Access::Index(access),

@@ -9,7 +9,7 @@ use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
 use super::union::with_unions;
 use super::wildcard;
-use super::{Hint, Method, Plan, QuerySpec, RowSource, near};
+use super::{Hint, Method, Plan, QuerySpec, RowSource, near, text};
 use crate::catalog::{Collection, Index, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
 use crate::query::{Filter, Sort};
@@ -104,6 +104,11 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
     }
     let mut found = with_unions(collection, &query, sizes)?;
     let chosen = match choose(&found, &query, sizes)? {
+        None => {
+            text::refuse_scan(&query)?;
+            collection_scan(&query, scan_order(&query))
+        }
+        Some(best) if query.filter.text().is_some() => found.swap_remove(best),
         Some(best) if !scan_is_cheaper(&found[best], &query, sizes)? => found.swap_remove(best),
         _ => collection_scan(&query, scan_order(&query)),
     };

@@ -1,6 +1,7 @@
 //! A plan as MongoDB's `explain` shows it, with what Meridian adds.
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
+use super::entry_use::joined;
 use super::{CountBy, EntryUse, Method, Plan, RowSource};
 use crate::catalog::Index;
 use crate::index::IndexField;
@@ -194,6 +195,9 @@ pub fn access_document(
         Access::Primary(own) if own.bounds.is_single_point() => id_look_up(residual),
         Access::Primary(own) => counted(primary(own, residual)),
         Access::Index(own) if is_id_look_up(own) => id_look_up(residual),
+        Access::Index(own) if own.text.is_some() => {
+            text_match(own, counted(index_scan("IXSCAN", own)), residual)
+        }
         Access::Index(own) => fetch(counted(index_scan("IXSCAN", own)), &own.entries, residual),
         Access::Geo(own) => fetch(counted(geo_scan("IXSCAN", own)), &own.entries, residual),
         Access::Near(own) => fetch(near_scan(own), &own.entries, residual),
@@ -228,6 +232,51 @@ fn fetch(input: RawDocumentBuf, entries: &EntryUse, residual: Option<&Filter>) -
     let mut stage = rawdoc! { "stage": "FETCH" };
     append_filter(&mut stage, residual);
     above(stage, input)
+}
+
+/// A search in a text index: what the terms do not settle of it is tested in the stage that MongoDB has for it, other
+/// conditions behind that.
+fn text_match(
+    access: &IndexAccess,
+    scan: RawDocumentBuf,
+    residual: Option<&Filter>,
+) -> RawDocumentBuf {
+    let input = fetch(scan, &access.entries, None);
+    let (Some(text), Some(condition)) = (&access.index.spec.text, &access.text) else {
+        return input;
+    };
+    let mut stage = rawdoc! { "stage": "TEXT_MATCH" };
+    let mut prefix = RawDocumentBuf::new();
+    let key = access.index.spec.key_pattern();
+    for (path, kind) in key.iter().flatten().take(text.prefix.len()) {
+        prefix.append(path, kind);
+    }
+    stage.append(cstr!("indexPrefix"), prefix);
+    stage.append(cstr!("indexName"), access.index.spec.name.as_str());
+    if let Some(query) = condition.query() {
+        let list = |texts: &mut dyn Iterator<Item = &String>| -> RawArrayBuf {
+            texts.map(String::as_str).collect()
+        };
+        let mut parsed = RawDocumentBuf::new();
+        parsed.append(cstr!("terms"), list(&mut query.terms.iter()));
+        parsed.append(cstr!("negatedTerms"), list(&mut query.negated_terms.iter()));
+        parsed.append(cstr!("phrases"), list(&mut query.phrases.iter()));
+        let negated = list(&mut query.negated_phrases.iter());
+        parsed.append(cstr!("negatedPhrases"), negated);
+        stage.append(cstr!("parsedTextQuery"), parsed);
+    }
+    stage.append(cstr!("textIndexVersion"), 3);
+    let matched = above(stage, input);
+    let others = residual.map_or(&[][..], Filter::conjuncts);
+    let others = others.iter().filter(|part| part.text().is_none());
+    match joined(others.cloned().collect()) {
+        None => matched,
+        Some(rest) => {
+            let mut stage = rawdoc! { "stage": "FETCH" };
+            append_filter(&mut stage, Some(&rest));
+            above(stage, matched)
+        }
+    }
 }
 
 fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>) {
@@ -328,8 +377,23 @@ fn index_facts(name: &str, index: &Index, entries: &EntryUse) -> RawDocumentBuf 
         stage.append(cstr!("collation"), collation);
     }
     stage.append(cstr!("isMultiKey"), index.multikey().is_multikey());
+    if spec.text.is_none() {
+        stage.append(cstr!("multiKeyPaths"), multikey_paths(index));
+    }
+    stage.append(cstr!("isUnique"), spec.unique);
+    stage.append(cstr!("isSparse"), spec.sparse);
+    stage.append(cstr!("isPartial"), spec.partial_filter.is_some());
+    if spec.clustering {
+        stage.append(cstr!("isClustering"), true);
+    }
+    stage.append(cstr!("indexVersion"), 2);
+    stage
+}
+
+/// The paths that lead through arrays, for each field.
+fn multikey_paths(index: &Index) -> RawDocumentBuf {
     let mut paths = RawDocumentBuf::new();
-    for (position, (path, _)) in spec.key.iter().enumerate() {
+    for (position, (path, _)) in index.spec.key.iter().enumerate() {
         let mut arrays = RawArrayBuf::new();
         if position > 0 && !index.arrays.is_empty() {
             index
@@ -341,15 +405,7 @@ fn index_facts(name: &str, index: &Index, entries: &EntryUse) -> RawDocumentBuf 
         }
         append(&mut paths, path, arrays);
     }
-    stage.append(cstr!("multiKeyPaths"), paths);
-    stage.append(cstr!("isUnique"), spec.unique);
-    stage.append(cstr!("isSparse"), spec.sparse);
-    stage.append(cstr!("isPartial"), spec.partial_filter.is_some());
-    if spec.clustering {
-        stage.append(cstr!("isClustering"), true);
-    }
-    stage.append(cstr!("indexVersion"), 2);
-    stage
+    paths
 }
 
 fn texts(bounds: &FieldBounds, reversed: bool) -> RawArrayBuf {

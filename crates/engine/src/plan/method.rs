@@ -7,7 +7,7 @@ use super::access::Access;
 use super::choose::{Sizes, find};
 use super::grouped::{FieldRanges, grouped};
 use super::ranges::Countable;
-use super::{Plan, QuerySpec};
+use super::{Plan, QuerySpec, text};
 use crate::aggregate::CountingGroup;
 use crate::catalog::Collection;
 use crate::error::Result;
@@ -80,6 +80,7 @@ pub fn plan(
 ) -> Result<Plan> {
     let mut query = query.on(collection);
     let collection = &*query.allowed(collection);
+    text::resolve(collection, &query)?;
     match goal {
         Goal::Count if matches!(*query.filter, Filter::Always) && query.hint.is_none() => {
             let method = Method::Count(CountBy::Metadata);

@@ -20,6 +20,7 @@ mod partial;
 mod pipeline;
 mod ranges;
 mod shape;
+mod text;
 mod union;
 mod wildcard;
 
@@ -39,6 +40,7 @@ pub use pipeline::{
     Answer, CountShape, FacetPlan, PipelinePlan, PipelineSource, Split, plan_pipeline,
 };
 pub use ranges::{Countable, TreeRanges, walked_ranges};
+pub use text::refuse_without_collection;
 
 use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};

@@ -185,6 +185,7 @@ fn within(index: &Arc<Index>, rest: &QuerySpec, bounds: Vec<FieldBounds>) -> Can
             within: None,
             order: Order::Forward,
             entries,
+            text: None,
         }),
         residual,
         is_selective: true,

@@ -11,7 +11,7 @@ use super::{Plan, QuerySpec};
 use crate::aggregate::{CountingGroup, Group, Pipeline, Stage, dependencies};
 use crate::catalog::Collection;
 use crate::error::Result;
-use crate::query::{Filter, ParseContext};
+use crate::query::{Filter, Measure, ParseContext};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -90,13 +90,24 @@ impl Split {
             stages,
             output,
         };
-        let measured = split.take_nearest(context, keeps_metadata)?;
+        let mut measured = split.take_nearest(context, keeps_metadata)?;
         REWRITES.iter().for_each(|rewrite| rewrite(&mut split));
+        if let Some(text) = split.query.filter.text().filter(|_| keeps_metadata) {
+            measured = Some(Stage::AddScore(Box::new(text.clone())));
+        }
         if let Some(measured) = measured {
             split.stages.push_front(measured);
         }
         split.query.filter = Arc::new(Filter::clone(&split.query.filter).with_implied());
         split.query.needs = dependencies(&split.stages);
+        if split
+            .query
+            .sort
+            .as_ref()
+            .is_some_and(|sort| sort.is_by_metadata())
+        {
+            split.query.needs.add_all();
+        }
         Ok(split)
     }
 
@@ -140,6 +151,7 @@ fn take_order_and_limit(split: &mut Split) {
     }
     match split.stages.pop_front_if(is_first) {
         Some(Stage::Sort { order, limit }) => {
+            let order = order.measured_by(Measure::of(&split.query.filter, None).as_ref());
             (split.query.sort, split.query.limit) = (Some(Arc::new(order)), limit);
         }
         Some(Stage::Limit(limit)) => split.query.limit = Some(limit),

@@ -10,7 +10,7 @@ use super::QuerySpec;
 use super::access::{Access, Branch, IndexAccess, UnionAccess};
 use super::candidate::{Candidate, candidates, index_order, residual};
 use super::choose::{Sizes, cheapest_roughly, choose};
-use super::wildcard;
+use super::{text, wildcard};
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::index::bounds::{FieldBounds, Interval};
@@ -52,6 +52,9 @@ struct Unions<'a> {
 
 impl Unions<'_> {
     fn candidates(&mut self, query: &QuerySpec) -> Result<Vec<Candidate>> {
+        if let Some(search) = text::candidate(self.collection, query)? {
+            return Ok(vec![search]);
+        }
         let mut found = candidates(self.collection, query);
         found.extend(wildcard::candidates(self.collection, query, self.sizes)?);
         // Nothing is cheaper than one document.

@@ -147,6 +147,7 @@ fn of_path(
         within: None,
         order: Order::Forward,
         entries: EntryUse::default(),
+        text: None,
     };
     let order = query.sort.as_deref();
     access.order = order
@@ -179,6 +180,7 @@ fn arrays(index: &Arc<Index>, path: &str, sizes: &dyn Sizes) -> Result<Vec<Strin
             within: None,
             order: Order::Forward,
             entries: EntryUse::default(),
+            text: None,
         });
         if sizes.counted(&access, 1)? > 0 {
             found.push(prefix.to_owned());

@@ -35,6 +35,7 @@ impl Filter {
             Self::Expr(condition) => one("$expr", RawBson::from(condition.expression().source())),
             Self::Where(condition) => one("$where", condition.source()),
             Self::Schema(schema) => one("$jsonSchema", schema.source().to_owned()),
+            Self::Text(condition) => one("$text", condition.to_document()),
         }
     }
 
@@ -49,6 +50,7 @@ impl Filter {
             Self::Expr(_) => (31, "".into()),
             Self::Where(_) => (33, "".into()),
             Self::Schema(_) => (32, "".into()),
+            Self::Text(_) => (34, "".into()),
         }
     }
 }

@@ -5,8 +5,9 @@
 
 use super::bits::BitTest;
 use super::schema::Schema;
+use super::text::TextCondition;
 use crate::error::{Error, Result};
-use crate::expression::{Expression, FieldSet, NearMetadata, Variables};
+use crate::expression::{Expression, FieldSet, Search, SearchMetadata, Variables};
 use crate::geo;
 use crate::javascript::{Globals, Script};
 use crate::operation::memory::Reservation;
@@ -40,6 +41,8 @@ pub enum Filter {
     Where(Box<WhereCondition>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
+    /// `$text`.
+    Text(Box<TextCondition>),
     /// Matches every document.
     Always,
     /// Matches no document.
@@ -349,12 +352,62 @@ pub struct Nearest {
     pub near: Arc<geo::Near>,
 }
 
-impl Nearest {
-    /// What is known of a document beside its fields; `None` when it has no place to measure to.
-    pub fn metadata(&self, document: &RawDocument) -> Option<NearMetadata> {
-        let measured = self.near.measure(document, self.path.parts())?;
-        let distance = self.near.reported(measured.distance);
-        Some(NearMetadata::new(distance, measured.location))
+/// A search of a filter that knows more of documents than their fields say.
+#[derive(Debug, Clone)]
+pub enum Measure {
+    /// How far they are.
+    Near(Nearest),
+    /// How well they answer a `$text`.
+    Text(Box<TextCondition>),
+}
+
+impl Measure {
+    /// The measure of a filter with this `$near`, if it has one.
+    pub fn of(filter: &Filter, nearest: Option<&Nearest>) -> Option<Self> {
+        let text = || filter.text().map(|text| Self::Text(Box::new(text.clone())));
+        nearest.cloned().map(Self::Near).or_else(text)
+    }
+
+    /// Its kind.
+    pub fn search(&self) -> Search {
+        match self {
+            Self::Near(_) => Search::Near,
+            Self::Text(_) => Search::Text,
+        }
+    }
+
+    /// What is known of a document; `None` when it has no place to measure to, or none of the terms.
+    pub fn metadata(&self, document: &RawDocument) -> Option<SearchMetadata> {
+        match self {
+            Self::Near(Nearest { path, near }) => {
+                let measured = near.measure(document, path.parts())?;
+                let distance = near.reported(measured.distance);
+                Some(SearchMetadata::near(distance, measured.location))
+            }
+            Self::Text(condition) => {
+                let score = condition.score(document)?;
+                Some(SearchMetadata::Text { score })
+            }
+        }
+    }
+
+    /// The number by which documents are sorted.
+    pub fn rank(&self, document: &RawDocument) -> Option<f64> {
+        match self {
+            Self::Near(Nearest { path, near }) => {
+                let measured = near.measure(document, path.parts())?;
+                Some(measured.distance)
+            }
+            Self::Text(condition) => condition.score(document),
+        }
+    }
+
+    /// Adds the fields that it reads.
+    pub fn add_needs(&self, needs: &mut FieldSet) {
+        match self {
+            Self::Near(nearest) => needs.add(nearest.path.as_str()),
+            Self::Text(_) => needs.add_all(),
+        }
     }
 }
 
@@ -419,7 +472,7 @@ impl Filter {
         let mut needed = FieldSet::none();
         match self {
             Self::Always | Self::Never => {}
-            Self::Schema(_) | Self::Where(_) => needed.add_all(),
+            Self::Schema(_) | Self::Where(_) | Self::Text(_) => needed.add_all(),
             Self::Expr(condition) => needed.merge(condition.expression().dependencies()),
             Self::Field { path, .. } => needed.add(path.as_str()),
             Self::And(children) | Self::Or(children) | Self::Nor(children) => {

@@ -50,6 +50,7 @@ impl Filter {
             Self::Expr(condition) => condition.holds(document),
             Self::Where(condition) => condition.holds(document),
             Self::Schema(schema) => Ok(schema.matches(document)),
+            Self::Text(condition) => condition.matches(document),
             Self::Field { path, predicate } => {
                 if ASKS {
                     operation::check_walk(document)?;

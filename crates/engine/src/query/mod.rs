@@ -2,8 +2,7 @@
 //!
 //! In: the documents of `find`, `$match`, `validator`, ... Out: typed values that evaluate raw
 //! BSON. Everything is pure: nothing here reads storage, chooses an index or parses twice.
-//! Semantics, codes and messages are MongoDB 6.0's. `$where` and `$text` answer
-//! with an error that names them.
+//! Semantics, codes and messages are MongoDB 6.0's.
 
 mod bits;
 mod describe;
@@ -18,17 +17,19 @@ mod simplify;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod text;
 mod validation;
 
 pub use bits::{BitMask, BitTest};
 pub use filter::{
-    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Nearest, Operand,
-    Predicate,
+    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Measure, Nearest,
+    Operand, Predicate,
 };
 pub use parse::ParseContext;
 pub use projection::Projection;
 pub use schema::Schema;
 pub use sort::{Sort, SortField};
+pub use text::TextCondition;
 pub use validation::validation_failure;
 
 /// Appends a field whose name comes from BSON or from a parsed path: it has no NUL.

@@ -10,6 +10,7 @@ use super::filter::{
     WhereCondition,
 };
 use super::schema::Schema;
+use super::text::TextCondition;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, VariableScope, Variables};
 use crate::geo;
@@ -50,6 +51,8 @@ pub struct ParseContext {
     pub allows_near: bool,
     /// Whether `$where` may stand in the filter.
     pub allows_where: bool,
+    /// Whether `$text` may: where a plan finds the documents.
+    pub allows_text: bool,
 }
 
 impl ParseContext {
@@ -70,8 +73,7 @@ impl Filter {
     /// Parses a filter document.
     ///
     /// # Errors
-    /// MongoDB's code and message for what it refuses; `NotImplemented` for `$where`, `$text`
-    /// and patterns that need backtracking.
+    /// MongoDB's code and message for what it refuses.
     ///
     /// ```
     /// use meridian_engine::query::Filter;
@@ -281,11 +283,11 @@ impl FilterParser<'_> {
                 };
                 Filter::Schema(Box::new(Schema::parse(schema)?))
             }
-            "$text" if value.as_document().is_none() => {
-                return Err(Error::bad_value("$text expects an object"));
-            }
             "$where" => self.where_condition(value)?,
-            "$text" => return Err(Error::not_implemented(name)),
+            "$text" if !self.context.allows_text => {
+                return Err(Error::bad_value("$text is not allowed in this context"));
+            }
+            "$text" => Filter::Text(Box::new(TextCondition::parse(value)?)),
             "$sampleRate" => self.sample_rate(value)?,
             "$not" => {
                 return Err(Error::bad_value(

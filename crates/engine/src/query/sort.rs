@@ -5,7 +5,7 @@
 //! descends; fields below one array are taken from the same element (`SortKeyGenerator` of
 //! MongoDB 6.0, which sorts by the best of the keys an index would hold).
 
-use super::filter::Nearest;
+use super::filter::Measure;
 use super::parse::elements;
 use crate::error::{Code, Error, Result};
 use crate::expression::{MetadataScope, VariableScope};
@@ -29,7 +29,7 @@ pub struct Sort {
     /// By what texts are ordered.
     collation: Collation,
     /// What a `find` measures distances by.
-    nearest: Option<Nearest>,
+    measure: Option<Measure>,
 }
 
 /// One path of a sort order.
@@ -40,7 +40,7 @@ pub struct SortField {
     /// Which way.
     pub direction: Direction,
     /// Whether it is the distance that orders (`$meta`), farthest first; the path is just a name then.
-    pub by_distance: bool,
+    pub by_metadata: bool,
 }
 
 impl Sort {
@@ -70,7 +70,7 @@ impl Sort {
             fields: Vec::with_capacity(entries.len()),
             natural: None,
             collation: scope.collation().clone(),
-            nearest: None,
+            measure: None,
         };
         for (name, value) in &entries {
             if *name == "$natural" {
@@ -87,18 +87,18 @@ impl Sort {
                 // All documents of a find are without it, and so equal.
                 continue;
             }
-            let by_distance = matches!(value, RawBsonRef::Document(_));
+            let by_metadata = matches!(value, RawBsonRef::Document(_));
             let direction = match value {
                 RawBsonRef::Document(operand) => meta(operand, scope.metadata())?,
                 _ => direction(name, *value)?,
             };
-            if !by_distance {
+            if !by_metadata {
                 crate::expression::parse_field_path(name)?;
             }
             sort.fields.push(SortField {
                 path: Path::parse(name),
                 direction,
-                by_distance,
+                by_metadata,
             });
         }
         if sort.fields.len() > FIELDS_MAX {
@@ -123,14 +123,14 @@ impl Sort {
     }
 
     /// Whether the distance has a say.
-    pub fn is_by_distance(&self) -> bool {
-        self.fields.iter().any(|field| field.by_distance)
+    pub fn is_by_metadata(&self) -> bool {
+        self.fields.iter().any(|field| field.by_metadata)
     }
 
-    /// The same order, told by a `$near` how far documents are.
+    /// The same order, told how far documents are, or how well they match.
     #[must_use]
-    pub fn measured_by(mut self, nearest: Option<&Nearest>) -> Self {
-        self.nearest = nearest.filter(|_| self.is_by_distance()).cloned();
+    pub fn measured_by(mut self, measure: Option<&Measure>) -> Self {
+        self.measure = measure.filter(|_| self.is_by_metadata()).cloned();
         self
     }
 
@@ -154,8 +154,12 @@ impl Sort {
         }
         for field in &self.fields {
             let name = field.path.as_str();
-            if field.by_distance {
-                super::append(&mut document, name, rawdoc! { "$meta": "geoNearDistance" });
+            if field.by_metadata {
+                let part = match &self.measure {
+                    Some(Measure::Text(_)) => "textScore",
+                    _ => "geoNearDistance",
+                };
+                super::append(&mut document, name, rawdoc! { "$meta": part });
             } else {
                 super::append(&mut document, name, sign(field.direction));
             }
@@ -168,24 +172,21 @@ impl Sort {
     /// # Errors
     /// `BadValue` when two paths lead through different arrays.
     pub fn key(&self, document: &RawDocument) -> Result<Vec<u8>> {
-        let measured = self.nearest.as_ref().and_then(|Nearest { path, near }| {
-            let measured = near.measure(document, path.parts())?;
-            Some(measured.distance)
-        });
-        self.key_at(document, measured)
+        let rank = self.measure.as_ref().map(|measure| measure.rank(document));
+        self.key_at(document, rank.flatten())
     }
 
-    /// The bytes that order a document at a distance.
+    /// The bytes that order a document at a distance, or of a score.
     ///
     /// # Errors
     /// As [`Sort::key`].
-    pub fn key_at(&self, document: &RawDocument, distance: Option<f64>) -> Result<Vec<u8>> {
+    pub fn key_at(&self, document: &RawDocument, rank: Option<f64>) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(16 * self.fields.len());
         let mut types = TypeBits::new();
-        let distance = distance.map_or(RawBsonRef::Null, RawBsonRef::Double);
+        let rank = rank.map_or(RawBsonRef::Null, RawBsonRef::Double);
         for field in &self.fields {
-            let value = if field.by_distance {
-                Some(distance)
+            let value = if field.by_metadata {
+                Some(rank)
             } else {
                 scalar(document, &field.path)
             };
@@ -194,7 +195,7 @@ impl Sort {
                     self.collation
                         .encode(value, field.direction, &mut bytes, &mut types)
                 }
-                None => return self.array_key(document, distance),
+                None => return self.array_key(document, rank),
             }
             types.clear();
         }
@@ -202,9 +203,9 @@ impl Sort {
     }
 
     /// The least of the keys that the arrays on the way give rise to.
-    fn array_key(&self, document: &RawDocument, distance: RawBsonRef<'_>) -> Result<Vec<u8>> {
-        let slots = self.fields.iter().map(|field| match field.by_distance {
-            true => PathSlot::Value(distance),
+    fn array_key(&self, document: &RawDocument, rank: RawBsonRef<'_>) -> Result<Vec<u8>> {
+        let slots = self.fields.iter().map(|field| match field.by_metadata {
+            true => PathSlot::Value(rank),
             false => PathSlot::Open(document, field.path.parts()),
         });
         let mut best: Option<Vec<u8>> = None;

@@ -8,8 +8,9 @@ use meridian_value::number::Number;
 use std::collections::BTreeMap;
 
 /// The field whose value is `text` in the key of a text index, and the one after it.
-const TERM_FIELD: &str = "_fts";
-const SCORE_FIELD: &str = "_ftsx";
+pub const TERM_FIELD: &str = "_fts";
+/// See [`TERM_FIELD`].
+pub const SCORE_FIELD: &str = "_ftsx";
 /// The path that stands for all texts of a document.
 const WILDCARD: &str = "$**";
 /// Weights are less than this.

@@ -18,7 +18,7 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
-pub use definition::{TextIndexDefinition, TextIndexSpec};
+pub use definition::{SCORE_FIELD, TERM_FIELD, TextIndexDefinition, TextIndexSpec};
 pub use fields::FieldText;
 pub use language::Language;
 pub use query::TextQuery;

@@ -28,6 +28,8 @@ impl TextQuery {
     pub fn parse(search: &str, language: Language, sensitivity: Sensitivity) -> TextQuery {
         let sentences = Sentences::read(search);
         let terms = |sentence: &str, sensitivity| {
+            // mongod splits C strings.
+            let sentence = sentence.split('\0').next().unwrap_or_default();
             tokens(sentence, language, sensitivity)
                 .without_stop_words()
                 .collect()

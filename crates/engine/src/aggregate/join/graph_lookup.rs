@@ -267,6 +267,7 @@ impl Parts {
                     variables: Some(scope.variables(bson::DateTime::now())),
                     allows_near: false,
                     allows_where: false,
+                    allows_text: false,
                 };
                 let filter = Filter::parse_with(filter, &context).map_err(|error| {
                     error.within("Failed to parse 'restrictSearchWithMatch' option to $graphLookup")

@@ -259,7 +259,7 @@ impl SetWindowFields {
         let field = |path: &str| parse_field_path(path).map(Node::field);
         let mut partition_by = partition.map(field).transpose()?;
         let mut position = match sort.as_ref().map(Sort::fields) {
-            Some([one]) if !one.by_distance => Some(field(one.path.as_str())?),
+            Some([one]) if !one.by_metadata => Some(field(one.path.as_str())?),
             _ => None,
         };
         let mut fields = Vec::new();

@@ -51,7 +51,10 @@ impl FieldBounds {
         match context.field {
             IndexField::Ascending | IndexField::Descending => by_value(predicate, context),
             IndexField::Hashed => by_hash(predicate, context.collation),
-            IndexField::Sphere2d | IndexField::Plane2d | IndexField::Wildcard => None,
+            IndexField::Sphere2d
+            | IndexField::Plane2d
+            | IndexField::Wildcard
+            | IndexField::Text => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! uniqueness, sparseness, partial filter and what entries carry agree. mongod refuses a second equivalent
 //! index, and a second index of the same name, with messages that this module repeats.
 
-use super::IndexSpec;
+use super::{IndexSpec, cannot_create};
 use crate::text::document_text;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -23,7 +23,8 @@ impl IndexSpec {
     /// Compares a requested index with those that exist.
     ///
     /// # Errors
-    /// `IndexKeySpecsConflict` (86) and `IndexOptionsConflict` (85) with mongod's text.
+    /// `IndexKeySpecsConflict` (86) and `IndexOptionsConflict` (85) with mongod's text; `CannotCreateIndex` for a second
+    /// text index.
     pub fn compare_with<'a>(
         &self,
         existing: impl IntoIterator<Item = &'a IndexSpec>,
@@ -33,7 +34,11 @@ impl IndexSpec {
         let (named, others): (Vec<_>, Vec<_>) = existing
             .into_iter()
             .partition(|other| other.name == self.name);
+        let mut another_text = None;
         for other in named.into_iter().chain(others) {
+            if self.text.is_some() && other.text.is_some() {
+                another_text = Some(&other.name);
+            }
             match (other.name == self.name, self.is_equivalent(other)) {
                 (true, false) => return Err(self.same_name(other)),
                 (true, true) if self.has_same_options(other) => {
@@ -54,13 +59,19 @@ impl IndexSpec {
                 (false, false) => {}
             }
         }
-        Ok(outcome)
+        match another_text {
+            Some(name) if outcome == ExistingIndex::New => Err(cannot_create(format!(
+                "only one text index per collection allowed, found existing text index \"{name}\""
+            ))),
+            _ => Ok(outcome),
+        }
     }
 
     /// Whether options agree that change no entry.
     fn has_same_options(&self, other: &IndexSpec) -> bool {
         self.expire_after_seconds == other.expire_after_seconds
             && self.compression == other.compression
+            && self.text == other.text
     }
 
     fn is_equivalent(&self, other: &IndexSpec) -> bool {

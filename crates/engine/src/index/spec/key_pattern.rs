@@ -2,6 +2,7 @@
 
 use super::wildcard::{is_wildcard, negative};
 use super::{IndexField, cannot_create};
+use crate::textsearch::TERM_FIELD;
 use crate::types::type_name;
 use crate::{Error, Result};
 use bson::raw::{RawBsonRef, RawDocument};
@@ -55,6 +56,11 @@ pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, 
             _ => {
                 let field = parse_kind(kind, plugin, version)?;
                 check_path(path)?;
+                if path == TERM_FIELD && plugin != "text" {
+                    return Err(cannot_create(format!(
+                        "Index key contains an illegal field name: '{TERM_FIELD}'"
+                    )));
+                }
                 field
             }
         };
@@ -103,6 +109,7 @@ fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexF
         RawBsonRef::String("geoHaystack") => Err(cannot_create(
             "GeoHaystack indexes cannot be created in version 5.0 and above",
         )),
+        RawBsonRef::String("text") => Ok(IndexField::Text),
         RawBsonRef::String(name) => Err(Error::not_implemented(format!("the index type '{name}'"))),
         other => Err(cannot_create(format!(
             "Values in v:{version} index key pattern cannot be of type {}. \

@@ -2,8 +2,7 @@
 //!
 //! In: one document of `createIndexes`, or one that was listed before. Out: an
 //! [`IndexSpec`], or mongod's error. `clustering`, `include` and
-//! what `storageEngine` may hold are Meridian's own. What Meridian does not have (text, wildcard,
-//! collations, …) is refused by name.
+//! what `storageEngine` may hold are Meridian's own.
 
 mod conflict;
 mod include;
@@ -19,6 +18,7 @@ use crate::geo::PlaneGrid;
 use crate::query::Filter;
 use crate::storage::Compression;
 use crate::text::document_text;
+use crate::textsearch::TextIndexSpec;
 use crate::{Code, Error, Result};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawBsonRef, cstr};
@@ -49,6 +49,8 @@ pub enum IndexField {
     Plane2d,
     /// Each path below it, with its value.
     Wildcard,
+    /// By the terms of texts.
+    Text,
 }
 
 impl IndexField {
@@ -104,6 +106,8 @@ pub struct IndexSpec {
     pub grid: PlaneGrid,
     /// What a wildcard index reads of documents.
     pub wildcard: Option<Arc<WildcardScope>>,
+    /// What a text index reads of documents.
+    pub text: Option<Arc<TextIndexSpec>>,
     /// The definition as `listIndexes` shows it.
     pub original: RawDocumentBuf,
 }
@@ -124,7 +128,14 @@ impl IndexSpec {
             .check_combination()
             .map_err(|error| in_specification(&versioned, error))?;
         options.check_plugin()?;
+        if !options.is_text() {
+            options.check_length()?;
+        }
         options.read_collation(&versioned)?;
+        options
+            .read_text()
+            .map_err(|error| in_specification(&versioned, error))?;
+        options.check_length()?;
         Ok(options.into_spec())
     }
 

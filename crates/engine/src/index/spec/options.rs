@@ -8,10 +8,11 @@ use crate::index::storage_engine;
 use crate::query::Filter;
 use crate::storage::Compression;
 use crate::text::{document_text, element, text};
+use crate::textsearch::{SCORE_FIELD, TextIndexDefinition, TextIndexSpec};
 use crate::types::type_name;
 use crate::{Code, Error, Result};
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{Bson, cstr};
+use bson::{Bson, RawBson, cstr};
 use meridian_value::Collation;
 use meridian_value::number::Number;
 use meridian_value::with_raw;
@@ -56,7 +57,11 @@ pub(super) struct Options {
     collation: Option<Collation>,
     expire_after: Option<Bson>,
     sphere_version: Option<Bson>,
+    weights: Option<Bson>,
     default_language: Option<String>,
+    language_override: Option<String>,
+    text_version: Option<Bson>,
+    text: Option<TextIndexSpec>,
     storage_engine: Option<Bson>,
     compression: Option<Compression>,
     numbers: Vec<(&'static CStr, Bson)>,
@@ -87,6 +92,9 @@ impl Options {
         match (has_key, has_name) {
             (false, _) => required("key"),
             (_, false) => required("name"),
+            _ if options.weights.is_some() && !options.is_text() => {
+                Err(of_text_indexes(document, "weights"))
+            }
             _ => {
                 options.read_wildcard()?;
                 Ok(options)
@@ -137,8 +145,16 @@ impl Options {
             }
             "default_language" => self.default_language = Some(string(field, value)?.to_owned()),
             "wildcardProjection" => self.wildcard_projection = Some(owned(value)?),
-            "weights" | "language_override" | "textIndexVersion" => {
-                return Err(of_other_index(whole, field));
+            "weights" => match value {
+                RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::String(_) => {
+                    self.weights = Some(owned(value)?);
+                }
+                other => return Err(mismatch(field, "an object", other)),
+            },
+            "language_override" => self.language_override = Some(string(field, value)?.to_owned()),
+            "textIndexVersion" => {
+                number(field, value)?;
+                self.text_version = Some(owned(value)?);
             }
             "storageEngine" => self.storage_engine = Some(owned(value)?),
             // mongod reads this level as a truth value, and lists it as it was.
@@ -208,7 +224,9 @@ impl Options {
                     .into(),
             );
         }
-        if self.key.len() > 1 {
+        // A text index has two fields for all its texts.
+        let fields = self.key.iter().filter(|(path, _)| path != SCORE_FIELD);
+        if fields.count() > 1 {
             return refuse(
                 "TTL indexes are single-field indexes, compound indexes do not support TTL".into(),
             );
@@ -364,6 +382,44 @@ impl Options {
                 "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
             ));
         }
+        Ok(())
+    }
+
+    /// Whether it is a text index.
+    pub(super) fn is_text(&self) -> bool {
+        self.has(IndexField::Text)
+    }
+
+    /// Completes the definition of a text index.
+    ///
+    /// # Errors
+    /// Those of [`TextIndexDefinition::read`].
+    pub(super) fn read_text(&mut self) -> Result<()> {
+        if !self.is_text() {
+            return Ok(());
+        }
+        let weights = self.weights.take().map(raw_weights).transpose()?;
+        let definition = TextIndexDefinition {
+            key: &self.pattern,
+            weights: weights.as_ref().map(RawBson::as_raw_bson_ref),
+            default_language: self.default_language.as_deref(),
+            language_override: self.language_override.as_deref(),
+            version: self.text_version.as_ref().and_then(Number::from_bson),
+        };
+        let text = definition.read()?;
+        self.pattern.clone_from(&text.key);
+        self.key = key_pattern::parse(&text.key, self.version)?;
+        for (path, kind) in &mut self.key {
+            if path == SCORE_FIELD {
+                *kind = IndexField::Text;
+            }
+        }
+        self.text = Some(text);
+        Ok(())
+    }
+
+    /// Refuses more fields than an index may have.
+    pub(super) fn check_length(&self) -> Result<()> {
         if self.key.len() > FIELDS_MAX {
             return Err(Error::location(13103, "too many compound keys"));
         }
@@ -460,8 +516,13 @@ impl Options {
         if let Some(engine) = &self.storage_engine {
             with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
         }
-        if let Some(language) = &self.default_language {
-            original.append(cstr!("default_language"), language.as_str());
+        match &self.text {
+            Some(text) => {
+                for (name, value) in text.listing.iter().flatten() {
+                    original.append(name, value);
+                }
+            }
+            None => self.list_text_options(&mut original),
         }
         if let Some(version) = sphere_version {
             original.append(cstr!("2dsphereIndexVersion"), version);
@@ -492,6 +553,21 @@ impl Options {
         original
     }
 
+    /// The options of text indexes, which others may have too.
+    fn list_text_options(&self, original: &mut RawDocumentBuf) {
+        if let Some(language) = &self.default_language {
+            original.append(cstr!("default_language"), language.as_str());
+        }
+        if let Some(field) = &self.language_override {
+            original.append(cstr!("language_override"), field.as_str());
+        }
+        if let Some(version) = &self.text_version {
+            with_raw(version, |raw| {
+                original.append(cstr!("textIndexVersion"), raw)
+            });
+        }
+    }
+
     /// Reads the collation, once all else is known to be right.
     pub(super) fn read_collation(&mut self, versioned: &RawDocument) -> Result<()> {
         let Some(written) = &self.written_collation else {
@@ -512,13 +588,18 @@ impl Options {
         );
         let collation = crate::collation::parse("collation", written);
         let collation = collation.map_err(|error| error.within(&within))?;
-        if self.has(IndexField::Plane2d)
+        let without = match () {
+            () if self.has(IndexField::Plane2d) => Some("2d"),
+            () if self.is_text() => Some("text"),
+            () => None,
+        };
+        if let Some(kind) = without
             && let Some(listed) = crate::collation::listing(&collation)
         {
             return Err(in_specification(
                 versioned,
                 cannot_create(format!(
-                    "Index type '2d' does not support collation: {}",
+                    "Index type '{kind}' does not support collation: {}",
                     document_text(&listed)
                 )),
             ));
@@ -564,6 +645,7 @@ impl Options {
             sphere_version,
             grid,
             wildcard: self.wildcard.map(Arc::new),
+            text: self.text.map(Arc::new),
             original,
         }
     }
@@ -631,6 +713,10 @@ fn parse_storage_engine(value: &Bson) -> Result<Option<Compression>> {
     })
 }
 
+fn raw_weights(weights: Bson) -> Result<RawBson> {
+    RawBson::try_from(weights).map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))
+}
+
 fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
     value
         .as_document()
@@ -648,7 +734,7 @@ fn number(field: &str, value: RawBsonRef<'_>) -> Result<Number> {
 }
 
 /// An option of text indexes.
-fn of_other_index(whole: &RawDocument, field: &str) -> Error {
+fn of_text_indexes(whole: &RawDocument, field: &str) -> Error {
     cannot_create(format!(
         "Invalid index specification {}; the field '{field}' can only be specified with text indexes",
         document_text(whole)

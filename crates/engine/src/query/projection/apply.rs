@@ -45,9 +45,9 @@ impl Projection {
         origin: Option<DocumentOrigin>,
     ) -> Result<RawDocumentBuf> {
         let mut variables = Cow::Borrowed(&self.variables);
-        if let Some(nearest) = &self.nearest {
-            let near = nearest.metadata(document).map(Arc::new);
-            variables = Cow::Owned(variables.with_near(near));
+        if let Some(measure) = &self.measure {
+            let known = measure.metadata(document).map(Arc::new);
+            variables = Cow::Owned(variables.with_search(known));
         }
         if let Some(origin) = origin {
             variables = Cow::Owned(variables.with_origin(origin));

@@ -10,7 +10,7 @@ mod parse;
 mod slice;
 mod tree;
 
-use super::filter::{Filter, Nearest};
+use super::filter::{Filter, Measure};
 use crate::error::Result;
 use crate::expression::{FieldSet, Variables};
 use bson::raw::RawDocument;
@@ -30,7 +30,7 @@ pub struct Projection {
     locator: Option<Arc<Filter>>,
     variables: Variables,
     /// What `$meta` is measured by.
-    nearest: Option<Nearest>,
+    measure: Option<Measure>,
     /// Whether `$meta` asks where documents come from.
     asks_origin: bool,
 }
@@ -61,10 +61,10 @@ impl Projection {
         self.positional.is_some()
     }
 
-    /// The same projection, told by a `$near` what its `$meta`s are.
+    /// The same projection, told what its `$meta`s are.
     #[must_use]
-    pub fn measured_by(mut self, nearest: Option<Nearest>) -> Self {
-        self.nearest = nearest;
+    pub fn measured_by(mut self, measure: Option<Measure>) -> Self {
+        self.measure = measure;
         self
     }
 
@@ -88,7 +88,7 @@ impl Projection {
     /// The names of the fields that are kept, when nothing else is done and all are fields of the
     /// document itself.
     pub fn kept_fields(&self) -> Option<Vec<&str>> {
-        let asks = self.nearest.is_some() || self.asks_origin;
+        let asks = self.measure.is_some() || self.asks_origin;
         if !self.is_inclusion() || self.is_positional() || asks {
             return None;
         }
@@ -107,8 +107,8 @@ impl Projection {
     /// is found by the filter, so a positional projection reads the document.
     pub fn needs(&self) -> FieldSet {
         let mut needed = FieldSet::none();
-        if let Some(nearest) = &self.nearest {
-            needed.add(nearest.path.as_str());
+        if let Some(measure) = &self.measure {
+            measure.add_needs(&mut needed);
         }
         match self.rest {
             Rest::Drop if !self.is_positional() => self.tree.add_dependencies("", &mut needed),

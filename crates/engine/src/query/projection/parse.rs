@@ -60,7 +60,7 @@ impl Projection {
             positional,
             locator: None,
             variables: scope.variables(bson::DateTime::now()),
-            nearest: None,
+            measure: None,
             asks_origin: false,
         })
     }
