@@ -26,7 +26,7 @@ use crate::expression::Variables;
 use crate::expression::value::{field_name, within_levels};
 use crate::operation;
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
-use crate::query::{Filter, TextCondition};
+use crate::query::{Filter, Measure};
 use crate::sorter::{Limits, STAGE_BYTES_MAX};
 use crate::timeseries::UnpackBucket;
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
@@ -133,7 +133,7 @@ enum Step {
     Match(Filter),
     Transform(Transform),
     AddDistance(Box<AddDistance>),
-    AddScore(Box<TextCondition>),
+    AddScore(Box<Measure>),
     ReplaceRoot(ReplaceRoot),
     Unwind(Unwind),
     UnpackBucket(Box<UnpackBucket>),
@@ -439,10 +439,9 @@ fn pass_several(
             let variables = known.as_ref().unwrap_or(variables);
             pass(behind, Cow::Owned(changed), variables, ready)
         }
-        Step::AddScore(condition) => {
-            let score = condition.score(document);
-            let search = score.map(|score| Arc::new(SearchMetadata::Text { score }));
-            let variables = variables.with_search(search);
+        Step::AddScore(measure) => {
+            let known = measure.metadata(document).map(Arc::new);
+            let variables = variables.with_search(known);
             pass(behind, Cow::Borrowed(document), &variables, ready)
         }
         Step::Unwind(unwind) => {
@@ -486,7 +485,9 @@ fn pass_kept(
     ready: &mut ReadyDocuments,
 ) -> Result<ControlFlow<()>> {
     let Kept { document, search } = kept;
-    let known = search.map(|search| variables.with_search(Some(search)));
+    // What is known here may be known of another document.
+    let is_same = search.is_none() && variables.search().is_none();
+    let known = (!is_same).then(|| variables.with_search(search));
     let variables = known.as_ref().unwrap_or(variables);
     pass(behind, Cow::Owned(document), variables, ready)
 }
@@ -575,7 +576,7 @@ impl Step {
                 Step::Transform(transform.clone())
             }
             Stage::AddDistance(add) => Step::AddDistance(add.clone()),
-            Stage::AddScore(condition) => Step::AddScore(condition.clone()),
+            Stage::AddScore(measure) => Step::AddScore(measure.clone()),
             Stage::ReplaceRoot(replace) => Step::ReplaceRoot(replace.clone()),
             Stage::Unwind(unwind) => Step::Unwind(unwind.clone()),
             Stage::UnpackBucket(unpack) => Step::UnpackBucket(unpack.clone()),

@@ -16,10 +16,10 @@ use super::unwind::Unwind;
 use super::window::{SetWindowFields, parse_fill, parse_set_window_fields};
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
-use crate::expression::MetadataScope;
 use crate::expression::value::corrupt;
+use crate::expression::{MetadataScope, Search, UNAVAILABLE};
 use crate::expression::{VariableScope, parse_field_path};
-use crate::query::{Filter, ParseContext, Sort, TextCondition};
+use crate::query::{Filter, Measure, ParseContext, Sort};
 use crate::text;
 use crate::timeseries::UnpackBucket;
 use crate::types::type_name;
@@ -62,7 +62,7 @@ pub enum Stage {
     /// What `$geoNear` adds to the documents that come nearest first.
     AddDistance(Box<AddDistance>),
     /// What the stages behind a `$match` with a `$text` know of its documents.
-    AddScore(Box<TextCondition>),
+    AddScore(Box<Measure>),
     /// `$sample`.
     Sample {
         /// How many documents.
@@ -591,6 +591,12 @@ fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result
                 format!("{name} is not allowed to be used within a $facet stage"),
             ));
         }
+    }
+    if Search::of_pipeline(&stages) == Some(Search::Text) {
+        return Err(Error::location(
+            UNAVAILABLE,
+            "query requires text score metadata, but it is not available",
+        ));
     }
     Pipeline::parse_with(&stages, scope)
 }

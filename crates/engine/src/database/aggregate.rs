@@ -159,7 +159,7 @@ impl Engine {
         let Split { query, stages, .. } = split;
         match opened {
             None => {
-                refuse_without_collection(namespace, &query)?;
+                refuse_without_collection(namespace, &query.filter)?;
                 over_rows(crate::exec::nothing(), &Vec::from(stages), running)
             }
             Some(opened) => self.run_pipeline(opened, query, stages, running),

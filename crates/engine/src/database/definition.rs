@@ -318,6 +318,9 @@ impl Engine {
             .map(|spec| self.requested(spec))
             .collect::<Result<Vec<_>>>()?;
         let created_collection = self.catalog.get(namespace).is_none();
+        if created_collection {
+            check_among_themselves(&specs)?;
+        }
         let collection = self.writer.get_or_create(namespace)?;
         let before = index_count(&collection);
         let (mut new, mut unbuilt) = (Vec::new(), Vec::new());
@@ -553,6 +556,19 @@ fn index_count(collection: &Collection) -> i32 {
     // Buckets have none on `_id`.
     let of_id = i32::from(collection.options.timeseries.is_none());
     i32::try_from(collection.definitions().count()).unwrap_or(i32::MAX - 1) + of_id
+}
+
+/// Refuses definitions that cannot be in one collection, before there is one.
+fn check_among_themselves(specs: &[Requested]) -> Result<()> {
+    let built = specs.iter().filter_map(|spec| match spec {
+        Requested::Built(spec) => Some(&**spec),
+        Requested::Unbuilt(_) => None,
+    });
+    let built: Vec<&IndexSpec> = built.collect();
+    for (position, spec) in built.iter().enumerate() {
+        spec.compare_with(built[..position].iter().copied())?;
+    }
+    Ok(())
 }
 
 /// Whether an index is to be built: none like it is there, and none of its name.

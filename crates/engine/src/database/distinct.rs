@@ -7,7 +7,7 @@ use super::requests::{DistinctRequest, FindRequest};
 use crate::error::{Code, Error, Result};
 use crate::expression::{FieldSet, check_path_length};
 use crate::namespace::Namespace;
-use crate::plan::{Goal, Method, QuerySpec};
+use crate::plan::{Goal, Method, QuerySpec, refuse_without_collection};
 use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use meridian_value::field::find;
 use meridian_value::key::{Direction, TypeBits};
@@ -29,6 +29,7 @@ impl Engine {
         request: &DistinctRequest<'_>,
     ) -> Result<RawArrayBuf> {
         if self.catalog.view(namespace).is_some() {
+            refuse_without_collection(namespace, &distinct_spec(request)?.filter)?;
             return self.distinct_on_view(namespace, request);
         }
         check_path_length(request.key.split('.').count())?;

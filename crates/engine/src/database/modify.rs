@@ -9,11 +9,11 @@ use super::{
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
-use crate::expression::{Value, VariableScope};
+use crate::expression::{MetadataScope, Value, VariableScope};
 use crate::namespace::Namespace;
 use crate::operation;
-use crate::plan::Goal;
-use crate::query::{Filter, Projection, Sort};
+use crate::plan::{Goal, refuse_without_collection, resolve_text};
+use crate::query::{Filter, Measure, Projection, Sort};
 use crate::update::{
     Applied as UpdateResult, ApplyMode, Update, check_upsert_filter, upsert_document,
 };
@@ -66,6 +66,7 @@ impl Engine {
                 constants: statement.constants,
             },
         )?;
+        self.resolve_text(namespace, &change.filter)?;
         if statement.multi {
             change.update.check_multi()?;
         }
@@ -135,6 +136,7 @@ impl Engine {
         let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
         let context = parse_context(statement.variables, &collation)?;
         let filter = Filter::parse_with(statement.filter, &context)?;
+        self.resolve_text(namespace, &filter)?;
         let decide =
             |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
         let find = FindRequest {
@@ -157,6 +159,14 @@ impl Engine {
         Ok(deleted)
     }
 
+    /// Tells the `$text` of a filter that documents are tested by, besides the plan's own, what to look for.
+    fn resolve_text(&self, namespace: &Namespace, filter: &Filter) -> Result<()> {
+        match self.catalog.get(namespace) {
+            Some(collection) => resolve_text(&collection, filter),
+            None => refuse_without_collection(namespace, filter),
+        }
+    }
+
     /// Finds one document, changes or removes it, and answers with it.
     ///
     /// # Errors
@@ -177,18 +187,25 @@ impl Engine {
         };
         let context = parse_context(request.variables, &collation)?;
         let filter = Filter::parse_with(request.filter, &context)?;
+        self.resolve_text(namespace, &filter)?;
+        let measure = Measure::of(&filter, None);
+        let search = measure.as_ref().map(Measure::search);
+        let scope = match search {
+            None => context.scope.clone(),
+            Some(_) => context.scope.with_metadata(MetadataScope::of_find(search)),
+        };
         let projection = request
             .fields
             .map(|fields| {
-                Ok::<_, Error>(
-                    Projection::parse_with(fields, Some(&filter), &context.scope)?
-                        .located_by(&filter),
-                )
+                let projection = Projection::parse_with(fields, Some(&filter), &scope)?;
+                Ok::<_, Error>(projection.located_by(&filter).measured_by(measure))
             })
             .transpose()?;
         // Refused before anything runs, so without the words of a running plan.
         refuse_position_after(&request.action, projection.as_ref())?;
-        request.sort.map(Sort::parse).transpose()?;
+        let of_sort = context.scope.with_metadata(MetadataScope::of_find(search));
+        let sort = request.sort.map(|sort| Sort::parse_with(sort, &of_sort));
+        sort.transpose()?;
         self.catalog.refuse_view(namespace)?;
         let outcome = match &request.action {
             FindAndModifyAction::Remove => self.find_and_remove(namespace, &find, &filter),
@@ -204,6 +221,7 @@ impl Engine {
                     constants: None,
                 };
                 let change = Modification::parse(request.filter, *update, array_filters, names)?;
+                self.resolve_text(namespace, &change.filter)?;
                 if *upsert {
                     check_upsert_filter(&change.filter)?;
                 }

@@ -10,6 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
 use crate::namespace::Namespace;
 use crate::query::Filter;
+use crate::update::compare_names;
 use crate::write::{Change, InsertOptions};
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
@@ -373,8 +374,8 @@ fn merged(
     let after = match &merge.when_matched {
         WhenMatched::KeepExisting => return Ok(Change::Keep),
         WhenMatched::Fail => unreachable!("inserted without looking"),
-        WhenMatched::Replace => overlay(&with_only_id(existing), new),
-        WhenMatched::Merge => overlay(existing, new),
+        WhenMatched::Replace => overlay(&with_only_id(existing), new, false),
+        WhenMatched::Merge => overlay(existing, new, true),
         WhenMatched::Pipeline(stages) => {
             let stages: Vec<&RawDocument> = stages.iter().map(AsRef::as_ref).collect();
             let pipeline = Pipeline::parse_with(&stages, &merge.scope(new, variables)?)?;
@@ -383,7 +384,7 @@ fn merged(
             let _ = executor.push(existing)?;
             executor.finish()?;
             let produced = executor.pull()?.unwrap_or_default();
-            overlay(&with_only_id(existing), &produced)
+            overlay(&with_only_id(existing), &produced, false)
         }
     };
     let same_id = |a: &RawDocument, b: &RawDocument| match (a.get("_id"), b.get("_id")) {
@@ -411,8 +412,9 @@ fn with_only_id(document: &RawDocument) -> RawDocumentBuf {
     only
 }
 
-/// `base` with the top-level fields of `over`: replaced in their place, new ones at the end.
-fn overlay(base: &RawDocument, over: &RawDocument) -> RawDocumentBuf {
+/// `base` with the top-level fields of `over`: replaced in their place, new ones at the end; `sorts_new` tells that those
+/// come in the order in which an update makes fields.
+fn overlay(base: &RawDocument, over: &RawDocument, sorts_new: bool) -> RawDocumentBuf {
     let mut new = ByName::default();
     for (name, value) in over.iter().flatten() {
         if new.place(name.as_str().as_bytes()).is_none() {
@@ -429,10 +431,16 @@ fn overlay(base: &RawDocument, over: &RawDocument) -> RawDocumentBuf {
             None => result.append(name, value),
         }
     }
-    for (_, (name, value, is_left)) in new.into_entries() {
-        if is_left {
-            result.append(name, value);
-        }
+    let entries = new.into_entries().into_iter();
+    let mut left: Vec<_> = entries
+        .map(|(_, entry)| entry)
+        .filter(|(_, _, is_left)| *is_left)
+        .collect();
+    if sorts_new {
+        left.sort_by(|(one, ..), (other, ..)| compare_names(one.as_str(), other.as_str()));
+    }
+    for (name, value, _) in left {
+        result.append(name, value);
     }
     result
 }

@@ -8,7 +8,10 @@ use crate::catalog::Collection;
 use crate::cursor::{Query, Tail};
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, Rows, Sample, TailRows};
-use crate::expression::{FieldSet, MetadataScope, mentions_metadata, mentions_origin};
+use crate::expression::{
+    FieldSet, MetadataScope, Search, mentions_metadata, mentions_origin, mentions_sort_key,
+    mentions_text,
+};
 use crate::namespace::Namespace;
 use crate::plan::{
     self, CountBy, Countable, FieldRanges, Goal, Hint, KeyBounds, Method, PipelinePlan, Plan,
@@ -132,7 +135,7 @@ impl Engine {
     pub fn find(&self, namespace: &Namespace, request: &FindRequest<'_>) -> Result<Query> {
         if self.catalog.view(namespace).is_some() {
             // What no find may say is refused in the words of a find.
-            query_spec(request)?;
+            refuse_without_collection(namespace, &query_spec(request)?.filter)?;
             return self.run_on_view(namespace, &ViewStatement::find(request));
         }
         if let Some(id) = only_id(request)
@@ -261,7 +264,7 @@ impl Engine {
     ) -> Result<Option<PreparedPlan>> {
         let Some(opened) = self.open_view(namespace) else {
             if !matches!(goal, Goal::Count) {
-                refuse_without_collection(namespace, &spec)?;
+                refuse_without_collection(namespace, &spec.filter)?;
             }
             return Ok(None);
         };
@@ -348,11 +351,17 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         return Err(Error::bad_value(message));
     }
     let measure = Measure::of(&filter, nearest.as_ref());
-    let metadata = MetadataScope::of_find(measure.as_ref().map(Measure::search));
+    // A condition that is never fulfilled may have taken the search with it.
+    let search = measure.as_ref().map(Measure::search);
+    let search = search.or_else(|| mentions_text(request.filter).then_some(Search::Text));
+    let metadata = MetadataScope::of_find(search);
     let scope = context.scope.with_metadata(metadata);
     let parse_projection = |shape: &RawDocument| {
         let projection = Projection::parse_with(shape, Some(&filter), &scope)?.located_by(&filter);
         let measures = measure.as_ref().filter(|_| mentions_metadata(shape));
+        if projection.is_positional() && filter.text().is_some() {
+            return Err(Error::bad_value("$text is not allowed in this context"));
+        }
         let (asks_origin, _) = mentions_origin(shape);
         let projection = projection.measured_by(measures.cloned());
         Ok::<_, Error>(projection.asking_origin(asks_origin))
@@ -370,7 +379,15 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));
     }
-    let sort = sort.map(|sort| sort.measured_by(measure.as_ref()));
+    let sort = sort.map(|sort| Arc::new(sort.measured_by(measure.as_ref())));
+    let asks_sort_key = request.projection.is_some_and(mentions_sort_key);
+    if asks_sort_key && sort.is_none() {
+        return Err(Error::bad_value(
+            "cannot use sortKey $meta projection without a sort",
+        ));
+    }
+    let by = sort.clone().filter(|_| asks_sort_key);
+    let projection = projection.map(|projection| projection.sorted_by(by));
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     let asks_key = request
         .projection
@@ -378,7 +395,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     if request.return_key || asks_key {
         needs.add_all();
     }
-    let is_sorted = sort.as_ref().is_some_and(Sort::is_by_metadata);
+    let is_sorted = sort.as_ref().is_some_and(|sort| sort.is_by_metadata());
     if let Some(measure) = measure.filter(|_| is_sorted) {
         measure.add_needs(&mut needs);
     }
@@ -386,7 +403,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         needs,
         nearest,
         filter: Arc::new(filter.with_implied()),
-        sort: sort.map(Arc::new),
+        sort,
         skip: request.skip,
         limit: request.limit.filter(|limit| *limit > 0),
         projection: projection.map(Arc::new),

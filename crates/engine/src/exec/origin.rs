@@ -63,6 +63,14 @@ impl Origin {
     /// # Errors
     /// `NotImplemented` for indexes of locations, and for indexes that have collations.
     pub fn index_key(&self, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+        if self
+            .access
+            .index()
+            .is_some_and(|index| index.spec.text.is_some())
+        {
+            // As in MongoDB: several entries may lead to a document.
+            return Ok(None);
+        }
         if self.is_by_id {
             return Ok(id_key(document));
         }

@@ -36,6 +36,8 @@ pub enum MetadataPart {
     RecordId,
     /// `indexKey`.
     IndexKey,
+    /// `sortKey`.
+    SortKey,
     /// What no document has here, such as `randVal`, which only `$sample` gives.
     Nothing,
 }
@@ -84,7 +86,7 @@ impl Search {
         match stages.first()?.iter().flatten().next()? {
             (name, _) if name.as_str() == "$geoNear" => Some(Self::Near),
             (name, RawBsonRef::Document(filter)) if name.as_str() == "$match" => {
-                mentions(filter, &|name, _| name == "$text").then_some(Self::Text)
+                mentions_text(filter).then_some(Self::Text)
             }
             _ => None,
         }
@@ -135,6 +137,7 @@ impl MetadataScope {
             "geoNearDistance" => (MetadataPart::Distance, Search::Near, "$geoNear distance"),
             "geoNearPoint" => (MetadataPart::Point, Search::Near, "$geoNear point"),
             "textScore" => (MetadataPart::Score, Search::Text, "text score"),
+            "sortKey" if self.tells_origin() => return Ok(MetadataPart::SortKey),
             "recordId" if self.tells_origin() => return Ok(MetadataPart::RecordId),
             "indexKey" if self.tells_origin() => return Ok(MetadataPart::IndexKey),
             "randVal" | "searchScore" | "searchHighlights" if self.tells_origin() => {
@@ -154,6 +157,8 @@ impl MetadataScope {
             }
         };
         match self {
+            // As in MongoDB, where a filter and an update know of no score.
+            Self::Refused if part == MetadataPart::Score => Ok(MetadataPart::Nothing),
             Self::Refused => Err(Error::not_implemented(format!(
                 "{{ $meta: \"{name}\" }} in this place"
             ))),
@@ -251,6 +256,18 @@ impl SearchMetadata {
 /// Whether a document has a `$meta` anywhere in it.
 pub fn mentions_metadata(document: &RawDocument) -> bool {
     mentions(document, &|name, _| name == "$meta")
+}
+
+/// Whether a projection asks anywhere by what documents were sorted.
+pub fn mentions_sort_key(shape: &RawDocument) -> bool {
+    mentions(shape, &|name, own| {
+        name == "$meta" && own == RawBsonRef::String("sortKey")
+    })
+}
+
+/// Whether a filter has a `$text` anywhere in it.
+pub fn mentions_text(filter: &RawDocument) -> bool {
+    mentions(filter, &|name, _| name == "$text")
 }
 
 /// Whether a document asks anywhere in it where documents come from, and whether for the entry by which they were found.

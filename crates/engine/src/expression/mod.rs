@@ -39,7 +39,7 @@ pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{
     DocumentOrigin, MetadataPart, MetadataScope, Search, SearchMetadata, UNAVAILABLE,
-    mentions_metadata, mentions_origin,
+    mentions_metadata, mentions_origin, mentions_sort_key, mentions_text,
 };
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
@@ -53,7 +53,7 @@ pub use value::Value;
 pub(crate) use value::within_levels;
 
 use crate::error::{Error, Result};
-use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::Collation;
 use std::sync::Arc;
 use value::corrupt;
@@ -66,6 +66,7 @@ pub struct Variables {
     collation: Collation,
     search: Option<Arc<SearchMetadata>>,
     origin: Option<Arc<DocumentOrigin>>,
+    sort_key: Option<Arc<RawArrayBuf>>,
 }
 
 impl Default for Variables {
@@ -82,6 +83,7 @@ impl Variables {
             collation: Collation::SIMPLE,
             search: None,
             origin: None,
+            sort_key: None,
         }
     }
 
@@ -118,6 +120,14 @@ impl Variables {
         }
     }
 
+    /// The same for a document that was sorted by these values.
+    pub fn with_sort_key(&self, values: RawArrayBuf) -> Self {
+        Self {
+            sort_key: Some(Arc::new(values)),
+            ..self.clone()
+        }
+    }
+
     /// A part of what is known of the document beside its fields.
     fn metadata(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
         let origin = self.origin.as_deref();
@@ -129,6 +139,10 @@ impl Variables {
             MetadataPart::IndexKey => {
                 let key = origin.and_then(|origin| origin.index_key.as_deref());
                 key.map(RawBsonRef::Document)
+            }
+            MetadataPart::SortKey => {
+                let values = self.sort_key.as_deref();
+                values.map(|values| RawBsonRef::Array(values))
             }
             MetadataPart::Nothing => None,
         }

@@ -40,7 +40,7 @@ pub use pipeline::{
     Answer, CountShape, FacetPlan, PipelinePlan, PipelineSource, Split, plan_pipeline,
 };
 pub use ranges::{Countable, TreeRanges, walked_ranges};
-pub use text::refuse_without_collection;
+pub use text::{refuse_without_collection, resolve_text};
 
 use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};

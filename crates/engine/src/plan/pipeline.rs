@@ -92,8 +92,10 @@ impl Split {
         };
         let mut measured = split.take_nearest(context, keeps_metadata)?;
         REWRITES.iter().for_each(|rewrite| rewrite(&mut split));
-        if let Some(text) = split.query.filter.text().filter(|_| keeps_metadata) {
-            measured = Some(Stage::AddScore(Box::new(text.clone())));
+        if let Some(text @ Measure::Text(_)) = Measure::of(&split.query.filter, None)
+            && keeps_metadata
+        {
+            measured = Some(Stage::AddScore(Box::new(text)));
         }
         if let Some(measured) = measured {
             split.stages.push_front(measured);

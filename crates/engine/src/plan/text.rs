@@ -25,35 +25,39 @@ use std::sync::Arc;
 /// # Errors
 /// `IndexNotFound` without a text index, `BadValue`, `NoQueryExecutionPlans` where the index is hidden.
 pub(super) fn resolve(collection: &Collection, query: &QuerySpec) -> Result<()> {
-    let Some(condition) = query.filter.text() else {
+    if query.filter.text().is_none() {
         return Ok(());
-    };
-    let text = || {
-        collection
-            .ready_indexes()
-            .filter_map(|index| Some((index, index.spec.text.as_ref()?)))
-    };
-    let Some((_, spec)) = text().next() else {
-        return Err(Error::new(
-            Code::IndexNotFound,
-            "text index required for $text query",
-        ));
-    };
-    condition.resolve(spec)?;
+    }
+    resolve_text(collection, &query.filter)?;
     query.filter.check_text()?;
     check_place(query)?;
-    match text().any(|(index, _)| !index.spec.hidden) {
+    let is_usable = |index: &Arc<Index>| index.spec.text.is_some() && !index.spec.hidden;
+    match collection.ready_indexes().any(is_usable) {
         true => Ok(()),
         false => Err(no_plan("need exactly one text index for $text query")),
     }
+}
+
+/// Tells the `$text` of a filter, if it has one, what the collection's text index says of it.
+///
+/// # Errors
+/// `IndexNotFound` without a text index; `BadValue` for a language that there is not.
+pub fn resolve_text(collection: &Collection, filter: &Filter) -> Result<()> {
+    let Some(condition) = filter.text() else {
+        return Ok(());
+    };
+    let mut indexes = collection.ready_indexes();
+    let found = indexes.find_map(|index| index.spec.text.as_ref());
+    let missing = || Error::new(Code::IndexNotFound, "text index required for $text query");
+    condition.resolve(found.ok_or_else(missing)?).map(|_| ())
 }
 
 /// Refuses a `$text` where there is no collection.
 ///
 /// # Errors
 /// `IndexNotFound`.
-pub fn refuse_without_collection(namespace: &Namespace, query: &QuerySpec) -> Result<()> {
-    match query.filter.text() {
+pub fn refuse_without_collection(namespace: &Namespace, filter: &Filter) -> Result<()> {
+    match filter.text() {
         None => Ok(()),
         Some(_) => Err(Error::new(
             Code::IndexNotFound,
@@ -134,7 +138,7 @@ fn by_terms(
         let first = equal.next()?;
         // The index holds no arrays there.
         is_empty |= matches!(first, RawBson::Array(_)) || own.is_empty();
-        if !is_empty && !own.is_single_point() {
+        if !is_empty && !own.is_points() {
             return None;
         }
     }
@@ -151,7 +155,8 @@ fn by_terms(
         index: index.clone(),
         bounds,
         within: None,
-        order: Order::Forward,
+        // The best of a term first, as in MongoDB.
+        order: Order::Backward,
         entries: EntryUse::default(),
         text: Some(Arc::new(condition.clone())),
     };

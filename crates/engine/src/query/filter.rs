@@ -358,13 +358,52 @@ pub enum Measure {
     /// How far they are.
     Near(Nearest),
     /// How well they answer a `$text`.
-    Text(Box<TextCondition>),
+    Text(Box<TextMeasure>),
+}
+
+/// A `$text`, and the alternative of an `$or` that it stands in.
+#[derive(Debug, Clone)]
+pub struct TextMeasure {
+    condition: TextCondition,
+    /// What a document has to match to have been found by the search.
+    alternative: Option<Filter>,
+}
+
+impl TextMeasure {
+    fn of(filter: &Filter) -> Option<Self> {
+        let mut alternative = None;
+        let mut rest = filter.conjuncts();
+        loop {
+            match rest.iter().find(|part| part.text().is_some())? {
+                Filter::Or(branches) => {
+                    let branch = branches.iter().find(|branch| branch.text().is_some())?;
+                    alternative = Some(branch.clone());
+                    rest = branch.conjuncts();
+                }
+                Filter::Text(condition) => {
+                    return Some(Self {
+                        condition: (**condition).clone(),
+                        alternative,
+                    });
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// How well the document answers the search, if it was found by it.
+    fn score(&self, document: &RawDocument) -> Option<f64> {
+        match &self.alternative {
+            Some(filter) if !filter.matches(document).unwrap_or(false) => None,
+            _ => self.condition.score(document),
+        }
+    }
 }
 
 impl Measure {
     /// The measure of a filter with this `$near`, if it has one.
     pub fn of(filter: &Filter, nearest: Option<&Nearest>) -> Option<Self> {
-        let text = || filter.text().map(|text| Self::Text(Box::new(text.clone())));
+        let text = || TextMeasure::of(filter).map(|text| Self::Text(Box::new(text)));
         nearest.cloned().map(Self::Near).or_else(text)
     }
 
@@ -384,8 +423,8 @@ impl Measure {
                 let distance = near.reported(measured.distance);
                 Some(SearchMetadata::near(distance, measured.location))
             }
-            Self::Text(condition) => {
-                let score = condition.score(document)?;
+            Self::Text(text) => {
+                let score = text.score(document)?;
                 Some(SearchMetadata::Text { score })
             }
         }
@@ -398,7 +437,7 @@ impl Measure {
                 let measured = near.measure(document, path.parts())?;
                 Some(measured.distance)
             }
-            Self::Text(condition) => condition.score(document),
+            Self::Text(text) => text.score(document),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::{MetadataScope, VariableScope};
 use crate::text::{document_text, element};
 use bson::raw::RawBsonRef;
-use bson::{RawArray, RawDocument, RawDocumentBuf, rawdoc};
+use bson::{RawArray, RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use meridian_value::Collation;
 use meridian_value::field;
 use meridian_value::key::{Direction, TypeBits};
@@ -208,12 +208,36 @@ impl Sort {
             true => PathSlot::Value(rank),
             false => PathSlot::Open(document, field.path.parts()),
         });
-        let mut best: Option<Vec<u8>> = None;
+        let mut best = BestKey::default();
         self.expand(slots.collect(), &mut best)?;
-        Ok(best.expect("an expansion ends in at least one key"))
+        Ok(best.bytes.expect("an expansion ends in at least one key"))
     }
 
-    fn expand(&self, mut slots: Vec<PathSlot<'_>>, best: &mut Option<Vec<u8>>) -> Result<()> {
+    /// The values by which a document is sorted, one for each field: what `$meta: "sortKey"` is.
+    ///
+    /// # Errors
+    /// As [`Sort::key`]; `NotImplemented` by a collation, whose keys MongoDB shows in place of texts.
+    pub fn values(&self, document: &RawDocument) -> Result<RawArrayBuf> {
+        if !self.collation.is_simple() {
+            return Err(Error::not_implemented(
+                "{ $meta: \"sortKey\" } with a collation",
+            ));
+        }
+        let rank = self.measure.as_ref().and_then(|own| own.rank(document));
+        let rank = rank.map_or(RawBsonRef::Null, RawBsonRef::Double);
+        let slots = self.fields.iter().map(|field| match field.by_metadata {
+            true => PathSlot::Value(rank),
+            false => PathSlot::Open(document, field.path.parts()),
+        });
+        let mut best = BestKey {
+            values: Some(RawArrayBuf::new()),
+            ..BestKey::default()
+        };
+        self.expand(slots.collect(), &mut best)?;
+        Ok(best.values.unwrap_or_default())
+    }
+
+    fn expand(&self, mut slots: Vec<PathSlot<'_>>, best: &mut BestKey) -> Result<()> {
         for slot in &mut slots {
             slot.advance()?;
         }
@@ -249,17 +273,28 @@ impl Sort {
         Ok(())
     }
 
-    fn offer(&self, slots: &[PathSlot<'_>], best: &mut Option<Vec<u8>>) {
+    fn offer(&self, slots: &[PathSlot<'_>], best: &mut BestKey) {
         let mut bytes = Vec::new();
         let mut types = TypeBits::new();
         for (slot, field) in slots.iter().zip(&self.fields) {
             self.collation
                 .encode(slot.value(), field.direction, &mut bytes, &mut types);
         }
-        if best.as_ref().is_none_or(|known| bytes < *known) {
-            *best = Some(bytes);
+        if best.bytes.as_ref().is_none_or(|known| bytes < *known) {
+            best.bytes = Some(bytes);
+            if let Some(values) = &mut best.values {
+                *values = slots.iter().map(PathSlot::value).collect();
+            }
         }
     }
+}
+
+/// The least of several keys.
+#[derive(Default)]
+struct BestKey {
+    bytes: Option<Vec<u8>>,
+    /// What it is made of, where that is asked for.
+    values: Option<RawArrayBuf>,
 }
 
 /// How far one path has been followed.

@@ -109,7 +109,7 @@ impl TextIndexSpec {
         let value = document.get(&self.language_override).map_err(malformed)?;
         let name = match value {
             None => return Ok(outer),
-            Some(RawBsonRef::String(name)) => up_to_nul(name),
+            Some(RawBsonRef::String(name)) => name,
             Some(_) => {
                 return Err(Error::location(
                     17261,
@@ -117,7 +117,7 @@ impl TextIndexSpec {
                 ));
             }
         };
-        Language::parse(name)
+        Language::parse(up_to_nul(name))
             .map_err(|_| Error::location(17262, format!("language override unsupported: {name}")))
     }
 }

@@ -26,6 +26,7 @@ pub(crate) use id::check_names as check_id_names;
 pub use operators::next_timestamp;
 pub use pipeline::PipelineUpdate;
 pub use replace::Replacement;
+pub use tree::compare_names;
 pub use upsert::{check_upsert_filter, upsert_document};
 
 use crate::error::malformed;

@@ -69,7 +69,7 @@ pub(super) struct ElementsNode {
 
 /// MongoDB's order of new fields: names that begin with a digit go by their length without
 /// leading zeros, so that numbers come in numeric order; the rest goes by bytes.
-pub(super) fn compare_names(left: &str, right: &str) -> Ordering {
+pub fn compare_names(left: &str, right: &str) -> Ordering {
     let is_number = |name: &str| name.as_bytes().first().is_some_and(u8::is_ascii_digit);
     if is_number(left) && is_number(right) {
         let (short_left, short_right) =

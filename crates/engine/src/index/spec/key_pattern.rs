@@ -45,6 +45,8 @@ pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, 
             Some(_) if is_wildcard(path) && plugin.is_empty() => {
                 parse_wildcard(path, parse_kind(kind, plugin, version)?, pattern)?
             }
+            // All texts of a document.
+            None if path == "$**" && plugin == "text" => parse_kind(kind, plugin, version)?,
             // No other kind of index has such a field.
             None if is_wildcard(path)
                 && matches!(plugin, "" | "2d" | "2dsphere" | "hashed" | "text")

@@ -596,8 +596,15 @@ impl Options {
         if let Some(kind) = without
             && let Some(listed) = crate::collation::listing(&collation)
         {
+            let mut completed = RawDocumentBuf::new();
+            for (name, value) in versioned.iter().flatten() {
+                if name.as_str() != "collation" {
+                    completed.append(name, value);
+                }
+            }
+            completed.append(cstr!("collation"), listed.clone());
             return Err(in_specification(
-                versioned,
+                &completed,
                 cannot_create(format!(
                     "Index type '{kind}' does not support collation: {}",
                     document_text(&listed)

@@ -49,6 +49,9 @@ impl Projection {
             let known = measure.metadata(document).map(Arc::new);
             variables = Cow::Owned(variables.with_search(known));
         }
+        if let Some(sort) = &self.sort {
+            variables = Cow::Owned(variables.with_sort_key(sort.values(document)?));
+        }
         if let Some(origin) = origin {
             variables = Cow::Owned(variables.with_origin(origin));
         }

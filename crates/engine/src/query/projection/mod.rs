@@ -13,6 +13,7 @@ mod tree;
 use super::filter::{Filter, Measure};
 use crate::error::Result;
 use crate::expression::{FieldSet, Variables};
+use crate::query::Sort;
 use bson::raw::RawDocument;
 use meridian_value::path::Path;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Projection {
     variables: Variables,
     /// What `$meta` is measured by.
     measure: Option<Measure>,
+    /// By what documents are sorted, where `$meta` asks for it.
+    sort: Option<Arc<Sort>>,
     /// Whether `$meta` asks where documents come from.
     asks_origin: bool,
 }
@@ -68,6 +71,13 @@ impl Projection {
         self
     }
 
+    /// The same projection, told by what documents are sorted.
+    #[must_use]
+    pub fn sorted_by(mut self, sort: Option<Arc<Sort>>) -> Self {
+        self.sort = sort;
+        self
+    }
+
     /// The same projection, whose `$meta`s ask where documents come from.
     #[must_use]
     pub fn asking_origin(mut self, asks: bool) -> Self {
@@ -88,7 +98,7 @@ impl Projection {
     /// The names of the fields that are kept, when nothing else is done and all are fields of the
     /// document itself.
     pub fn kept_fields(&self) -> Option<Vec<&str>> {
-        let asks = self.measure.is_some() || self.asks_origin;
+        let asks = self.measure.is_some() || self.sort.is_some() || self.asks_origin;
         if !self.is_inclusion() || self.is_positional() || asks {
             return None;
         }
@@ -109,6 +119,9 @@ impl Projection {
         let mut needed = FieldSet::none();
         if let Some(measure) = &self.measure {
             measure.add_needs(&mut needed);
+        }
+        for field in self.sort.iter().flat_map(|sort| sort.fields()) {
+            needed.add(field.path.as_str());
         }
         match self.rest {
             Rest::Drop if !self.is_positional() => self.tree.add_dependencies("", &mut needed),

@@ -61,6 +61,7 @@ impl Projection {
             locator: None,
             variables: scope.variables(bson::DateTime::now()),
             measure: None,
+            sort: None,
             asks_origin: false,
         })
     }
