@@ -30,6 +30,7 @@ def document(choice, identity):
         "tags": [choice.randint(0, 9) for _ in range(choice.randint(0, 3))],
         "p": {"type": "Point", "coordinates": [choice.uniform(-170, 170), choice.uniform(-80, 80)]},
         "fill": "." * choice.randint(0, 200),
+        "words": " ".join(choice.choices(("tea", "milk", "coffee", "black"), k=choice.randint(0, 6))),
     }
 
 

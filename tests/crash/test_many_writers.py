@@ -30,6 +30,7 @@ def prepare(server):
         collection.create_index([("tags", 1), ("n", -1)])
         collection.create_index([("p", "2dsphere")])
         collection.create_index([("$**", 1)])
+        collection.create_index([("n", 1), ("words", "text"), ("u", -1)])
         collection.create_index([("n", 1), ("u", 1)], storageEngine={"meridian": {"compression": "none"}})
         if name != "unique":
             collection.insert_many([many_writers.document(choice, at) for at in range(many_writers.DOCUMENTS)])

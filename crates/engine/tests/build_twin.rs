@@ -88,6 +88,7 @@ fn specs() -> Vec<RawDocumentBuf> {
         rawdoc! { "key": { "b": 1 }, "name": "part", "partialFilterExpression": { "a": { "$gt": 500 } } },
         rawdoc! { "key": { "key": 1 }, "name": "key", "unique": true },
         rawdoc! { "key": { "$**": 1 }, "name": "every" },
+        rawdoc! { "key": { "a": 1, "$**": "text" }, "name": "words" },
     ]
 }
 

@@ -195,7 +195,6 @@ fn random_schemas_fail_as_in_mongod() {
 #[test]
 fn what_is_not_implemented_is_named() {
     for (filter, name) in [
-        (bson::rawdoc! { "$text": { "$search": "a" } }, "$text"),
         (
             bson::rawdoc! { "$jsonSchema": { "encrypt": {} } },
             "encrypt",

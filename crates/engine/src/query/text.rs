@@ -6,7 +6,8 @@
 use super::filter::Filter;
 use super::parse::elements;
 use crate::error::{Code, Error, Result};
-use crate::textsearch::{Language, Sensitivity, TextIndexSpec, TextQuery, index_terms};
+use crate::operation::memory::Reservation;
+use crate::textsearch::{Language, Sensitivity, TextIndexSpec, TextQuery, any_of, index_terms};
 use crate::types::type_name;
 use bson::raw::RawBsonRef;
 use bson::{RawDocument, RawDocumentBuf, rawdoc};
@@ -27,6 +28,8 @@ pub struct TextCondition {
 struct ResolvedText {
     index: Arc<TextIndexSpec>,
     query: TextQuery,
+    /// Of a long search.
+    _memory: Reservation,
 }
 
 impl TextCondition {
@@ -72,17 +75,26 @@ impl TextCondition {
     /// The search by what an index says.
     ///
     /// # Errors
-    /// `BadValue` for a language that there is not; `QueryPlanKilled` when the statement was planned with another
+    /// `BadValue` for a language that there is not; `ExceededMemoryLimit` for too long a search; `QueryPlanKilled` when the statement was planned with another
     /// index before.
     pub fn resolve(&self, index: &Arc<TextIndexSpec>) -> Result<&TextQuery> {
         let language = match self.language.as_str() {
             "" => index.default_language,
             name => Language::parse(name)?,
         };
-        let resolved = self.resolved.get_or_init(|| ResolvedText {
-            index: index.clone(),
-            query: TextQuery::parse(&self.search, language, self.sensitivity),
-        });
+        if self.resolved.get().is_none() {
+            let query = TextQuery::parse(&self.search, language, self.sensitivity);
+            let mut memory = Reservation::default();
+            memory.grow(query.size_bytes())?;
+            let resolved = ResolvedText {
+                index: index.clone(),
+                query,
+                _memory: memory,
+            };
+            // Where two resolve it at once, both say the same.
+            let _ = self.resolved.set(resolved);
+        }
+        let resolved = self.resolved()?;
         if resolved.index != *index {
             return Err(Error::new(
                 Code::QueryPlanKilled,
@@ -102,20 +114,23 @@ impl TextCondition {
     /// # Errors
     /// `InternalError` before the search is resolved.
     pub fn matches(&self, document: &RawDocument) -> Result<bool> {
-        let ResolvedText { index, query } = self.resolved()?;
+        let ResolvedText { index, query, .. } = self.resolved()?;
         let Ok(texts) = index.texts(document) else {
             // A text index takes no such document.
             return Ok(false);
         };
-        let has_term = texts.iter().any(|field| {
-            index_terms(field.text, field.language).any(|term| query.index_terms.contains(&term))
-        });
-        Ok(has_term && query.matches(&texts))
+        for field in &texts {
+            let words = index_terms(field.text, field.language);
+            if any_of(words, |term| Ok(query.index_terms.contains(term)))? {
+                return query.matches(&texts);
+            }
+        }
+        Ok(false)
     }
 
     /// How well the document answers the search; none where it has none of its terms.
     pub fn score(&self, document: &RawDocument) -> Option<f64> {
-        let ResolvedText { index, query } = self.resolved().ok()?;
+        let ResolvedText { index, query, .. } = self.resolved().ok()?;
         let scores = index.scores(document).ok()?;
         let own = query.index_terms.iter().filter_map(|term| scores.get(term));
         // In ascending order of the terms, as MongoDB adds them: floating point.

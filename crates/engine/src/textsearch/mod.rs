@@ -22,4 +22,4 @@ pub use definition::{SCORE_FIELD, TERM_FIELD, TextIndexDefinition, TextIndexSpec
 pub use fields::FieldText;
 pub use language::Language;
 pub use query::TextQuery;
-pub use tokens::{Sensitivity, Tokens, index_key, index_terms, tokens};
+pub use tokens::{Sensitivity, Tokens, any_of, index_key, index_terms, tokens};

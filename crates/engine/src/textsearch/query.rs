@@ -1,7 +1,12 @@
 //! A search: `$text: {$search: "coffee -\"black tea\""}`.
 
-use super::{FieldText, Language, Sensitivity, tokens};
+use super::{FieldText, Language, Sensitivity, any_of, tokens};
+use crate::Result;
+use crate::operation;
 use std::collections::BTreeSet;
+
+/// What a text takes beside its letters, in a list or a set.
+const TEXT_BYTES: usize = 48;
 
 /// What a search asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,17 +51,26 @@ impl TextQuery {
     }
 
     /// True when a document with these texts, which has one of the index terms, matches.
-    pub fn matches(&self, texts: &[FieldText<'_>]) -> bool {
-        (self.sensitivity.is_none() || self.has_term(&self.terms, texts))
-            && (self.negated_terms.is_empty() || !self.has_term(&self.negated_terms, texts))
-            && self
-                .phrases
-                .iter()
-                .all(|phrase| self.has_phrase(phrase, texts))
-            && !self
-                .negated_phrases
-                .iter()
-                .any(|phrase| self.has_phrase(phrase, texts))
+    ///
+    /// # Errors
+    /// Those of a statement that has to end.
+    pub fn matches(&self, texts: &[FieldText<'_>]) -> Result<bool> {
+        Ok(
+            (self.sensitivity.is_none() || self.has_term(&self.terms, texts)?)
+                && (self.negated_terms.is_empty() || !self.has_term(&self.negated_terms, texts)?)
+                && self.has_phrases(texts)?,
+        )
+    }
+
+    /// The memory that it takes, roughly.
+    pub fn size_bytes(&self) -> usize {
+        let terms = [&self.index_terms, &self.terms, &self.negated_terms];
+        let terms = terms.into_iter().flatten();
+        let phrases = self.phrases.iter().chain(&self.negated_phrases);
+        terms
+            .chain(phrases)
+            .map(|text| TEXT_BYTES + text.len())
+            .sum()
     }
 
     /// True when the terms of the index do not say all of whether a document matches.
@@ -67,17 +81,42 @@ impl TextQuery {
             && self.negated_phrases.is_empty())
     }
 
-    fn has_term(&self, terms: &BTreeSet<String>, texts: &[FieldText<'_>]) -> bool {
-        texts.iter().any(|field| {
-            tokens(field.text, field.language, self.sensitivity).any(|term| terms.contains(&term))
-        })
+    fn has_term(&self, terms: &BTreeSet<String>, texts: &[FieldText<'_>]) -> Result<bool> {
+        for field in texts {
+            let words = tokens(field.text, field.language, self.sensitivity);
+            if any_of(words, |term| Ok(terms.contains(term)))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    fn has_phrase(&self, phrase: &str, texts: &[FieldText<'_>]) -> bool {
-        texts.iter().any(|field| {
-            let fold = |text| self.sensitivity.fold(text, field.language);
-            fold(field.text).contains(&fold(phrase))
-        })
+    /// Whether all phrases are there that should be, and no other.
+    fn has_phrases(&self, texts: &[FieldText<'_>]) -> Result<bool> {
+        let wanted = self.phrases.iter().map(|phrase| (phrase, true));
+        let negated = self.negated_phrases.iter().map(|phrase| (phrase, false));
+        let mut folded: Option<Vec<(String, Language)>> = None;
+        for (phrase, is_wanted) in wanted.chain(negated) {
+            let texts = folded.get_or_insert_with(|| {
+                let fold = |field: &FieldText<'_>| {
+                    let text = self.sensitivity.fold(field.text, field.language);
+                    (text, field.language)
+                };
+                texts.iter().map(fold).collect()
+            });
+            let mut is_there = false;
+            for (text, language) in texts {
+                operation::check()?;
+                if text.contains(&self.sensitivity.fold(phrase, *language)) {
+                    is_there = true;
+                    break;
+                }
+            }
+            if is_there != is_wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -148,32 +187,27 @@ impl Sentences {
     }
 }
 
-fn pieces(search: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
+fn pieces(search: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut position = 0;
-    let mut after_white_space = true;
-    loop {
+    std::iter::from_fn(move || {
         let rest = &search[position..];
         let trimmed = rest.trim_start_matches(is_white_space);
-        after_white_space |= trimmed.len() < rest.len();
         let start = position + rest.len() - trimmed.len();
-        let Some(first) = trimmed.chars().next() else {
-            return pieces;
-        };
+        let first = trimmed.chars().next()?;
         let length = if is_sign(first) {
             1
         } else {
             let end = trimmed.find(|c| is_sign(c) || is_white_space(c));
             end.unwrap_or(trimmed.len())
         };
-        pieces.push(Piece {
+        let after_white_space = position == 0 || start > position;
+        position = start + length;
+        Some(Piece {
             text: &trimmed[..length],
             start,
             after_white_space,
-        });
-        position = start + length;
-        after_white_space = false;
-    }
+        })
+    })
 }
 
 fn is_sign(c: char) -> bool {

@@ -180,7 +180,7 @@ fn documents_match_as_in_mongod() {
             let mut found = serde_json::Map::new();
             for (index, document) in documents.iter().enumerate() {
                 let score = score(&query, &spec.scores(document).unwrap());
-                let matches = query.matches(&spec.texts(document).unwrap());
+                let matches = query.matches(&spec.texts(document).unwrap()).unwrap();
                 if let Some(score) = score.filter(|_| matches) {
                     found.insert(index.to_string(), Value::from(score));
                 }

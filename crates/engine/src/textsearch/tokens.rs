@@ -2,6 +2,8 @@
 
 use super::Language;
 use super::characters::{characters, fold_case, is_delimiter, strip_diacritics};
+use crate::Result;
+use crate::operation;
 use md5::{Digest, Md5};
 use std::borrow::Cow;
 
@@ -56,6 +58,28 @@ pub fn tokens(text: &str, language: Language, sensitivity: Sensitivity) -> Token
         stop_words_too: true,
     }
 }
+
+/// Whether one of the words of a text is meant, which is to be found out only as long as the statement may go on.
+///
+/// # Errors
+/// Those of a statement that has to end.
+pub fn any_of(
+    words: impl Iterator<Item = String>,
+    mut is_meant: impl FnMut(&str) -> Result<bool>,
+) -> Result<bool> {
+    for (number, word) in words.enumerate() {
+        if number % WORDS_CHECKED == WORDS_CHECKED - 1 {
+            operation::check()?;
+        }
+        if is_meant(&word)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// After so many words the statement is asked whether it may go on.
+const WORDS_CHECKED: usize = 1 << 12;
 
 /// Iterator over the words of a text.
 pub struct Tokens<'a> {

@@ -135,7 +135,7 @@ pub struct SettingArguments {
     /// Seconds between two sweeps of the TTL indexes [default: 60]
     #[arg(long, value_name = "SECONDS")]
     ttl_sweep_seconds: Option<u64>,
-    /// List text indexes and those of absent collations, without building them, where they would be refused:
+    /// List text indexes of old versions and those of absent collations, without building them, where they would be refused:
     /// so that a restore of a whole server goes through [default: false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     accept_unbuilt_indexes: Option<bool>,
