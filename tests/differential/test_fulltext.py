@@ -281,8 +281,11 @@ def above_terms(stage):
     if not isinstance(stage, canonical.Doc):
         return stage
     is_search = stage.get("stage") == '"TEXT_MATCH"'
+    # Entries tell the scores, so that none are sorted.
+    if "textScore" in canonical.text(stage.get("sortPattern", "")):
+        return above_terms(stage.get("inputStage"))
     # How a score is sorted by is told in other words.
-    left = {"inputStage"} if is_search else {"sortPattern", "memLimit", "type"}
+    left = {"inputStage", "bestFirst"} if is_search else {"sortPattern", "memLimit", "type"}
     return canonical.Doc((field, above_terms(value)) for field, value in stage if field not in left)
 
 

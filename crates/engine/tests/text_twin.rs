@@ -188,6 +188,7 @@ fn check(
     let spec = spec(index);
     let projection = rawdoc! { "_id": 1, "score": { "$meta": "textScore" } };
     let by_score = rawdoc! { "score": { "$meta": "textScore" }, "_id": 1 };
+    let only_score = rawdoc! { "score": { "$meta": "textScore" } };
     for _ in 0..QUERIES {
         let question = Question::new(random, index.has_prefix);
         let (filter, expected) = (question.filter(), question.answer(&spec, documents));
@@ -214,6 +215,32 @@ fn check(
                 .then(id.cmp(other))
         });
         assert_eq!(scored, sorted, "{filter:?}");
+        // By the score alone, which entries may tell.
+        let best = FindRequest {
+            limit: Some(random.random_range(1..40)),
+            projection: Some(&projection),
+            sort: Some(&only_score),
+            ..FindRequest::new(&filter)
+        };
+        let scores =
+            |found: &[(i32, u64)]| found.iter().map(|(_, score)| *score).collect::<Vec<_>>();
+        let found: Vec<(i32, u64)> = run(engine, &best)
+            .iter()
+            .map(|one| {
+                (
+                    one.get_i32("_id").unwrap(),
+                    one.get_f64("score").unwrap().to_bits(),
+                )
+            })
+            .collect();
+        let kept = sorted.len().min(best.limit.unwrap() as usize);
+        assert_eq!(scores(&found), scores(&sorted[..kept]), "{filter:?}");
+        assert!(
+            found
+                .iter()
+                .all(|(id, score)| expected.get(id) == Some(score)),
+            "{filter:?}"
+        );
         let plain = run(engine, &FindRequest::new(&filter));
         let mut ids: Vec<i32> = plain
             .iter()

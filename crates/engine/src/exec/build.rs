@@ -4,6 +4,7 @@ use super::cached::CachedTree;
 use super::counted::{Total, as_planned};
 use super::origin::Origin;
 use super::project::{index_keys, projected, with_record_ids};
+use super::scored::ScoredEntries;
 use super::{
     CollectionRows, Context, CoveredRows, Entries, FetchRows, FilterEntries, FilterRows,
     GeoEntries, IdRows, IndexEntries, LimitRows, MergedRows, NearEntries, RankedRows, Row, Rows,
@@ -347,6 +348,12 @@ impl Builder<'_> {
                 Box::new(rows.prefiltered(self.residual, self.ids()))
             }
             Access::Primary(access) => self.primary(access),
+            Access::Index(access) if access.sums_scores() => {
+                let context = self.context.clone();
+                let entries = IndexEntries::repeated(self.snapshot, access, context);
+                let entries = ScoredEntries::new(entries, access, wanted);
+                self.rows_of_entries(Box::new(entries), &access.entries, None, wanted)
+            }
             Access::Index(access) => {
                 let entries = IndexEntries::new(self.snapshot, access, self.context.clone());
                 self.rows_of_entries(Box::new(entries), &access.entries, None, wanted)

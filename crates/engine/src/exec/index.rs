@@ -71,6 +71,14 @@ impl IndexEntries {
         }
     }
 
+    /// As [`Self::new`], each document as often as it has entries.
+    pub fn repeated(snapshot: &Snapshot, access: &IndexAccess, context: Context) -> Self {
+        Self {
+            seen: None,
+            ..Self::new(snapshot, access, context)
+        }
+    }
+
     /// Moves to the next entry within the byte ranges.
     #[inline]
     fn next_in_ranges(&mut self) -> Result<bool> {

@@ -28,6 +28,7 @@ mod project;
 mod ranked;
 mod row_buffers;
 mod sample;
+mod scored;
 mod seen;
 mod sort;
 mod tail;

@@ -55,7 +55,16 @@ pub struct IndexAccess {
     /// What is done with the entries.
     pub entries: EntryUse,
     /// The search that the bounds of a text index come from.
-    pub text: Option<Arc<TextCondition>>,
+    pub text: Option<Arc<TextScan>>,
+}
+
+/// How a search goes through a text index.
+#[derive(Debug)]
+pub struct TextScan {
+    /// What is searched for.
+    pub condition: TextCondition,
+    /// Whether the best documents come first, by the scores in the entries.
+    pub best_first: bool,
 }
 
 /// Entries of a geo index in an area.
@@ -129,6 +138,16 @@ impl Branch {
 }
 
 impl IndexAccess {
+    /// Whether documents of several terms are to be put in the order of their scores.
+    pub fn sums_scores(&self) -> bool {
+        self.is_best_first() && self.repeats()
+    }
+
+    /// Whether documents come in the order of their scores.
+    pub fn is_best_first(&self) -> bool {
+        self.text.as_ref().is_some_and(|text| text.best_first)
+    }
+
     /// Whether there is one document at most, by its `_id`.
     pub fn is_identifier(&self) -> bool {
         self.index.spec.is_id_index() && self.bounds[0].is_single_point()
@@ -270,7 +289,8 @@ impl Access {
                 sort.natural().is_some() || super::candidate::primary_order(query) == Some(*order)
             }
             Access::Index(access) => {
-                super::candidate::index_order(access, sort) == Some(access.order)
+                let by_score = access.is_best_first() && sort.is_by_score();
+                by_score || super::candidate::index_order(access, sort) == Some(access.order)
             }
             // The planner merges by the sort of the query and by no other.
             Access::Union(union) => union.merged_by.is_some(),

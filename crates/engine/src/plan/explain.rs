@@ -242,7 +242,7 @@ fn text_match(
     residual: Option<&Filter>,
 ) -> RawDocumentBuf {
     let input = fetch(scan, &access.entries, None);
-    let (Some(text), Some(condition)) = (&access.index.spec.text, &access.text) else {
+    let (Some(text), Some(search)) = (&access.index.spec.text, &access.text) else {
         return input;
     };
     let mut stage = rawdoc! { "stage": "TEXT_MATCH" };
@@ -253,7 +253,7 @@ fn text_match(
     }
     stage.append(cstr!("indexPrefix"), prefix);
     stage.append(cstr!("indexName"), access.index.spec.name.as_str());
-    if let Some(query) = condition.query() {
+    if let Some(query) = search.condition.query() {
         let list = |texts: &mut dyn Iterator<Item = &String>| -> RawArrayBuf {
             texts.map(String::as_str).collect()
         };
@@ -266,6 +266,9 @@ fn text_match(
         stage.append(cstr!("parsedTextQuery"), parsed);
     }
     stage.append(cstr!("textIndexVersion"), 3);
+    if search.best_first {
+        stage.append(cstr!("bestFirst"), true);
+    }
     let matched = above(stage, input);
     let others = residual.map_or(&[][..], Filter::conjuncts);
     let others = others.iter().filter(|part| part.text().is_none());

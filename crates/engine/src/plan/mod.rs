@@ -25,8 +25,8 @@ mod union;
 mod wildcard;
 
 pub use access::{
-    Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, UnionAccess,
-    Used,
+    Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, TextScan,
+    UnionAccess, Used,
 };
 pub use choose::Sizes;
 pub use entry_use::{EntryFilter, EntryUse, RowSource};

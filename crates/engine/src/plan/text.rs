@@ -4,11 +4,12 @@
 //! terms. Every field before the texts needs a value.
 
 use super::QuerySpec;
-use super::access::{Access, IndexAccess};
+use super::access::{Access, IndexAccess, TextScan};
 use super::candidate::{
     Candidate, IndexableCondition, conditions, covers_query, field_bounds, residual,
 };
-use super::entry_use::{EntryUse, entry_use};
+use super::choose::Sizes;
+use super::entry_use::{EntryUse, entry_use, joined};
 use crate::catalog::{Collection, Index};
 use crate::error::{Code, Error, Result};
 use crate::index::bounds::{FieldBounds, Interval, Tightness};
@@ -19,6 +20,9 @@ use crate::textsearch::{TextQuery, index_key};
 use bson::{Bson, RawBson};
 use meridian_value::Collation;
 use std::sync::Arc;
+
+/// Entries of several terms whose scores are summed up at once: so many take half of the memory that there is.
+const SUMMED_ENTRIES_MAX: u64 = 500_000;
 
 /// Resolves the `$text` of a query, if it has one, and refuses what cannot stand beside it.
 ///
@@ -96,7 +100,11 @@ fn check_place(query: &QuerySpec) -> Result<()> {
 ///
 /// # Errors
 /// `NoQueryExecutionPlans` where the index cannot be used.
-pub(super) fn candidate(collection: &Collection, query: &QuerySpec) -> Result<Option<Candidate>> {
+pub(super) fn candidate(
+    collection: &Collection,
+    query: &QuerySpec,
+    sizes: &dyn Sizes,
+) -> Result<Option<Candidate>> {
     let conjuncts = query.filter.conjuncts();
     let at = conjuncts
         .iter()
@@ -115,7 +123,35 @@ pub(super) fn candidate(collection: &Collection, query: &QuerySpec) -> Result<Op
              given for all prefix fields?)",
         )
     };
-    found.ok_or_else(unusable).map(Some)
+    let candidate = found.ok_or_else(unusable)?;
+    best_first(candidate, query, sizes).map(Some)
+}
+
+/// The same candidate in the order of the scores, where that is asked for and the entries tell it. The scores of one term
+/// are in order; those of several are summed up, for which all of them are held.
+fn best_first(mut candidate: Candidate, query: &QuerySpec, sizes: &dyn Sizes) -> Result<Candidate> {
+    let is_asked = query.sort.as_ref().is_some_and(|sort| sort.is_by_score());
+    if !is_asked || !candidate.is_exact() {
+        return Ok(candidate);
+    }
+    let entries = sizes.known(&candidate.access)?;
+    let Access::Index(access) = &mut candidate.access else {
+        return Ok(candidate);
+    };
+    if access.repeats() {
+        if entries.is_none_or(|entries| entries > SUMMED_ENTRIES_MAX) {
+            return Ok(candidate);
+        }
+        access.order = Order::Forward;
+    }
+    access.text = access.text.as_ref().map(|text| {
+        Arc::new(TextScan {
+            condition: text.condition.clone(),
+            best_first: true,
+        })
+    });
+    access.entries.rows = None;
+    Ok(candidate)
 }
 
 fn by_terms(
@@ -158,14 +194,28 @@ fn by_terms(
         // The best of a term first, as in MongoDB.
         order: Order::Backward,
         entries: EntryUse::default(),
-        text: Some(Arc::new(condition.clone())),
+        text: Some(Arc::new(TextScan {
+            condition: condition.clone(),
+            best_first: false,
+        })),
     };
-    let (entries, residual) = entry_use(index, query, residual(&query.filter, &proven));
+    let residual = residual(&query.filter, &proven).map(of_found);
+    let (entries, residual) = entry_use(index, query, residual);
     Some(Candidate {
         access: Access::Index(IndexAccess { entries, ..access }),
         residual,
         is_selective: true,
     })
+}
+
+/// What is left to test, of documents that the index has found.
+fn of_found(residual: Arc<Filter>) -> Arc<Filter> {
+    let found = |part: &Filter| match part {
+        Filter::Text(condition) => Filter::Text(Box::new(condition.of_found())),
+        other => other.clone(),
+    };
+    let parts = residual.conjuncts().iter().map(found).collect();
+    joined(parts).unwrap_or(residual)
 }
 
 /// The value that a condition wants at a path.

@@ -52,7 +52,7 @@ struct Unions<'a> {
 
 impl Unions<'_> {
     fn candidates(&mut self, query: &QuerySpec) -> Result<Vec<Candidate>> {
-        if let Some(search) = text::candidate(self.collection, query)? {
+        if let Some(search) = text::candidate(self.collection, query, self.sizes)? {
             return Ok(vec![search]);
         }
         let mut found = candidates(self.collection, query);

@@ -127,6 +127,19 @@ impl Sort {
         self.fields.iter().any(|field| field.by_metadata)
     }
 
+    /// Whether it is the order of the scores of a `$text` and nothing else.
+    pub fn is_by_score(&self) -> bool {
+        let by_text = matches!(self.measure, Some(Measure::Text(_)));
+        by_text
+            && matches!(
+                self.fields[..],
+                [SortField {
+                    by_metadata: true,
+                    ..
+                }]
+            )
+    }
+
     /// The same order, told how far documents are, or how well they match.
     #[must_use]
     pub fn measured_by(mut self, measure: Option<&Measure>) -> Self {

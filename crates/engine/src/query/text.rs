@@ -20,6 +20,8 @@ pub struct TextCondition {
     /// As given; empty where it is not.
     language: String,
     sensitivity: Sensitivity,
+    /// Whether it is asked only of documents that have one of the terms: those that the index finds.
+    is_found: bool,
     /// Set when the statement is planned; the copies of a statement's filter share it.
     resolved: Arc<OnceLock<ResolvedText>>,
 }
@@ -68,8 +70,18 @@ impl TextCondition {
             search: search.to_owned(),
             language: language.to_owned(),
             sensitivity,
+            is_found: false,
             resolved: Arc::default(),
         })
+    }
+
+    /// The same, asked of documents that the index has found by a term.
+    #[must_use]
+    pub fn of_found(&self) -> Self {
+        Self {
+            is_found: true,
+            ..self.clone()
+        }
     }
 
     /// The search by what an index says.
@@ -119,6 +131,9 @@ impl TextCondition {
             // A text index takes no such document.
             return Ok(false);
         };
+        if self.is_found {
+            return query.matches(&texts);
+        }
         for field in &texts {
             let words = index_terms(field.text, field.language);
             if any_of(words, |term| Ok(query.index_terms.contains(term)))? {

@@ -44,7 +44,7 @@ fn small_letter(c: char) -> Option<char> {
 
 /// The letter without its diacritics; nothing for a character that is one itself.
 pub(super) fn strip_diacritics(c: char) -> Option<char> {
-    if c.is_ascii_alphanumeric() {
+    if c.is_ascii_alphanumeric() || c == ' ' {
         return Some(c);
     }
     if is_in(DIACRITICS, c) {
