@@ -291,7 +291,7 @@ def above_terms(stage):
 
 EXPLAINED = [
     find(), find(TWO), find(TWO, projection={"s": SCORE}), find(sort={"s": SCORE}, projection={"s": SCORE}), find({**TWO, "k": 1}), find({**TWO, "k": 1}, projection={"s": SCORE}),
-    find(TWO, limit=1, skip=1), find(TWO, sort={"k": 1}), find(search('tea "x y" -q -"z z"', **{"$language": "fr", "$caseSensitive": True})), find({"$or": [TWO, {"k": 3}]}),
+    find(TWO, limit=1, skip=1), find(TWO, sort={"k": 1}), find(search('tea "x y" -q -"z z"', **{"$language": "fr", "$caseSensitive": True})),
     find(TWO, returnKey=True), find(TWO, projection={"k": 1, "_id": 0}),
 ]
 

@@ -17,7 +17,7 @@ use super::window::{SetWindowFields, parse_fill, parse_set_window_fields};
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::value::corrupt;
-use crate::expression::{MetadataScope, Search, UNAVAILABLE};
+use crate::expression::{MetadataScope, SearchKind, UNAVAILABLE};
 use crate::expression::{VariableScope, parse_field_path};
 use crate::query::{Filter, Measure, ParseContext, Sort};
 use crate::text;
@@ -592,7 +592,7 @@ fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result
             ));
         }
     }
-    if Search::of_pipeline(&stages) == Some(Search::Text) {
+    if SearchKind::of_pipeline(&stages) == Some(SearchKind::Text) {
         return Err(Error::location(
             UNAVAILABLE,
             "query requires text score metadata, but it is not available",

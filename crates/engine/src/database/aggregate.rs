@@ -14,7 +14,7 @@ use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
 use crate::exec::{Rows, parallel};
-use crate::expression::{MetadataScope, Search, Variables, mentions_metadata};
+use crate::expression::{MetadataScope, SearchKind, Variables, mentions_metadata};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{
@@ -385,7 +385,7 @@ fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Nam
 pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
     let collation = request.collation.clone().unwrap_or_default();
     let scope = scope(request.variables, &collation)?;
-    let metadata = MetadataScope::of_pipeline(Search::of_pipeline(&request.pipeline));
+    let metadata = MetadataScope::of_pipeline(SearchKind::of_pipeline(&request.pipeline));
     Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 

@@ -9,8 +9,8 @@ use crate::cursor::{Query, Tail};
 use crate::error::{Error, Result};
 use crate::exec::{self, Context, Rows, Sample, TailRows};
 use crate::expression::{
-    FieldSet, MetadataScope, Search, mentions_metadata, mentions_origin, mentions_sort_key,
-    mentions_text,
+    FieldSet, MetadataScope, SearchKind, VariableScope, mentions_metadata, mentions_origin,
+    mentions_sort_key, mentions_text,
 };
 use crate::namespace::Namespace;
 use crate::plan::{
@@ -353,21 +353,13 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let measure = Measure::of(&filter, nearest.as_ref());
     // A condition that is never fulfilled may have taken the search with it.
     let search = measure.as_ref().map(Measure::search);
-    let search = search.or_else(|| mentions_text(request.filter).then_some(Search::Text));
+    let search = search.or_else(|| mentions_text(request.filter).then_some(SearchKind::Text));
     let metadata = MetadataScope::of_find(search);
     let scope = context.scope.with_metadata(metadata);
-    let parse_projection = |shape: &RawDocument| {
-        let projection = Projection::parse_with(shape, Some(&filter), &scope)?.located_by(&filter);
-        let measures = measure.as_ref().filter(|_| mentions_metadata(shape));
-        if projection.is_positional() && filter.text().is_some() {
-            return Err(Error::bad_value("$text is not allowed in this context"));
-        }
-        let (asks_origin, _) = mentions_origin(shape);
-        let projection = projection.measured_by(measures.cloned());
-        Ok::<_, Error>(projection.asking_origin(asks_origin))
-    };
     let projection = request.projection.filter(|shape| !shape.is_empty());
-    let projection = projection.map(parse_projection).transpose()?;
+    let projection =
+        projection.map(|shape| projection_of(shape, &filter, measure.as_ref(), &scope));
+    let projection = projection.transpose()?;
     let sort = request
         .sort
         .map(|order| Sort::parse_with(order, &scope))
@@ -380,14 +372,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         ));
     }
     let sort = sort.map(|sort| Arc::new(sort.measured_by(measure.as_ref())));
-    let asks_sort_key = request.projection.is_some_and(mentions_sort_key);
-    if asks_sort_key && sort.is_none() {
-        return Err(Error::bad_value(
-            "cannot use sortKey $meta projection without a sort",
-        ));
-    }
-    let by = sort.clone().filter(|_| asks_sort_key);
-    let projection = projection.map(|projection| projection.sorted_by(by));
+    let projection = told_sort(projection, request.projection, sort.as_ref())?;
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
     let asks_key = request
         .projection
@@ -417,6 +402,40 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
     })
+}
+
+/// The projection of a find with this filter.
+fn projection_of(
+    shape: &RawDocument,
+    filter: &Filter,
+    measure: Option<&Measure>,
+    scope: &VariableScope,
+) -> Result<Projection> {
+    let projection = Projection::parse_with(shape, Some(filter), scope)?.located_by(filter);
+    if projection.is_positional() && filter.text().is_some() {
+        return Err(Error::bad_value("$text is not allowed in this context"));
+    }
+    let measures = measure.filter(|_| mentions_metadata(shape));
+    let (asks_origin, _) = mentions_origin(shape);
+    let projection = projection.measured_by(measures.cloned());
+    Ok(projection.asking_origin(asks_origin))
+}
+
+/// The projection, told by what rows are sorted if it asks for that.
+fn told_sort(
+    projection: Option<Projection>,
+    shape: Option<&RawDocument>,
+    sort: Option<&Arc<Sort>>,
+) -> Result<Option<Projection>> {
+    if !shape.is_some_and(mentions_sort_key) {
+        return Ok(projection);
+    }
+    let Some(sort) = sort else {
+        return Err(Error::bad_value(
+            "cannot use sortKey $meta projection without a sort",
+        ));
+    };
+    Ok(projection.map(|projection| projection.sorted_by(Some(sort.clone()))))
 }
 
 /// The projection as `explain` shows it.

@@ -17,7 +17,7 @@ pub enum MetadataScope {
     /// In a query.
     Of {
         /// What finds documents, if it knows more of them than they say.
-        search: Option<Search>,
+        search: Option<SearchKind>,
         /// Whether it is known where documents come from: in a `find`.
         tells_origin: bool,
     },
@@ -70,7 +70,7 @@ pub enum SearchMetadata {
 
 /// What finds documents and knows more of them than they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
+pub enum SearchKind {
     /// `$near` and `$geoNear`.
     Near,
     /// `$text`.
@@ -80,7 +80,7 @@ pub enum Search {
 /// Names that MongoDB knows and Meridian has nothing for.
 const ABSENT: [&str; 2] = ["sortKey", "timeseriesBucketMinTime"];
 
-impl Search {
+impl SearchKind {
     /// By what the first stage of a pipeline finds documents.
     pub fn of_pipeline(stages: &[&RawDocument]) -> Option<Self> {
         match stages.first()?.iter().flatten().next()? {
@@ -95,7 +95,7 @@ impl Search {
 
 impl MetadataScope {
     /// Of a pipeline whose first stage finds documents by this search.
-    pub fn of_pipeline(search: Option<Search>) -> Self {
+    pub fn of_pipeline(search: Option<SearchKind>) -> Self {
         Self::Of {
             search,
             tells_origin: false,
@@ -103,7 +103,7 @@ impl MetadataScope {
     }
 
     /// Of a find by this search.
-    pub fn of_find(search: Option<Search>) -> Self {
+    pub fn of_find(search: Option<SearchKind>) -> Self {
         Self::Of {
             search,
             tells_origin: true,
@@ -134,9 +134,13 @@ impl MetadataScope {
             ));
         };
         let (part, of, words) = match name {
-            "geoNearDistance" => (MetadataPart::Distance, Search::Near, "$geoNear distance"),
-            "geoNearPoint" => (MetadataPart::Point, Search::Near, "$geoNear point"),
-            "textScore" => (MetadataPart::Score, Search::Text, "text score"),
+            "geoNearDistance" => (
+                MetadataPart::Distance,
+                SearchKind::Near,
+                "$geoNear distance",
+            ),
+            "geoNearPoint" => (MetadataPart::Point, SearchKind::Near, "$geoNear point"),
+            "textScore" => (MetadataPart::Score, SearchKind::Text, "text score"),
             "sortKey" if self.tells_origin() => return Ok(MetadataPart::SortKey),
             "recordId" if self.tells_origin() => return Ok(MetadataPart::RecordId),
             "indexKey" if self.tells_origin() => return Ok(MetadataPart::IndexKey),

@@ -38,7 +38,7 @@ pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{
-    DocumentOrigin, MetadataPart, MetadataScope, Search, SearchMetadata, UNAVAILABLE,
+    DocumentOrigin, MetadataPart, MetadataScope, SearchKind, SearchMetadata, UNAVAILABLE,
     mentions_metadata, mentions_origin, mentions_sort_key, mentions_text,
 };
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};

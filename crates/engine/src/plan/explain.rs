@@ -11,7 +11,7 @@ use crate::sorter::STAGE_BYTES_MAX;
 use crate::storage::Order;
 use crate::text::document_text;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf};
-use bson::{cstr, rawdoc};
+use bson::{RawBsonRef, cstr, rawdoc};
 
 /// What is known of the number of entries that an access path walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,11 +36,11 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
     if let Some(sort) = &plan.sort {
         let mut stage = rawdoc! { "stage": "SORT" };
         stage.append(cstr!("sortPattern"), sort.to_document());
-        stage.append(cstr!("memLimit"), STAGE_BYTES_MAX as i64);
+        stage.append(cstr!("memLimit"), amount(STAGE_BYTES_MAX as u64));
         if let Some(limit) = query.limit {
             stage.append(
                 cstr!("limitAmount"),
-                signed(limit.saturating_add(query.skip)),
+                amount(limit.saturating_add(query.skip)),
             );
         }
         stage.append(cstr!("type"), "simple");
@@ -48,7 +48,7 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
     }
     if query.skip > 0 {
         let mut stage = rawdoc! { "stage": "SKIP" };
-        stage.append(cstr!("skipAmount"), signed(query.skip));
+        stage.append(cstr!("skipAmount"), amount(query.skip));
         node = above(stage, node);
     }
     if query.return_key {
@@ -58,7 +58,7 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
     }
     if let (Some(limit), None) = (query.limit, &plan.sort) {
         let mut stage = rawdoc! { "stage": "LIMIT" };
-        stage.append(cstr!("limitAmount"), signed(limit));
+        stage.append(cstr!("limitAmount"), amount(limit));
         node = above(stage, node);
     }
     node
@@ -429,6 +429,14 @@ fn direction(order: Order) -> &'static str {
     match order {
         Order::Forward => "forward",
         Order::Backward => "backward",
+    }
+}
+
+/// A number of the smallest integer type that has it.
+fn amount(number: u64) -> RawBsonRef<'static> {
+    match i32::try_from(number) {
+        Ok(number) => RawBsonRef::Int32(number),
+        Err(_) => RawBsonRef::Int64(signed(number)),
     }
 }
 

@@ -7,7 +7,7 @@ use super::bits::BitTest;
 use super::schema::Schema;
 use super::text::TextCondition;
 use crate::error::{Error, Result};
-use crate::expression::{Expression, FieldSet, Search, SearchMetadata, Variables};
+use crate::expression::{Expression, FieldSet, SearchKind, SearchMetadata, Variables};
 use crate::geo;
 use crate::javascript::{Globals, Script};
 use crate::operation::memory::Reservation;
@@ -408,10 +408,10 @@ impl Measure {
     }
 
     /// Its kind.
-    pub fn search(&self) -> Search {
+    pub fn search(&self) -> SearchKind {
         match self {
-            Self::Near(_) => Search::Near,
-            Self::Text(_) => Search::Text,
+            Self::Near(_) => SearchKind::Near,
+            Self::Text(_) => SearchKind::Text,
         }
     }
 

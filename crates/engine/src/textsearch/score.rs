@@ -47,7 +47,7 @@ fn add_scores(
     any_of(index_terms(field.text, field.language), |term| {
         if !terms.contains_key(term) {
             terms.insert(term.to_owned(), Occurrences::default());
-            if terms.len() % TERMS_COUNTED == 0 {
+            if terms.len().is_multiple_of(TERMS_COUNTED) {
                 memory.grow((scores.len() + terms.len()) * TERM_BYTES)?;
             }
         }

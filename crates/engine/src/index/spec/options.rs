@@ -143,18 +143,9 @@ impl Options {
                 }
                 self.written_collation = Some(collation.to_owned());
             }
-            "default_language" => self.default_language = Some(string(field, value)?.to_owned()),
             "wildcardProjection" => self.wildcard_projection = Some(owned(value)?),
-            "weights" => match value {
-                RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::String(_) => {
-                    self.weights = Some(owned(value)?);
-                }
-                other => return Err(mismatch(field, "an object", other)),
-            },
-            "language_override" => self.language_override = Some(string(field, value)?.to_owned()),
-            "textIndexVersion" => {
-                number(field, value)?;
-                self.text_version = Some(owned(value)?);
+            "weights" | "default_language" | "language_override" | "textIndexVersion" => {
+                self.parse_text_field(field, value)?;
             }
             "storageEngine" => self.storage_engine = Some(owned(value)?),
             // mongod reads this level as a truth value, and lists it as it was.
@@ -172,6 +163,27 @@ impl Options {
             // Accepted and dropped, as mongod does.
             "ns" | "dropDups" | "prepareUnique" | "clustered" => {}
             _ => return self.parse_number(whole, field, value),
+        }
+        Ok(())
+    }
+
+    /// An option of text indexes.
+    fn parse_text_field(&mut self, field: &str, value: RawBsonRef<'_>) -> Result<()> {
+        match (field, value) {
+            ("weights", RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::String(_)) => {
+                self.weights = Some(owned(value)?)
+            }
+            ("weights", other) => return Err(mismatch(field, "an object", other)),
+            ("default_language", _) => {
+                self.default_language = Some(string(field, value)?.to_owned());
+            }
+            ("language_override", _) => {
+                self.language_override = Some(string(field, value)?.to_owned());
+            }
+            _ => {
+                number(field, value)?;
+                self.text_version = Some(owned(value)?);
+            }
         }
         Ok(())
     }
