@@ -48,6 +48,10 @@ fn document(random: &mut ChaCha8Rng, id: i32) -> RawDocumentBuf {
             *["fr", "none", "english"].choose(random).unwrap(),
         );
     }
+    if random.random_ratio(1, 8) {
+        // A name with a dot.
+        document.append(cstr!("notes.note"), text(random, 3));
+    }
     document.append(cstr!("rank"), random.random_range(0..20));
     document
 }
@@ -267,6 +271,21 @@ fn check(
     }
 }
 
+/// A document with one field of another one, whichever of the two has it.
+fn with_one_of(old: &RawDocument, fresh: &RawDocument, random: &mut ChaCha8Rng) -> RawDocumentBuf {
+    let names = ["title", "notes", "notes.note", "language", "kind", "rank"];
+    let name = *names.choose(random).unwrap();
+    let kept = old.iter().flatten().filter(|(own, _)| own.as_str() != name);
+    let taken = fresh
+        .iter()
+        .flatten()
+        .filter(|(own, _)| own.as_str() == name);
+    let mut mixed = RawDocumentBuf::new();
+    kept.chain(taken)
+        .for_each(|(own, value)| mixed.append(own, value));
+    mixed
+}
+
 /// Changes documents at random, in the engine and beside it.
 fn change(engine: &Engine, documents: &mut BTreeMap<i32, RawDocumentBuf>, random: &mut ChaCha8Rng) {
     for _ in 0..200 {
@@ -284,7 +303,12 @@ fn change(engine: &Engine, documents: &mut BTreeMap<i32, RawDocumentBuf>, random
             documents.remove(&id);
             continue;
         }
-        let replacement = document(random, id);
+        let fresh = document(random, id);
+        let replacement = match documents.get(&id) {
+            // Keys are made anew only where what they depend on has changed.
+            Some(old) if random.random_ratio(2, 3) => with_one_of(old, &fresh, random),
+            _ => fresh,
+        };
         let statement = UpdateStatement {
             collation: None,
             filter: &filter,

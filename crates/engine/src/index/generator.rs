@@ -99,7 +99,10 @@ impl KeyGenerator {
     pub(super) fn reads(&self) -> Option<Vec<Box<[u8]>>> {
         let mut names = self.carried.names()?;
         match (self.kind, &self.wildcard) {
-            (GeneratorKind::Text, _) => return None,
+            (GeneratorKind::Text, _) => {
+                let text = self.text.as_ref()?;
+                names.extend(text.roots()?.into_iter().map(|root| root.as_bytes().into()));
+            }
             (GeneratorKind::Wildcard, Some(scope)) => {
                 names.push(scope.only_field()?.as_bytes().into());
             }

@@ -50,6 +50,11 @@ impl TextKeys {
         })
     }
 
+    /// See [`TextIndexSpec::roots`].
+    pub(super) fn roots(&self) -> Option<Vec<&str>> {
+        self.spec.roots()
+    }
+
     /// Emits every entry of a document, each once.
     ///
     /// # Errors

@@ -128,30 +128,37 @@ impl Walk<'_> {
         matches!(in_scope, InScope::Whole) || self.scope.keeps_scalars()
     }
 
+    /// An entry of the path with a value.
     fn emit(&mut self, value: RawBsonRef<'_>) {
-        self.entry(RawBsonRef::String(&self.path.clone()), value);
-    }
-
-    fn mark(&mut self) {
-        let path = self.path.clone();
-        self.entry(RawBsonRef::Int32(ARRAY_MARK), RawBsonRef::String(&path));
-    }
-
-    fn entry(&mut self, path: RawBsonRef<'_>, value: RawBsonRef<'_>) {
+        let path = RawBsonRef::String(&self.path);
+        push(self.sink, self.first, path, value, self.collation);
         self.emitted += 1;
-        let pending = self.sink.begin();
-        let simple = Collation::SIMPLE;
-        let of_value = match path {
-            RawBsonRef::String(_) => self.collation,
-            _ => &simple,
-        };
-        self.sink
-            .push_field(Some(path), Direction::Ascending, &simple);
-        self.sink
-            .push_field(Some(value), Direction::Ascending, of_value);
-        self.sink.finish(pending, &[]);
-        self.sink.drop_repeated(self.first);
     }
+
+    /// The entry that names the path as one of an array.
+    fn mark(&mut self) {
+        let (mark, path) = (
+            RawBsonRef::Int32(ARRAY_MARK),
+            RawBsonRef::String(&self.path),
+        );
+        push(self.sink, self.first, mark, path, &Collation::SIMPLE);
+        self.emitted += 1;
+    }
+}
+
+/// Adds an entry, if it is not that before it, which is of the same document from `first` on.
+fn push(
+    sink: &mut KeySink,
+    first: usize,
+    path: RawBsonRef<'_>,
+    value: RawBsonRef<'_>,
+    collation: &Collation,
+) {
+    let pending = sink.begin();
+    sink.push_field(Some(path), Direction::Ascending, &Collation::SIMPLE);
+    sink.push_field(Some(value), Direction::Ascending, collation);
+    sink.finish(pending, &[]);
+    sink.drop_repeated(first);
 }
 
 /// The fields of a document, of those that have one name the first.

@@ -204,6 +204,22 @@ impl TextIndexDefinition<'_> {
 }
 
 impl TextIndexSpec {
+    /// The names of the top-level fields on which a document's terms and keys depend; none for all.
+    pub fn roots(&self) -> Option<Vec<&str>> {
+        if self.is_wildcard {
+            return None;
+        }
+        let mut roots = vec![self.language_override.as_str()];
+        for path in self.weights.keys() {
+            // A field of a document may have a name with dots.
+            let ends = path.match_indices('.').map(|(at, _)| at);
+            roots.extend(ends.chain([path.len()]).map(|end| &path[..end]));
+        }
+        let others = self.prefix.iter().chain(&self.suffix);
+        roots.extend(others.filter_map(|path| path.split('.').next()));
+        Some(roots)
+    }
+
     /// The weights by path, for `explain` and tests; a wildcard is not one of them.
     pub fn weights(&self) -> impl Iterator<Item = (&str, f64)> {
         self.weights
