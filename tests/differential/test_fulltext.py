@@ -38,8 +38,6 @@ def text(reply):
     shown = re.sub(r"Index build failed: \S+ :: caused by :: ", "", shown)
     shown = re.sub(r"index build on empty collection failed: \S+ :: caused by :: ", "", shown)
     shown = re.sub(r"Index build failed: \S+: Collection \S+ \( \S+ \) :: caused by :: ", "", shown)
-    # Options of the request: as written with mongod, in the order of listIndexes here.
-    shown = re.sub(r"Requested index: .*?, existing index", "Requested index, existing index", shown)
     shown = re.sub(r"Error in specification \{.*\} :: caused by :: Index type 'text' does not", "Index type 'text' does not", shown)
     return re.sub(r'version: \\?"[\d.]+\\?"|ObjectId\(.*?\)', "", shown)
 

@@ -1,7 +1,7 @@
 """Every kind of index: what it accepts, what it refuses and how, and what it answers."""
 
 import pytest
-from bson import Int64
+from bson import Decimal128, Int64
 from fixtures import date
 from harness.cases import Case
 
@@ -278,6 +278,45 @@ CASES = [
     ], [{"_id": i, "a": i % 3, "p": {"type": "Point", "coordinates": [i, i]}} for i in range(12)], [{"key": {"a": 1, "p": "2dsphere"}}]),
     Case("2dsphere_build_bad", [create(spec({"p": "2dsphere"}))], [{"_id": 1, "p": {"type": "Point", "coordinates": [500, 2]}}]),
 ]  # fmt: skip
+
+
+# Forms that few send; the index, if it was made, is dropped before the next.
+EDGES = {
+    "descending_id": [spec({"_id": Decimal128("-1")}), spec({"_id": Decimal128("-1")}, "_id_"), spec({"_id": 1}, "*"), spec({"_id": 1}, "_id_", expireAfterSeconds="x"), spec({"_id": 1}, "_id_", expireAfterSeconds=-1)],
+    "truth_values": [spec({"z": 1}, dropDups=value) for value in (True, 1, "x", None, {})] + [spec({"z": "2dsphere"}, **{level: value}) for level in ("finestIndexedLevel", "coarsestIndexedLevel") for value in (5, "x", None)],
+    "clustered": [spec({"z": 1}, clustered=value) for value in (True, False, 1, "x")],
+    "dropped_id": [spec({"z": 1}, _id=1)],
+    "numbers_of_no_plane": [spec({"z": 1}, min=float("nan")), spec({"z": 1}, max=5, bits=3)],
+    "version_1": [spec({"a": True}, v=1), spec({"a": None}, v=1)],
+    "hashed_twice": [spec({"a": "hashed", "b": "hashed"}, unique=True), spec({"a": "hashed"}, unique=True), spec({"a": "hashed", "b": "hashed"})],
+    "plane_with_collation": [spec({"a": "2d"}, collation={"locale": "fr"})],
+}
+# Pairs of definitions, one after the other under one name and under two.
+AGAIN = [
+    ({}, {"min": 5.0}), ({"bits": 3}, {"bits": 4}), ({"partialFilterExpression": {"b": "x"}}, {"partialFilterExpression": {"b": {"$eq": "x"}}}), ({"hidden": True}, {"sparse": True}),
+    ({"hidden": True, "unique": True}, {"unique": True, "sparse": True}), ({}, {"sparse": True, "background": True, "expireAfterSeconds": 5}), ({}, {"expireAfterSeconds": 5, "background": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edge(pair, name):
+    commands = [command for one in EDGES[name] for command in (create(one), LIST, {"dropIndexes": "COLL", "index": "*"})]
+    pair.run_case(Case(f"edge_{name}", [{"create": "COLL"}, *commands], DOCS))
+
+
+def test_again(pair):
+    drop = {"dropIndexes": "COLL", "index": "*"}
+    commands = [command for one, other in AGAIN for name in ("i", "j") for command in (create(spec({"a": 1}, **one)), create(spec({"a": 1}, name, **other)), drop)]
+    pair.run_case(Case("again", [{"create": "COLL"}, *commands], DOCS))
+
+
+@pytest.mark.parametrize("docs", [[], DOCS], ids=["empty", "with documents"])
+def test_several_of_one_command(pair, docs):
+    same = [spec({"z": 1}), spec({"z": 1})]
+    commands = [create(*same), create(*same), LIST, create(spec({"y": 1}, "y"), spec({"y": 1.0}, "y")), create(spec({"a": 1}), spec({"a": -1})), LIST]
+    drops = [create(spec({"x": 1}, "x"), spec({"w": 1}, "w")), *({"dropIndexes": "COLL", "index": index} for index in (["x", "x"], ["nothing"], ["*"], ["*"]))]
+    missing = [{"drop": "COLL"}, create(spec({"a": 1}), spec({"a": -1})), {"listIndexes": "COLL"}, create(*same), {"listIndexes": "COLL"}]
+    pair.run_case(Case(f"several {bool(docs)}", [{"create": "COLL"}] * (not docs) + commands + drops + missing, docs))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

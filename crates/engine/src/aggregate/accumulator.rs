@@ -169,27 +169,31 @@ impl Accumulator {
             AccumulatorKind::Script => ScriptAccumulator::parse(argument, scope)?,
             AccumulatorKind::Reduce => ScriptAccumulator::parse_reduce(argument, scope)?,
             _ => {
-                let (argument, count, sort) = kind.arguments(name, argument, scope)?;
-                return Ok(Self {
-                    field: field.into(),
-                    kind,
-                    argument,
-                    count,
-                    sort,
-                    script: None,
-                    collation: scope.collation().clone(),
-                });
+                let arguments = kind.arguments(name, argument, scope)?;
+                return Ok(Self::new(field, kind, arguments, scope));
             }
         };
         Ok(Self {
+            script: Some(script),
+            ..Self::new(field, kind, (argument, None, None), scope)
+        })
+    }
+
+    fn new(
+        field: &str,
+        kind: AccumulatorKind,
+        (argument, count, sort): (Node, Option<Node>, Option<Sort>),
+        scope: &VariableScope,
+    ) -> Self {
+        Self {
             field: field.into(),
             kind,
             argument,
-            count: None,
-            sort: None,
-            script: Some(script),
+            count,
+            sort,
+            script: None,
             collation: scope.collation().clone(),
-        })
+        }
     }
 
     /// An accumulator as a window function, whose argument may be an array.
@@ -203,16 +207,8 @@ impl Accumulator {
     ) -> Result<Self> {
         let kind = AccumulatorKind::parse(name)
             .ok_or_else(|| Error::internal("a window function that is no accumulator"))?;
-        let (argument, count, sort) = kind.arguments(name, argument, scope)?;
-        Ok(Self {
-            field: name.into(),
-            kind,
-            argument,
-            count,
-            sort,
-            script: None,
-            collation: scope.collation().clone(),
-        })
+        let arguments = kind.arguments(name, argument, scope)?;
+        Ok(Self::new(name, kind, arguments, scope))
     }
 
     /// Whether what a group begins with depends on its key, by a client's function.

@@ -566,9 +566,26 @@ fn check_among_themselves(specs: &[Requested]) -> Result<()> {
     });
     let built: Vec<&IndexSpec> = built.collect();
     for (position, spec) in built.iter().enumerate() {
-        spec.compare_with(built[..position].iter().copied())?;
+        match spec.compare_with(built[..position].iter().copied())? {
+            ExistingIndex::New => {}
+            ExistingIndex::Identical => return Err(identical(spec, 0)),
+        }
     }
     Ok(())
+}
+
+/// The refusal of two definitions of one index in one command.
+fn identical(spec: &IndexSpec, documents: i64) -> Error {
+    match documents {
+        0 => Error::new(
+            Code::IndexAlreadyExists,
+            format!("Identical index already exists: {}", spec.name),
+        ),
+        _ => Error::new(
+            Code::OperationFailed,
+            "Cannot build two identical indexes. Try again without duplicate indexes.",
+        ),
+    }
 }
 
 /// Whether an index is to be built: none like it is there, and none of its name.
@@ -582,8 +599,15 @@ fn is_new(
     if let Some(other) = listed.find(|other| other.name == spec.name) {
         return Err(same_name(spec.listing(), &other.original));
     }
+    if spec.is_id_index() {
+        return Ok(false);
+    }
     let others = collection.indexes.iter().map(|index| &index.spec);
-    Ok(!spec.is_id_index() && spec.compare_with(others.chain(new))? == ExistingIndex::New)
+    let is_new = spec.compare_with(others.chain(new))? == ExistingIndex::New;
+    if !is_new && spec.compare_with(new)? == ExistingIndex::Identical {
+        return Err(identical(spec, collection.state.documents()));
+    }
+    Ok(is_new)
 }
 
 /// Whether an index that will not be built is listed already.
@@ -643,11 +667,12 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
             .map(|(name, _)| name.to_owned())
             .collect()),
         DropIndexes::Names(names) => {
-            for name in names {
+            for (at, name) in names.iter().enumerate() {
                 if is_id(name) {
                     return Err(no_id());
                 }
-                if collection.definitions().all(|(own, _)| own != name) {
+                let is_gone = names[..at].contains(name);
+                if is_gone || collection.definitions().all(|(own, _)| own != name) {
                     return Err(Error::new(
                         Code::IndexNotFound,
                         format!("index not found with name [{name}]"),

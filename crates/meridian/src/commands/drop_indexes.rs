@@ -38,11 +38,12 @@ fn parse(which: RawBsonRef<'_>) -> Result<DropIndexes> {
                     wrong_type(&format!("dropIndexes.index.{index}"), value, &["string"])
                 })
             };
-            array_values(names)
-                .enumerate()
-                .map(name)
-                .collect::<Result<_>>()
-                .map(DropIndexes::Names)
+            let names = array_values(names).enumerate().map(name);
+            let names = names.collect::<Result<Vec<_>>>()?;
+            Ok(match names.as_slice() {
+                [only] if only == "*" => DropIndexes::All,
+                _ => DropIndexes::Names(names),
+            })
         }
         other => Err(wrong_type("dropIndexes.index", other, EXPECTED)),
     }

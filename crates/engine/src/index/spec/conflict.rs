@@ -68,18 +68,30 @@ impl IndexSpec {
     }
 
     /// Whether options agree that change no entry.
-    fn has_same_options(&self, other: &IndexSpec) -> bool {
+    fn has_same_options<'a>(&'a self, other: &'a IndexSpec) -> bool {
         self.expire_after_seconds == other.expire_after_seconds
             && self.compression == other.compression
             && self.text == other.text
+            && ["bits", "min", "max"].iter().all(|option| {
+                let given = |spec: &'a IndexSpec| spec.original.get(option).ok().flatten();
+                match (given(self), given(other)) {
+                    (Some(own), Some(its)) => meridian_value::compare(own, its).is_eq(),
+                    (None, None) => true,
+                    _ => false,
+                }
+            })
     }
 
     fn is_equivalent(&self, other: &IndexSpec) -> bool {
         let equal = |a: &RawDocument, b: &RawDocument| {
             meridian_value::compare_documents(a, b) == Ordering::Equal
         };
+        let written_out = |spec: &IndexSpec| {
+            let filter = spec.filter().ok().flatten();
+            filter.map(|filter| filter.to_document())
+        };
         let same_filter = match (&self.partial_filter, &other.partial_filter) {
-            (Some(a), Some(b)) => equal(a, b),
+            (Some(a), Some(b)) => equal(a, b) || written_out(self) == written_out(other),
             (None, None) => true,
             _ => false,
         };
@@ -100,7 +112,7 @@ impl IndexSpec {
                 "An existing index has the same name as the requested index. When index names \
                  are not specified, they are auto generated and can cause conflicts. Please refer \
                  to our documentation. Requested index: {}, existing index: {}",
-                self.conflict_text(),
+                self.requested_text(),
                 existing.conflict_text()
             ),
         )
@@ -111,26 +123,35 @@ impl IndexSpec {
             Code::IndexOptionsConflict,
             format!(
                 "An equivalent index already exists {how}. Requested index: {}, existing index: {}",
-                self.conflict_text(),
+                self.requested_text(),
                 existing.conflict_text()
             ),
         )
     }
 
-    /// The definition as mongod prints it in these messages: `unique` right behind `v`.
+    /// The definition as mongod prints it in these messages: `unique` and `hidden` right behind `v`.
     pub(crate) fn conflict_text(&self) -> String {
-        let mut document = RawDocumentBuf::new();
-        let rank = |field: &str| match field {
-            "v" => 0,
-            "unique" => 1,
-            _ => 2,
+        self.text_in_order(&[])
+    }
+
+    /// The same of one that is asked for: its options as the client wrote them.
+    fn requested_text(&self) -> String {
+        self.text_in_order(&self.written)
+    }
+
+    fn text_in_order(&self, written: &[Box<str>]) -> String {
+        const FIRST: [&str; 5] = ["v", "unique", "hidden", "key", "name"];
+        let place = |field: &str| {
+            let first = FIRST.iter().position(|own| *own == field);
+            let own = || written.iter().position(|own| **own == *field);
+            let behind = || FIRST.len() + own().unwrap_or(written.len());
+            first.unwrap_or_else(behind)
         };
-        for wanted in 0..3 {
-            for (field, value) in self.original.iter().flatten() {
-                if rank(field.as_str()) == wanted {
-                    document.append(field, value);
-                }
-            }
+        let mut fields: Vec<_> = self.original.iter().flatten().collect();
+        fields.sort_by_key(|(field, _)| place(field.as_str()));
+        let mut document = RawDocumentBuf::new();
+        for (field, value) in fields {
+            document.append(field, value);
         }
         document_text(&document)
     }

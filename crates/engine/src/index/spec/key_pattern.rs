@@ -22,8 +22,8 @@ const PLUGINS: [&str; 7] = [
 /// MongoDB's limit, which bounds the parts of a path too.
 const PATTERN_BYTES_MAX: usize = 2048;
 
-/// Validates a key pattern for index version `version`.
-pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, IndexField)>> {
+/// Validates a key pattern.
+pub(super) fn parse(pattern: &RawDocument) -> Result<Vec<(String, IndexField)>> {
     let plugin = pattern
         .iter()
         .flatten()
@@ -43,20 +43,20 @@ pub(super) fn parse(pattern: &RawDocument, version: i32) -> Result<Vec<(String, 
         let path = path.as_str();
         let field = match Number::from_raw(kind) {
             Some(_) if is_wildcard(path) && plugin.is_empty() => {
-                parse_wildcard(path, parse_kind(kind, plugin, version)?, pattern)?
+                parse_wildcard(path, parse_kind(kind, plugin)?, pattern)?
             }
             // All texts of a document.
-            None if path == "$**" && plugin == "text" => parse_kind(kind, plugin, version)?,
+            None if path == "$**" && plugin == "text" => parse_kind(kind, plugin)?,
             // No other kind of index has such a field.
             None if is_wildcard(path)
                 && matches!(plugin, "" | "2d" | "2dsphere" | "hashed" | "text")
                 && kind.as_str().is_some() =>
             {
                 check_path(path)?;
-                parse_kind(kind, plugin, version)?
+                parse_kind(kind, plugin)?
             }
             _ => {
-                let field = parse_kind(kind, plugin, version)?;
+                let field = parse_kind(kind, plugin)?;
                 check_path(path)?;
                 if path == TERM_FIELD && plugin != "text" {
                     return Err(cannot_create(format!(
@@ -91,7 +91,7 @@ fn parse_wildcard(path: &str, field: IndexField, pattern: &RawDocument) -> Resul
     Ok(IndexField::Wildcard)
 }
 
-fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexField> {
+fn parse_kind(kind: RawBsonRef<'_>, plugin: &str) -> Result<IndexField> {
     if let Some(number) = Number::from_raw(kind) {
         return parse_direction(number);
     }
@@ -114,7 +114,7 @@ fn parse_kind(kind: RawBsonRef<'_>, plugin: &str, version: i32) -> Result<IndexF
         RawBsonRef::String("text") => Ok(IndexField::Text),
         RawBsonRef::String(name) => Err(Error::not_implemented(format!("the index type '{name}'"))),
         other => Err(cannot_create(format!(
-            "Values in v:{version} index key pattern cannot be of type {}. \
+            "Values in v:2 index key pattern cannot be of type {}. \
              Only numbers > 0, numbers < 0, and strings are allowed.",
             type_name(other.element_type())
         ))),

@@ -110,6 +110,8 @@ pub struct IndexSpec {
     pub text: Option<Arc<TextIndexSpec>>,
     /// The definition as `listIndexes` shows it.
     pub original: RawDocumentBuf,
+    /// The names of its options in the order of the client, in which messages show them.
+    written: Arc<[Box<str>]>,
 }
 
 impl IndexSpec {

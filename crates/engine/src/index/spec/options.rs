@@ -45,6 +45,8 @@ const LISTED_NUMBERS: [&CStr; 5] = [
 #[derive(Default)]
 pub(super) struct Options {
     version: i32,
+    /// The names of the options, as they were written.
+    written: Vec<Box<str>>,
     pattern: RawDocumentBuf,
     key: Vec<(String, IndexField)>,
     name: String,
@@ -80,6 +82,7 @@ impl Options {
         };
         let (mut has_key, mut has_name) = (false, false);
         for (field, value) in document.iter().flatten() {
+            options.written.push(field.as_str().into());
             has_key |= field.as_str() == "key";
             has_name |= field.as_str() == "name";
             options.parse_field(document, field.as_str(), value)?;
@@ -111,7 +114,7 @@ impl Options {
         match field {
             "key" => {
                 let pattern = object(field, value)?;
-                self.key = key_pattern::parse(pattern, self.version)?;
+                self.key = key_pattern::parse(pattern)?;
                 self.pattern = pattern.to_owned();
             }
             "name" => self.name = string(field, value)?.to_owned(),
@@ -148,20 +151,22 @@ impl Options {
                 self.parse_text_field(field, value)?;
             }
             "storageEngine" => self.storage_engine = Some(owned(value)?),
-            // mongod reads this level as a truth value, and lists it as it was.
-            "finestIndexedLevel" => {
+            // mongod reads these levels as truth values, and lists them as they were.
+            "finestIndexedLevel" | "coarsestIndexedLevel" => {
                 boolean(field, value)?;
                 return self.parse_number(whole, field, value);
             }
-            "prepareUnique" | "clustered" if boolean(field, value)? => {
-                return Err(Error::not_implemented(format!(
-                    "the index option '{field}'"
-                )));
+            "prepareUnique" if boolean(field, value)? => {
+                return Err(Error::not_implemented("the index option 'prepareUnique'"));
             }
+            "clustered" => check_clustered(whole, boolean(field, value)?)?,
             "clustering" => self.clustering = boolean(field, value)?,
             "include" => self.include = include::parse(value)?,
+            "dropDups" => {
+                boolean(field, value)?;
+            }
             // Accepted and dropped, as mongod does.
-            "ns" | "dropDups" | "prepareUnique" | "clustered" => {}
+            "ns" | "prepareUnique" | "_id" => {}
             _ => return self.parse_number(whole, field, value),
         }
         Ok(())
@@ -213,6 +218,9 @@ impl Options {
         let Some(value) = &self.expire_after else {
             return Ok(());
         };
+        if key_pattern::is_id(&self.pattern) {
+            return Ok(()); // `check_names` refuses the option.
+        }
         let refuse = |reason: String| {
             Err(cannot_create(format!(
                 "{reason}. Index spec: {}",
@@ -248,16 +256,18 @@ impl Options {
 
     /// Checks names that are reserved, and the index on `_id`.
     pub(super) fn check_names(&self, versioned: &RawDocument) -> Result<()> {
-        if self.name == "*" {
-            return Err(Error::bad_value("The index name '*' is not valid."));
-        }
         if key_pattern::is_id(&self.pattern) {
             return check_id_options(versioned);
         }
+        if self.name == "*" {
+            return Err(Error::bad_value("The index name '*' is not valid."));
+        }
         let pattern = document_text(&self.pattern);
-        if self.pattern.iter().flatten().count() == 1
-            && matches!(self.pattern.get("_id"), Ok(Some(RawBsonRef::Int32(-1))))
-        {
+        let of_id = self.pattern.get("_id").ok().flatten();
+        let is_minus_one = of_id
+            .and_then(Number::from_raw)
+            .is_some_and(|number| number.compare(Number::Int32(-1)).is_eq());
+        if self.pattern.iter().flatten().count() == 1 && is_minus_one {
             return Err(Error::bad_value(format!(
                 "The field 'key' for an _id index must be {{_id: 1}}, but got {pattern}"
             )));
@@ -378,6 +388,12 @@ impl Options {
             .iter()
             .filter(|(_, kind)| *kind == IndexField::Hashed)
             .count();
+        if hashed > 0 && self.unique {
+            return Err(Error::location(
+                16764,
+                "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
+            ));
+        }
         if hashed > 1 {
             return Err(Error::location(
                 31303,
@@ -386,12 +402,6 @@ impl Options {
                      for 'key' {}",
                     document_text(&self.pattern)
                 ),
-            ));
-        }
-        if hashed == 1 && self.unique {
-            return Err(Error::location(
-                16764,
-                "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
             ));
         }
         Ok(())
@@ -420,7 +430,7 @@ impl Options {
         };
         let text = definition.read()?;
         self.pattern.clone_from(&text.key);
-        self.key = key_pattern::parse(&text.key, self.version)?;
+        self.key = key_pattern::parse(&text.key)?;
         for (path, kind) in &mut self.key {
             if path == SCORE_FIELD {
                 *kind = IndexField::Text;
@@ -650,6 +660,7 @@ impl Options {
         let original = self.listing(&name, expire_after_seconds, sphere_version);
         IndexSpec {
             name,
+            written: self.written.into(),
             include: self.include,
             clustering: self.clustering,
             compression: self.compression,
@@ -674,6 +685,8 @@ impl Options {
 fn append_number(listing: &mut RawDocumentBuf, name: &CStr, value: &Bson) {
     let number = Number::from_bson(value);
     match (name.as_str(), number) {
+        // Only a 2d index has use for them; of others mongod lists what is no number as 0.
+        ("min" | "max", Some(number)) if number.is_nan() => listing.append(name, 0.0),
         ("min" | "max", Some(number)) => listing.append(name, number.to_f64()),
         #[allow(clippy::cast_possible_truncation)]
         ("bits", Some(number)) => listing.append(name, number.to_f64() as i32),
@@ -758,6 +771,22 @@ fn of_text_indexes(whole: &RawDocument, field: &str) -> Error {
         "Invalid index specification {}; the field '{field}' can only be specified with text indexes",
         document_text(whole)
     ))
+}
+
+/// `clustered` is an option of `create`, which lists the index of the cluster key with it.
+fn check_clustered(whole: &RawDocument, is_clustered: bool) -> Result<()> {
+    if !is_clustered {
+        return Err(Error::location(
+            6_492_800,
+            "Value 'false' for field 'clustered' is invalid",
+        ));
+    }
+    match whole.get("unique") {
+        Ok(Some(_)) => Err(Error::not_implemented("the index option 'clustered'")),
+        _ => Err(cannot_create(
+            "The 'unique' field is required when 'clustered' is specified",
+        )),
+    }
 }
 
 fn boolean(field: &str, value: RawBsonRef<'_>) -> Result<bool> {
