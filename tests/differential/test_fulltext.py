@@ -346,6 +346,14 @@ def test_random(servers, number):
     same(servers, commands)
 
 
+def test_texts_of_diacritics_alone(servers):
+    """They are an empty term, and without them nothing that a phrase could be in."""
+    documents = [{"_id": 1, "c": "\u0301"}, {"_id": 2, "c": "\u0301", "d": ""}, {"_id": 3, "c": "k"}, {"_id": 4, "c": "k", "d": ""}, {"_id": 5, "c": "^"}, {"_id": 6, "c": "k \u0301"}]
+    searches = ['"\u0301"', '\u0301 ""', "\u0301", 'k ""', 'k "\u0301"', '\u0301 -""', 'k -"\u0301"', '\u0301 -"\u0301"', '"^"', '^ k "`"', '"k"']
+    options = [{"$caseSensitive": case, "$diacriticSensitive": diacritics} for case in (False, True) for diacritics in (False, True)]
+    same(servers, [index({"$**": "text"}, default_language="none"), insert(*documents), *(find(search(words, **each)) for words in searches for each in options)])
+
+
 def test_own_answers(servers):
     """Where mongod refuses, or plans worse than it could."""
     own, _ = servers

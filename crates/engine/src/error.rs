@@ -201,6 +201,7 @@ codes! {
     QueryPlanKilled = 175,
     ViewPipelineMaxSizeExceeded = 195,
     UnsupportedOpQueryCommand = 352,
+    CannotConvertIndexToUnique = 359,
     IndexOptionsConflict = 85,
     InvalidIndexSpecificationOption = 197,
     IndexBuildAlreadyInProgress = 313,

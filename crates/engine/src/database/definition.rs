@@ -1,6 +1,7 @@
 //! Databases, collections and indexes: creating, listing, changing, dropping.
 
 use super::Engine;
+use super::index_change::modify_index;
 use crate::catalog::{
     Accesses, Capped, Collection, CollectionOptions, UnbuiltIndex, ViewDefinition, same_name,
 };
@@ -127,7 +128,9 @@ pub enum DropIndexes {
 /// The changes that `collMod` may ask for.
 #[derive(Debug, Clone, Default)]
 pub struct CollModRequest {
-    /// `index: {name | keyPattern, expireAfterSeconds, hidden}`.
+    /// Whether only it is to be found out whether an index could be made unique.
+    pub dry_run: bool,
+    /// `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`.
     pub index: Option<RawDocumentBuf>,
     /// A new validator; an empty one removes it.
     pub validator: Option<RawDocumentBuf>,
@@ -535,7 +538,8 @@ impl Engine {
         self.writer.change_collection(namespace, |collection| {
             let mut reply = RawDocumentBuf::new();
             if let Some(change) = &request.index {
-                modify_index(collection, change, &mut reply)?;
+                let snapshot = self.store.snapshot();
+                modify_index(collection, change, request, &snapshot, &mut reply)?;
             }
             let options = changed_options(&collection.options, request)?;
             collection.options = Arc::new(options);
@@ -553,8 +557,9 @@ fn id_index(collection: &Collection) -> RawDocumentBuf {
 }
 
 fn index_count(collection: &Collection) -> i32 {
-    // Buckets have none on `_id`.
-    let of_id = i32::from(collection.options.timeseries.is_none());
+    // Buckets have none on `_id`, and documents in the order of a cluster key no other.
+    let options = &collection.options;
+    let of_id = i32::from(options.timeseries.is_none() && options.clustered_index.is_none());
     i32::try_from(collection.definitions().count()).unwrap_or(i32::MAX - 1) + of_id
 }
 
@@ -642,7 +647,7 @@ fn check_count<'a>(
 }
 
 /// The first two definitions with a key pattern.
-fn conflicting(collection: &Collection, key: &RawDocument) -> String {
+pub(super) fn conflicting(collection: &Collection, key: &RawDocument) -> String {
     let definitions = collection.definitions();
     let matching = definitions.filter(|(_, definition)| has_key(definition, key));
     let shown = matching.take(2).map(|(name, definition)| {
@@ -711,189 +716,10 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
 }
 
 /// Whether the index has this key pattern; `1` and `1.0` are the same direction.
-fn has_key(definition: &RawDocument, key: &RawDocument) -> bool {
+pub(super) fn has_key(definition: &RawDocument, key: &RawDocument) -> bool {
     definition
         .get_document("key")
         .is_ok_and(|own| meridian_value::compare_documents(own, key).is_eq())
-}
-
-/// The seconds of a `collMod`: rounded towards zero and, as in mongod, cut to the largest there is. mongod
-/// takes NaN for 0 here, which would delete everything with a date at once: it is refused.
-fn changed_expiry(value: bson::raw::RawBsonRef<'_>) -> Result<i64> {
-    let Some(number) = meridian_value::number::Number::from_raw(value) else {
-        let found = crate::types::type_name(value.element_type());
-        return Err(Error::type_mismatch(format!(
-            "BSON field 'collMod.index.expireAfterSeconds' is the wrong type '{found}', expected types \
-             '[long, int, decimal, double']"
-        )));
-    };
-    let seconds = number.to_f64();
-    if seconds.is_nan() {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "TTL index 'expireAfterSeconds' option cannot be NaN",
-        ));
-    }
-    let seconds = number.to_i64_truncated().unwrap_or(match seconds {
-        seconds if seconds < 0.0 => i64::MIN,
-        _ => i64::MAX,
-    });
-    if seconds < 0 {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "TTL index 'expireAfterSeconds' option cannot be less than 0",
-        ));
-    }
-    Ok(seconds.min(i32::MAX.into()))
-}
-
-fn modify_index(
-    collection: &mut Collection,
-    change: &RawDocument,
-    reply: &mut RawDocumentBuf,
-) -> Result<()> {
-    if is_id_index(change) && matches!(change.get("hidden"), Ok(Some(_))) {
-        return Err(Error::bad_value("can't hide _id index"));
-    }
-    if is_id_index(change) && collection.options.clustered_index.is_none() {
-        return check_id_index_change(collection, change);
-    }
-    refuse_unbuilt(collection, change)?;
-    let position = find_index(collection, change)?;
-    let index = collection.indexes[position].clone();
-    let (mut hidden, mut expiry) = (None, None);
-    for element in change {
-        let (key, value) =
-            element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
-        match key.as_str() {
-            "name" | "keyPattern" => {}
-            // As good as absent, in mongod too.
-            "expireAfterSeconds" | "hidden" if value == bson::raw::RawBsonRef::Null => {}
-            "expireAfterSeconds" if collection.options.capped.is_some() => {
-                let message = "TTL indexes are not supported for capped collections.";
-                return Err(Error::new(Code::InvalidOptions, message));
-            }
-            "expireAfterSeconds" => {
-                let seconds = changed_expiry(value)?;
-                if let Some(old) = index.spec.expire_after_seconds {
-                    reply.append(cstr!("expireAfterSeconds_old"), old);
-                }
-                reply.append(cstr!("expireAfterSeconds_new"), seconds);
-                expiry = Some(seconds);
-            }
-            "hidden" => {
-                let wanted = value.as_bool().ok_or_else(|| {
-                    Error::type_mismatch(
-                        "BSON field 'collMod.index.hidden' is the wrong type, expected type 'bool'",
-                    )
-                })?;
-                reply.append(cstr!("hidden_old"), index.spec.hidden);
-                reply.append(cstr!("hidden_new"), wanted);
-                hidden = Some(wanted);
-            }
-            other => {
-                return Err(Error::not_implemented(format!(
-                    "the option 'index.{other}' of collMod"
-                )));
-            }
-        }
-    }
-    let spec = index.spec.modified(hidden, expiry).map_err(not_modified)?;
-    if expiry.is_some() || spec.hidden != index.spec.hidden {
-        collection.indexes[position] = Arc::new(index.with_spec(spec));
-    }
-    Ok(())
-}
-
-/// The index on `_id` stays as it is, and is unique already.
-fn check_id_index_change(collection: &Collection, change: &RawDocument) -> Result<()> {
-    let expiry = change.get("expireAfterSeconds").ok().flatten();
-    let Some(expiry) = expiry.filter(|value| *value != bson::raw::RawBsonRef::Null) else {
-        return Ok(());
-    };
-    let message = match collection.options.capped {
-        Some(_) => "TTL indexes are not supported for capped collections.",
-        None => {
-            changed_expiry(expiry)?;
-            "the _id field does not support TTL indexes"
-        }
-    };
-    Err(Error::new(Code::InvalidOptions, message))
-}
-
-/// Refuses a change of an index that is listed and not built.
-fn refuse_unbuilt(collection: &Collection, change: &RawDocument) -> Result<()> {
-    let (name, key) = (change.get_str("name"), change.get_document("keyPattern"));
-    let is_meant = |index: &&UnbuiltIndex| match (&name, &key) {
-        (Ok(name), _) => index.name == *name,
-        (_, Ok(key)) => index.has_key(key),
-        _ => false,
-    };
-    match collection.unbuilt.iter().find(is_meant) {
-        None => Ok(()),
-        Some(index) => Err(Error::not_implemented(format!(
-            "collMod of the index '{}', which is listed but not built",
-            index.name
-        ))),
-    }
-}
-
-/// Whether a change names the index that every collection has.
-fn is_id_index(change: &RawDocument) -> bool {
-    change.get_str("name").is_ok_and(|name| name == "_id_")
-        || change
-            .get_document("keyPattern")
-            .is_ok_and(|key| document_text(key) == "{ _id: 1 }")
-}
-
-/// `collMod` refuses what `createIndexes` refuses, with another code and without the definition.
-fn not_modified(error: Error) -> Error {
-    match error.message.split_once(". Index spec: ") {
-        Some((reason, _)) if error.code == Code::CannotCreateIndex => {
-            Error::new(Code::InvalidOptions, reason)
-        }
-        _ => error,
-    }
-}
-
-fn find_index(collection: &Collection, change: &RawDocument) -> Result<usize> {
-    let not_found = |what: String| {
-        Error::new(
-            Code::IndexNotFound,
-            format!("cannot find index {what} for ns {}", collection.namespace),
-        )
-    };
-    if let Ok(name) = change.get_str("name") {
-        let found = collection
-            .indexes
-            .iter()
-            .position(|index| index.spec.name == name && !index.spec.is_id_index());
-        return found.ok_or_else(|| not_found(name.to_owned()));
-    }
-    let key = change.get_document("keyPattern").map_err(|_| {
-        Error::new(
-            Code::InvalidOptions,
-            "must specify either index name or key pattern",
-        )
-    })?;
-    let mut matching = (0..collection.indexes.len())
-        .filter(|position| !collection.indexes[*position].spec.is_id_index())
-        .filter(|position| has_key(collection.indexes[*position].spec.listing(), key));
-    let first = matching
-        .next()
-        .ok_or_else(|| not_found(document_text(key)))?;
-    match matching.count() {
-        0 => Ok(first),
-        others => Err(Error::new(
-            Code::AmbiguousIndexKeyPattern,
-            format!(
-                "index keyPattern {} matches {} indexes, must use index name. Conflicting indexes:{}",
-                document_text(key),
-                others + 1,
-                conflicting(collection, key)
-            ),
-        )),
-    }
 }
 
 /// The document with one field set, in its place when it was there and last when not.

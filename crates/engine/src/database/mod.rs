@@ -10,6 +10,7 @@ mod definition;
 mod distinct;
 mod explain;
 mod foreign;
+mod index_change;
 mod index_filters;
 mod maintenance;
 mod modify;

@@ -28,5 +28,5 @@ pub use entry::EntryLayout;
 pub use generator::KeyGenerator;
 pub use hash::hash_value;
 pub use sink::{KeySink, Multikey};
-pub use spec::{ExistingIndex, IndexField, IndexSpec};
+pub use spec::{ExistingIndex, IndexChange, IndexField, IndexSpec};
 pub use wildcard::ARRAY_MARK;

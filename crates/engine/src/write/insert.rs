@@ -189,7 +189,10 @@ impl Writer {
         let collection = changes.collection();
         let largest = self.largest_key(collection, writing)?;
         let ascending = changes.keys_ascend();
-        let has_unique = collection.indexes.iter().any(|index| index.spec.unique);
+        let has_unique = collection
+            .indexes
+            .iter()
+            .any(|index| index.spec.refuses_duplicates());
         let mut unique = has_unique.then(|| UniqueChecker::new(collection, &self.store.snapshot()));
         let by_document = has_unique.then(|| changes.new_entries_by_document());
         let mut seen: AHashSet<&[u8]> = AHashSet::new();

@@ -87,7 +87,7 @@ impl Writer {
             self.wait_for_room(&collection)?;
             // Changes keep the `_id`.
             let mut others = collection.secondary_indexes().iter();
-            let has_unique = others.any(|index| index.spec.unique);
+            let has_unique = others.any(|index| index.spec.refuses_duplicates());
             let together = if has_unique { &targets[..1] } else { targets };
             let mut works = Works::prepare(&collection, together, bypass_validation, decide);
             let mut writing = collection.state.lock();

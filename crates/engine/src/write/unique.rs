@@ -32,7 +32,7 @@ impl UniqueChecker {
         Self {
             snapshot: snapshot.clone(),
             unique: indexes
-                .map(|index| index.spec.unique && index.ready)
+                .map(|index| index.spec.refuses_duplicates() && index.ready)
                 .collect(),
             added: AHashSet::new(),
             removed: AHashSet::new(),

@@ -1,6 +1,6 @@
 //! `collMod`: changes a collection's validator, or an index's expiry or visibility.
 
-use super::arguments::{Arguments, elements, integer};
+use super::arguments::{Arguments, elements, integer, type_name, wrong_type};
 use super::context::Context;
 use super::create::view_pipeline;
 use bson::raw::{RawBsonRef, RawDocument};
@@ -50,8 +50,8 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         return Err(Error::new(Code::InvalidOptions, message));
     }
     arguments.refuse_fields(&["changeStreamPreAndPostImages", "recordPreImages"])?;
-    arguments.refuse_flags(&["dryRun"])?;
     let change = CollModRequest {
+        dry_run: arguments.flag("dryRun")?,
         index: arguments.document("index")?.map(ToOwned::to_owned),
         validator: arguments.document("validator")?.map(ToOwned::to_owned),
         validation_level: choice(
@@ -65,6 +65,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         capped_size: limit(&arguments, "cappedSize")?,
         capped_max: limit(&arguments, "cappedMax")?,
     };
+    if change.dry_run && change.index.is_none() {
+        let message = "dry run mode requires an valid index modification.";
+        return Err(Error::new(Code::InvalidOptions, message));
+    }
     check_limits(&change)?;
     if let Some(index) = &change.index {
         check_index_change(index)?;
@@ -165,6 +169,30 @@ fn check_index_change(index: &RawDocument) -> Result<()> {
     let sets = |field: &str| {
         elements(index).any(|(name, value)| name == field && value != RawBsonRef::Null)
     };
+    let known = [
+        "name",
+        "keyPattern",
+        "expireAfterSeconds",
+        "hidden",
+        "unique",
+        "prepareUnique",
+    ];
+    if let Some((unknown, _)) = elements(index).find(|(name, _)| !known.contains(name)) {
+        return Err(Error::location(
+            40415,
+            format!("BSON field 'collMod.index.{unknown}' is an unknown field."),
+        ));
+    }
+    for (field, kind) in [("name", "string"), ("keyPattern", "object")] {
+        let mut given = elements(index).filter(|(name, _)| *name == field);
+        let path = format!("collMod.index.{field}");
+        match given.next() {
+            Some((_, value)) if type_name(value) != kind => {
+                return Err(wrong_type(&path, value, &[kind]));
+            }
+            _ => {}
+        }
+    }
     let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
     match (has("name"), has("keyPattern")) {
         (true, true) => return invalid("Cannot specify both key pattern and name."),

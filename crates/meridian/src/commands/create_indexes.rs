@@ -1,13 +1,14 @@
 //! `createIndexes`: builds indexes, on existing documents too.
 
-use super::arguments::elements;
+use super::arguments::{Arguments, elements};
 use super::context::Context;
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Code, Error, Result};
+use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 use std::sync::Arc;
 
-/// The options of MongoDB 6.0, whether Meridian has them or refuses them.
+/// The options of MongoDB 6.0 that `ignoreUnknownIndexOptions` leaves, whether Meridian has them or refuses them.
 const INDEX_OPTIONS: &[&str] = &[
     "v",
     "key",
@@ -18,7 +19,6 @@ const INDEX_OPTIONS: &[&str] = &[
     "background",
     "hidden",
     "dropDups",
-    "clustered",
     "partialFilterExpression",
     "expireAfterSeconds",
     "collation",
@@ -31,11 +31,9 @@ const INDEX_OPTIONS: &[&str] = &[
     "bits",
     "min",
     "max",
-    "bucketSize",
     "coarsestIndexedLevel",
     "finestIndexedLevel",
     "wildcardProjection",
-    "columnstoreProjection",
     "storageEngine",
 ];
 
@@ -43,15 +41,33 @@ const INDEX_OPTIONS: &[&str] = &[
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["indexes", "ignoreUnknownIndexOptions", "commitQuorum", "v"];
     let arguments = context.arguments("createIndexes", &known)?;
-    if arguments.get("commitQuorum").is_some() {
-        let message = "Standalones can't specify commitQuorum";
-        return Err(Error::bad_value(message));
+    if let Some(quorum) = arguments.get("commitQuorum") {
+        return Err(refused_quorum(&arguments, quorum));
+    }
+    let none = || {
+        Err(Error::bad_value(
+            "Must specify at least one index to create",
+        ))
+    };
+    match arguments.get_even_null("indexes") {
+        Some(RawBsonRef::Null) => {
+            let message = "invalid parameter: expected an object (indexes)";
+            return Err(Error::location(10065, message));
+        }
+        // As good as nothing, in mongod too.
+        Some(RawBsonRef::Array(list))
+            if list
+                .into_iter()
+                .flatten()
+                .all(|one| one == RawBsonRef::Null) =>
+        {
+            return none();
+        }
+        _ => {}
     }
     let mut indexes = context.documents(&arguments, "indexes")?;
     if indexes.is_empty() {
-        return Err(Error::bad_value(
-            "Must specify at least one index to create",
-        ));
+        return none();
     }
     let pruned: Vec<RawDocumentBuf>;
     if arguments.flag("ignoreUnknownIndexOptions")? {
@@ -82,6 +98,26 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         );
     }
     Ok(())
+}
+
+/// A server that is no replica set has no quorum; what is none at all is told so.
+fn refused_quorum(arguments: &Arguments<'_>, quorum: RawBsonRef<'_>) -> Error {
+    let whole = Number::from_raw(quorum).map(|number| number.to_i64_truncated());
+    match (quorum, whole) {
+        (RawBsonRef::String(""), _) => {
+            Error::failed_to_parse("commitQuorum can't be an empty string")
+        }
+        (_, Some(Some(0..=50))) | (RawBsonRef::String(_), _) => {
+            Error::bad_value("Standalones can't specify commitQuorum")
+        }
+        (_, Some(_)) => Error::failed_to_parse(
+            "commitQuorum has to be a non-negative number and not greater than 50",
+        ),
+        _ => {
+            let expected = ["long", "int", "decimal", "double", "string"];
+            arguments.wrong_type("commitQuorum", quorum, &expected)
+        }
+    }
 }
 
 /// For `ignoreUnknownIndexOptions`, which mongorestore sets to restore what old versions let in.

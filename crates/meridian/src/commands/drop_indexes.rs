@@ -3,7 +3,7 @@
 use super::arguments::{array_values, wrong_type};
 use super::context::Context;
 use bson::raw::RawBsonRef;
-use meridian_engine::{DropIndexes, Result};
+use meridian_engine::{DropIndexes, Error, Result};
 use meridian_wire::DocumentWriter;
 
 const EXPECTED: &[&str] = &["string", "object"];
@@ -13,7 +13,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.arguments("dropIndexes", &["index", "collectionUUID"])?;
     arguments.refuse_fields(&["collectionUUID"])?;
     let which = arguments
-        .get("index")
+        .get_even_null("index")
         .ok_or_else(|| arguments.missing("index"))?;
     let which = parse(which)?;
     let all = matches!(which, DropIndexes::All);
@@ -33,10 +33,16 @@ fn parse(which: RawBsonRef<'_>) -> Result<DropIndexes> {
         RawBsonRef::String(name) => Ok(DropIndexes::Names(vec![name.to_owned()])),
         RawBsonRef::Document(key) => Ok(DropIndexes::Key(key.to_owned())),
         RawBsonRef::Array(names) => {
-            let name = |(index, value): (usize, RawBsonRef<'_>)| {
-                value.as_str().map(str::to_owned).ok_or_else(|| {
-                    wrong_type(&format!("dropIndexes.index.{index}"), value, &["string"])
-                })
+            // By its first element mongod knows an array of names.
+            let wrong = |at: usize, value: RawBsonRef<'_>| match at {
+                0 => Error::type_mismatch(
+                    "BSON field 'dropIndexes.index' is the wrong type 'array', expected types '[string']",
+                ),
+                _ => wrong_type(&format!("dropIndexes.index.{at}"), value, &["string"]),
+            };
+            let name = |(at, value): (usize, RawBsonRef<'_>)| {
+                let name = value.as_str().map(str::to_owned);
+                name.ok_or_else(|| wrong(at, value))
             };
             let names = array_values(names).enumerate().map(name);
             let names = names.collect::<Result<Vec<_>>>()?;

@@ -72,6 +72,7 @@ impl IndexSpec {
         self.expire_after_seconds == other.expire_after_seconds
             && self.compression == other.compression
             && self.text == other.text
+            && self.prepare_unique == other.prepare_unique
             && ["bits", "min", "max"].iter().all(|option| {
                 let given = |spec: &'a IndexSpec| spec.original.get(option).ok().flatten();
                 match (given(self), given(other)) {
@@ -140,7 +141,7 @@ impl IndexSpec {
     }
 
     fn text_in_order(&self, written: &[Box<str>]) -> String {
-        const FIRST: [&str; 5] = ["v", "unique", "hidden", "key", "name"];
+        const FIRST: [&str; 6] = ["v", "hidden", "prepareUnique", "unique", "key", "name"];
         let place = |field: &str| {
             let first = FIRST.iter().position(|own| *own == field);
             let own = || written.iter().position(|own| **own == *field);

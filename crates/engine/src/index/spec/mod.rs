@@ -73,6 +73,19 @@ impl IndexField {
     }
 }
 
+/// What `collMod` changes of an index.
+#[derive(Debug, Clone, Default)]
+pub struct IndexChange {
+    /// Whether queries do not use it.
+    pub hidden: Option<bool>,
+    /// When documents expire.
+    pub expire_after_seconds: Option<i64>,
+    /// Whether it becomes unique.
+    pub unique: Option<bool>,
+    /// Whether it is prepared to become unique.
+    pub prepare_unique: Option<bool>,
+}
+
 /// A validated index definition.
 #[derive(Debug, Clone)]
 pub struct IndexSpec {
@@ -86,6 +99,8 @@ pub struct IndexSpec {
     inherits_collation: bool,
     /// Refuses a second document with the same fields.
     pub unique: bool,
+    /// Refuses new documents with the fields of others, as it will when it is unique.
+    pub prepare_unique: bool,
     /// Has no entry for documents without any of the fields.
     pub sparse: bool,
     /// Maintained, but not used by queries.
@@ -234,28 +249,43 @@ impl IndexSpec {
         IndexSpec::parse(&document)
     }
 
-    /// This definition with another visibility or expiry, as `collMod` sets them.
+    /// Whether a document is refused that has the fields of another one.
+    pub fn refuses_duplicates(&self) -> bool {
+        self.unique || self.prepare_unique
+    }
+
+    /// This definition with changes, as `collMod` makes them.
     ///
     /// # Errors
     /// As [`IndexSpec::parse`].
-    pub fn modified(
-        &self,
-        hidden: Option<bool>,
-        expire_after_seconds: Option<i64>,
-    ) -> Result<IndexSpec> {
+    pub fn modified(&self, change: &IndexChange) -> Result<IndexSpec> {
         let mut document = RawDocumentBuf::new();
+        let makes_unique = change.unique == Some(true);
         for (name, value) in self.original.iter().flatten() {
-            let replaced = (name.as_str() == "hidden" && hidden.is_some())
-                || (name.as_str() == "expireAfterSeconds" && expire_after_seconds.is_some());
+            let replaced = match name.as_str() {
+                "hidden" => change.hidden.is_some(),
+                "expireAfterSeconds" => change.expire_after_seconds.is_some(),
+                "unique" => makes_unique,
+                "prepareUnique" => makes_unique || change.prepare_unique.is_some(),
+                _ => false,
+            };
             if !replaced {
                 document.append(name, value);
             }
         }
-        if let Some(hidden) = hidden {
+        if let Some(hidden) = change.hidden {
             document.append(cstr!("hidden"), hidden);
         }
-        if let Some(seconds) = expire_after_seconds {
+        if let Some(seconds) = change.expire_after_seconds {
             document.append(cstr!("expireAfterSeconds"), seconds);
+        }
+        match (makes_unique, change.prepare_unique) {
+            (true, _) => document.append(cstr!("unique"), true),
+            // A unique index is prepared for it.
+            (false, Some(prepared)) if !self.unique => {
+                document.append(cstr!("prepareUnique"), prepared);
+            }
+            _ => {}
         }
         IndexSpec::parse(&document)
     }

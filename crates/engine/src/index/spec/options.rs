@@ -52,6 +52,7 @@ pub(super) struct Options {
     name: String,
     background: Option<bool>,
     unique: bool,
+    prepare_unique: bool,
     hidden: bool,
     sparse: Option<bool>,
     partial: Option<(RawDocumentBuf, Filter)>,
@@ -98,6 +99,10 @@ impl Options {
             _ if options.weights.is_some() && !options.is_text() => {
                 Err(of_text_indexes(document, "weights"))
             }
+            _ if options.unique && options.prepare_unique => Err(cannot_create(format!(
+                "Invalid index specification {}; cannot create an index with the 'unique' option and the 'prepareUnique' option",
+                document_text(document)
+            ))),
             _ => {
                 options.read_wildcard()?;
                 Ok(options)
@@ -156,9 +161,7 @@ impl Options {
                 boolean(field, value)?;
                 return self.parse_number(whole, field, value);
             }
-            "prepareUnique" if boolean(field, value)? => {
-                return Err(Error::not_implemented("the index option 'prepareUnique'"));
-            }
+            "prepareUnique" => self.prepare_unique = boolean(field, value)?,
             "clustered" => check_clustered(whole, boolean(field, value)?)?,
             "clustering" => self.clustering = boolean(field, value)?,
             "include" => self.include = include::parse(value)?,
@@ -166,7 +169,7 @@ impl Options {
                 boolean(field, value)?;
             }
             // Accepted and dropped, as mongod does.
-            "ns" | "prepareUnique" | "_id" => {}
+            "ns" | "_id" => {}
             _ => return self.parse_number(whole, field, value),
         }
         Ok(())
@@ -538,6 +541,9 @@ impl Options {
         if let Some(engine) = &self.storage_engine {
             with_raw(engine, |raw| original.append(cstr!("storageEngine"), raw));
         }
+        if self.prepare_unique {
+            original.append(cstr!("prepareUnique"), true);
+        }
         match &self.text {
             Some(text) => {
                 for (name, value) in text.listing.iter().flatten() {
@@ -668,6 +674,7 @@ impl Options {
             inherits_collation: self.collation.is_none(),
             collation: self.collation.unwrap_or_default(),
             unique: self.unique || is_id,
+            prepare_unique: self.prepare_unique,
             sparse: self.sparse == Some(true),
             hidden: self.hidden,
             partial_filter: self.partial.map(|(filter, _)| filter),
@@ -719,7 +726,10 @@ fn parse_version(document: &RawDocument) -> Result<i32> {
 /// The `_id` index takes hardly any option.
 fn check_id_options(versioned: &RawDocument) -> Result<()> {
     for (field, _) in versioned.iter().flatten() {
-        if !matches!(field.as_str(), "key" | "name" | "ns" | "v" | "collation") {
+        if !matches!(
+            field.as_str(),
+            "key" | "name" | "ns" | "v" | "collation" | "_id"
+        ) {
             return Err(Error::new(
                 Code::InvalidIndexSpecificationOption,
                 format!(
