@@ -345,6 +345,8 @@ impl Options {
         let refused = [
             ("sparse", self.sparse == Some(true)),
             ("unique", self.unique),
+            // mongod lets a wildcard index become what none may be made as, and ends when it does.
+            ("prepareUnique", self.prepare_unique),
         ];
         if let Some((option, _)) = refused.iter().find(|(_, is_given)| *is_given) {
             return Err(cannot_create(format!(
