@@ -139,11 +139,11 @@ CONFLICTS = {
     "other_options": ({**TEXT, "weights": {"title": 1}}, 86),
     "unique": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de@collation=search"}, "unique": True}, 238),
     "expiry": ({"key": {"n": 1}, "name": "n", "collation": {"locale": "de@collation=search"}, "expireAfterSeconds": 1}, 238),
-    "unknown_field": ({"key": {"n": "text"}, "name": "n", "color": "red"}, 238),
-    "no_name": ({"key": {"n": "text"}, "name": ""}, 67),
-    "reserved_name": ({"key": {"n": "text"}, "name": "_id_"}, 67),
-    "key_too_large": ({"key": {"n" * 3000: "text"}, "name": "n"}, 67),
-    "definition_too_large": ({"key": {"n": "text"}, "name": "n", "weights": {"n" * 70_000: 1}}, 67),
+    "unknown_field": ({"key": {"n": "text"}, "name": "n", "color": "red", "textIndexVersion": 2}, 197),
+    "no_name": ({"key": {"n": "text"}, "name": "", "textIndexVersion": 2}, 67),
+    "reserved_name": ({"key": {"n": "text"}, "name": "_id_", "textIndexVersion": 2}, 2),
+    "key_too_large": ({"key": {"n" * 3000: "text"}, "name": "n", "textIndexVersion": 2}, 67),
+    "definition_too_large": ({"key": {"n": "text"}, "name": "n", "weights": {"n" * 70_000: 1}, "textIndexVersion": 2}, 67),
     "haystack": ({"key": {"n": "geoHaystack", "m": 1}, "name": "n", "bucketSize": 1}, 67),
     "unknown_kind": ({"key": {"n": "fulltext"}, "name": "n"}, 67),
 }  # fmt: skip
@@ -165,10 +165,11 @@ def test_changes_are_refused_by_name(server):
 
 
 def test_there_are_no_more_of_all_kinds_than_mongodbs_limit(server):
-    create(server, *({"key": {f"f{n}": "text"}, "name": f"t{n}"} for n in range(60)))
-    error = refusal(lambda: create(server, PLAIN, *({"key": {f"g{n}": "text"}, "name": f"u{n}"} for n in range(3))))
+    old = {"textIndexVersion": 2}
+    create(server, *({"key": {f"f{n}": "text"}, "name": f"t{n}", **old} for n in range(60)))
+    error = refusal(lambda: create(server, PLAIN, *({"key": {f"g{n}": "text"}, "name": f"u{n}", **old} for n in range(3))))
     assert error.code == 67 and "too many indexes" in str(error)
-    assert create(server, PLAIN, {"key": {"g0": "text"}, "name": "u0"}, {"key": {"h": 1}, "name": "h"})["numIndexesAfter"] == 64
+    assert create(server, PLAIN, {"key": {"g0": "text"}, "name": "u0", **old}, {"key": {"h": 1}, "name": "h"})["numIndexesAfter"] == 64
 
 
 def test_a_build_that_fails_lists_none(server):
