@@ -1,6 +1,7 @@
 """Sessions and what the server tells of itself in pipelines: `$currentOp`, `$listLocalSessions`, `$listSessions`."""
 
 import re
+import time
 import uuid
 
 import pytest
@@ -70,11 +71,15 @@ def servers(_subject, _oracle):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_pipelines(servers, name):
     for command, database in PIPELINES[name]:
-        try:
-            same(servers, command, database)
-        except AssertionError:
-            # While mongod writes its sessions down, each few minutes, it lists none.
-            same(servers, command, database)
+        # While mongod writes its sessions down, each few minutes, it lists none.
+        for left in reversed(range(10)):
+            try:
+                same(servers, command, database)
+                break
+            except AssertionError:
+                if left == 0:
+                    raise
+                time.sleep(0.3)
 
 
 @pytest.mark.parametrize("name", ["killAllSessions", "killAllSessionsByPattern", "killSessions", "endSessions", "refreshSessions"])
