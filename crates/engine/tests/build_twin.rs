@@ -104,29 +104,12 @@ fn create(
 }
 
 fn update(engine: &Engine, filter: &RawDocument, update: &RawDocument) {
-    let statement = UpdateStatement {
-        collation: None,
-        filter,
-        update: bson::RawBsonRef::Document(update),
-        multi: true,
-        upsert: false,
-        array_filters: Vec::new(),
-        hint: None,
-        variables: None,
-        constants: None,
-        bypass_validation: false,
-    };
+    let statement = UpdateStatement::new(filter, update);
     engine.update(&namespace(), &statement).unwrap();
 }
 
 fn delete(engine: &Engine, filter: &RawDocument) {
-    let statement = DeleteStatement {
-        collation: None,
-        filter,
-        limit_one: false,
-        hint: None,
-        variables: None,
-    };
+    let statement = DeleteStatement::new(filter);
     engine.delete(&namespace(), &statement).unwrap();
 }
 

@@ -310,11 +310,8 @@ fn twin(engine: &Arc<Engine>, seed: u64, kind: Kind) {
         let doomed = documents.swap_remove(random.random_range(0..documents.len()));
         let filter = rawdoc! { "_id": doomed.get_i32("_id").unwrap() };
         let statement = DeleteStatement {
-            collation: None,
-            filter: &filter,
             limit_one: true,
-            hint: None,
-            variables: None,
+            ..DeleteStatement::new(&filter)
         };
         assert_eq!(engine.delete(&namespace(), &statement).unwrap(), 1);
     }

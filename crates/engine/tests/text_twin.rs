@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
-use bson::{RawBsonRef, cstr, rawdoc};
+use bson::{cstr, rawdoc};
 use meridian_engine::textsearch::{
     Language, Sensitivity, TextIndexDefinition, TextIndexSpec, TextQuery,
 };
@@ -293,11 +293,8 @@ fn change(engine: &Engine, documents: &mut BTreeMap<i32, RawDocumentBuf>, random
         let filter = rawdoc! { "_id": id };
         if random.random_ratio(1, 3) {
             let statement = DeleteStatement {
-                collation: None,
-                filter: &filter,
                 limit_one: true,
-                hint: None,
-                variables: None,
+                ..DeleteStatement::new(&filter)
             };
             engine.delete(&namespace(), &statement).unwrap();
             documents.remove(&id);
@@ -310,16 +307,9 @@ fn change(engine: &Engine, documents: &mut BTreeMap<i32, RawDocumentBuf>, random
             _ => fresh,
         };
         let statement = UpdateStatement {
-            collation: None,
-            filter: &filter,
-            update: RawBsonRef::Document(&replacement),
             multi: false,
             upsert: true,
-            array_filters: Vec::new(),
-            hint: None,
-            variables: None,
-            constants: None,
-            bypass_validation: false,
+            ..UpdateStatement::new(&filter, &replacement)
         };
         engine.update(&namespace(), &statement).unwrap();
         documents.insert(id, replacement);
