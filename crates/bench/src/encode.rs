@@ -10,6 +10,8 @@ pub const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 pub const COPY_TRAILER: &[u8] = &[0xff, 0xff];
 /// 2000-01-01T00:00:00Z in milliseconds since 1970: where PostgreSQL's times start.
 const POSTGRES_EPOCH_MS: i64 = 946_684_800_000;
+/// Little-endian point with a reference system, then 4326 (WGS 84).
+const EWKB_POINT_HEADER: [u8; 9] = [1, 1, 0, 0, 0x20, 0xe6, 0x10, 0, 0];
 
 /// Appends a BSON document whose elements `elements` appends.
 pub fn document(out: &mut Vec<u8>, elements: impl FnOnce(&mut Vec<u8>)) {
@@ -56,6 +58,19 @@ pub fn object_id(number: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 
+/// Appends an embedded GeoJSON point: `{type: "Point", coordinates: [longitude, latitude]}`.
+/// `head` is the element's type byte, name and terminator.
+pub fn point(head: &[u8], longitude: f64, latitude: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(head);
+    out.extend_from_slice(
+        b"\x3d\0\0\0\x02type\0\x06\0\0\0Point\0\x04coordinates\0\x1b\0\0\0\x010\0",
+    );
+    out.extend_from_slice(&longitude.to_le_bytes());
+    out.extend_from_slice(b"\x011\0");
+    out.extend_from_slice(&latitude.to_le_bytes());
+    out.extend_from_slice(&[0, 0]);
+}
+
 /// Starts a row of a binary COPY with so many fields.
 pub fn copy_row(fields: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&fields.to_be_bytes());
@@ -75,6 +90,15 @@ pub fn copy_null(out: &mut Vec<u8>) {
 /// A time as PostgreSQL's `timestamptz` has it in binary.
 pub fn postgres_time(unix_ms: i64) -> [u8; 8] {
     ((unix_ms - POSTGRES_EPOCH_MS) * 1000).to_be_bytes()
+}
+
+/// A position as PostGIS's geometry takes it in binary.
+pub fn extended_well_known_binary(longitude: f64, latitude: f64) -> [u8; 25] {
+    let mut bytes = [0u8; 25];
+    bytes[..9].copy_from_slice(&EWKB_POINT_HEADER);
+    bytes[9..17].copy_from_slice(&longitude.to_le_bytes());
+    bytes[17..].copy_from_slice(&latitude.to_le_bytes());
+    bytes
 }
 
 #[cfg(test)]

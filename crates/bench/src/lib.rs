@@ -7,7 +7,7 @@
 //! they were taken on: what counts is the ratio between targets of one run.
 //!
 //! [`suites`] say what is asked, [`targets`] start and observe the servers,
-//! [`load`] fills them, [`report`] prints. [`client`] is the plain-socket
+//! [`load`] fills them, [`questions`] are asked with their answers, [`report`] prints. [`client`] is the plain-socket
 //! client, which `meridian import` uses too; [`postgres_client`] is its like for PostgreSQL.
 
 pub mod arguments;
@@ -19,7 +19,9 @@ pub mod measure;
 pub mod postgres_client;
 pub mod process;
 pub mod progress;
+pub mod questions;
 pub mod report;
+pub mod seeded;
 pub mod size;
 pub mod storage;
 pub mod suites;

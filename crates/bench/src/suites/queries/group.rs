@@ -8,9 +8,11 @@ use bson::{Document, doc};
 use chrono::{Datelike, NaiveDate, TimeZone, Utc};
 use rand::Rng;
 
-use super::answer::{Answer, Column, Kind, Row, column};
-use super::part::{Contents, OWN, Question, RandomByNumber, Size, Sql, Table, aggregate};
+use super::part::{Contents, Table};
 use crate::encode::{copy_field, copy_row, document, int32, int64, postgres_time, string};
+use crate::questions::answer::{Answer, Column, Kind, Row, column};
+use crate::questions::{OWN, Question, Sql, aggregate};
+use crate::seeded::{RandomByNumber, Size};
 
 /// Orders at full size.
 const ORDERS: u32 = 5_000_000;

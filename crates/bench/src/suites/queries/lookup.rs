@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use bson::doc;
 
-use super::answer::{Answer, Column, Kind, Row, column};
-use super::part::{Contents, Index, OWN, Question, Size, Sql, Table, aggregate};
+use super::part::{Contents, Index, Table};
 use crate::encode::{copy_field, copy_row, document, int32, string};
+use crate::questions::answer::{Answer, Column, Kind, Row, column};
+use crate::questions::{OWN, Question, Sql, aggregate};
+use crate::seeded::Size;
 use crate::suites::taxi::generator::{Generator, medallion_name};
 use crate::suites::taxi::layout::{self, Layout};
 use crate::suites::taxi::trip::Trip;

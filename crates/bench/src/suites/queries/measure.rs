@@ -4,18 +4,15 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
-use super::part::{Contents, Part, Question, Table};
-use super::{Plan, QueriesTarget};
-use crate::measure::{Measure, Unit, time_runs};
+use super::part::{Contents, Part, Table};
+use super::{DATABASE, Plan, QueriesTarget};
+use crate::measure::{Measure, Unit};
 use crate::progress;
+use crate::questions::measure;
 use crate::report::{TargetReport, grouped};
 
 /// The group of the rows about loading.
 const LOAD: &str = "Load";
-
-/// The group of the rows about processor time.
-const PROCESSOR: &str = "Server's processor time a question";
-const PROCESSOR_NOTE: &str = "mean of the runs; PostgreSQL's without the workers of parallel plans, which end with the question";
 
 /// A server's column, and what was left out since the server refused it.
 pub type Column = (TargetReport, Vec<String>);
@@ -39,7 +36,15 @@ pub fn run(store: &mut dyn QueriesTarget, plan: &Plan) -> anyhow::Result<Column>
     let mut processor = Vec::new();
     for (part, contents) in loaded {
         for question in &contents.questions {
-            processor.extend(ask(store, *part, question, plan, &mut report)?);
+            let row = measure::ask(
+                store,
+                DATABASE,
+                part.group(),
+                question,
+                plan.repeats,
+                &mut report,
+            )?;
+            processor.extend(row);
         }
     }
     processor.into_iter().for_each(|row| report.add(row));
@@ -112,41 +117,4 @@ fn settle(
     store.settle(&tables, report)?;
     spinner.finish_and_clear();
     Ok(())
-}
-
-/// Checks the answer and times it: the row of the server's processor time.
-fn ask(
-    store: &mut dyn QueriesTarget,
-    part: Part,
-    question: &Question,
-    plan: &Plan,
-    report: &mut TargetReport,
-) -> anyhow::Result<Option<Measure>> {
-    let label = question.label;
-    let spinner = progress::spinner(&format!("{}: {label}", report.name));
-    let found = store.look(question)?;
-    ensure!(
-        found.agrees_with(question.expected),
-        "{}: {}, {label}: answered {found}, right is {}",
-        report.name,
-        part.group(),
-        question.expected
-    );
-    report.answers_checked += 1;
-    // Only the time within the server and of its replies counts; opening a connection does not.
-    let mut times = Vec::new();
-    let before = store.processor_seconds();
-    time_runs(plan.repeats, || {
-        times.push(store.fetch(question)?.as_secs_f64() * 1e3);
-        Ok(())
-    })?;
-    let spent = store.processor_seconds().zip(before);
-    let spent_ms = spent.map(|(after, before)| (after - before) * 1e3 / times.len() as f64);
-    times.remove(0);
-    spinner.finish_and_clear();
-    report.add(Measure::new(part.group(), label, Unit::Milliseconds, times));
-    Ok(spent_ms.map(|spent_ms| {
-        let row = Measure::single(PROCESSOR, label, Unit::Milliseconds, spent_ms);
-        row.noted(PROCESSOR_NOTE)
-    }))
 }

@@ -5,9 +5,8 @@
 //! knows: [`lookup`], [`window`], [`group`], [`text`].
 //!
 //! [`measure`] measures one server, the same way on every [`QueriesTarget`]; [`document`] and
-//! [`postgres`] are the stores; [`answer`] compares.
+//! [`postgres`] are the stores.
 
-pub mod answer;
 pub mod document;
 pub mod group;
 pub mod lookup;
@@ -21,16 +20,17 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::answer::Answer;
-use self::part::{Contents, Index, Part, Question, Size, Table};
+use self::part::{Contents, Index, Part, Table};
 use crate::arguments::RunArgs;
 use crate::load::{BATCH, Load};
 use crate::machine::Machine;
 use crate::measure::Repeats;
 use crate::progress;
+use crate::questions::QuestionTarget;
 use crate::report::{Published, Report, TargetReport, grouped};
+use crate::seeded::Size;
 use crate::size::ByteSize;
-use crate::targets::{Journal, LaunchOptions, Server, Target, TargetName};
+use crate::targets::{Journal, LaunchOptions, Server, TargetName};
 
 /// `--help` of the suite.
 pub const LONG_ABOUT: &str = "Joins, windows, groups and texts: questions that read much and return what was worked out.\n\n\
@@ -43,6 +43,8 @@ answer is compared, row by row, with the generator's own; scores of texts are Mo
 texts only the number is compared. A target that refuses a text index is shown as refusing it. A result is a ratio \
 between targets of one run.";
 
+/// The database, or the schema, of a run.
+const DATABASE: &str = "meridian_bench_queries";
 const CACHE_DEFAULT: ByteSize = ByteSize(4 << 30);
 /// No question is repeated for longer than this, beyond three times.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -107,7 +109,7 @@ impl Plan {
 }
 
 /// A server with the suite's collections or tables.
-pub trait QueriesTarget: Target {
+pub trait QueriesTarget: QuestionTarget {
     /// Makes an empty collection or table without its index. The inner error is the server's
     /// refusal of such an index.
     ///
@@ -132,18 +134,6 @@ pub trait QueriesTarget: Target {
     /// # Errors
     /// The server's.
     fn settle(&mut self, tables: &[&Table], report: &mut TargetReport) -> anyhow::Result<()>;
-
-    /// Fetches the whole answer raw and throws it away: how long it took.
-    ///
-    /// # Errors
-    /// The server's.
-    fn fetch(&mut self, question: &Question) -> anyhow::Result<Duration>;
-
-    /// Fetches the answer and looks at every row.
-    ///
-    /// # Errors
-    /// The server's, and when a row lacks what is compared.
-    fn look(&mut self, question: &Question) -> anyhow::Result<Answer>;
 
     /// Drops what a run made.
     ///

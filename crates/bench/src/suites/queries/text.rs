@@ -10,10 +10,11 @@ use bson::{Document, doc};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::answer::{Answer, Column, Kind, Row, column};
-use super::part::aggregate;
-use super::part::{BATCH_SIZE, Contents, Index, OWN, Question, RandomByNumber, Size, Sql, Table};
+use super::part::{Contents, Index, Table};
 use crate::encode::{copy_field, copy_row, document, int32, string};
+use crate::questions::answer::{Answer, Column, Kind, Row, column};
+use crate::questions::{BATCH_SIZE, OWN, Question, Sql, aggregate};
+use crate::seeded::{RandomByNumber, Size};
 
 /// Texts at full size.
 const TEXTS: u32 = 1_000_000;

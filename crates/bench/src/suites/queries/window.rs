@@ -10,9 +10,11 @@ use std::sync::Arc;
 use bson::{Document, doc};
 use rand::Rng;
 
-use super::answer::{Answer, Column, Kind, Row, column};
-use super::part::{Contents, Index, OWN, Question, RandomByNumber, Size, Sql, Table, aggregate};
+use super::part::{Contents, Index, Table};
 use crate::encode::{copy_field, copy_row, document, int32, int64, postgres_time};
+use crate::questions::answer::{Answer, Column, Kind, Row, column};
+use crate::questions::{OWN, Question, Sql, aggregate};
+use crate::seeded::{RandomByNumber, Size};
 
 /// Sensors at full size.
 const SENSORS: u32 = 1_000;

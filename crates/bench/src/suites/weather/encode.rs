@@ -6,14 +6,17 @@
 use std::io::Write;
 
 use super::generator::Event;
-use crate::encode::{copy_field, document, double, int32, int64, object_id, postgres_time, string};
+use crate::encode::{
+    copy_field, document, double, extended_well_known_binary, int32, int64, object_id,
+    postgres_time, string,
+};
+
+pub use crate::encode::point;
 
 /// The columns of the CSV file, in order.
 pub const CSV_HEADER: &str = "indexnum,startdatetime,enddatetime,location,name,lastupdatedatetime,timezoneoffset,permitid,reading";
 /// The same with mongoimport's types, for `--columnsHaveTypes`.
 pub const CSV_TYPED_HEADER: &str = "indexnum.int32(),startdatetime.date(2006-01-02 15:04:05),enddatetime.date(2006-01-02 15:04:05),location.point(),name.string(),lastupdatedatetime.date(2006-01-02 15:04:05),timezoneoffset.int32(),permitid.int32(),reading.double()";
-/// Little-endian point with a reference system, then 4326 (WGS 84).
-const EWKB_POINT_HEADER: [u8; 9] = [1, 1, 0, 0, 0x20, 0xe6, 0x10, 0, 0];
 
 /// What a document's `_id` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -56,19 +59,6 @@ fn elements(event: &Event, key: Key, out: &mut Vec<u8>) {
     double(b"\x01reading\0", event.reading, out);
 }
 
-/// Appends an embedded GeoJSON point: `{type: "Point", coordinates: [longitude, latitude]}`.
-/// `head` is the element's type byte, name and terminator.
-pub fn point(head: &[u8], longitude: f64, latitude: f64, out: &mut Vec<u8>) {
-    out.extend_from_slice(head);
-    out.extend_from_slice(
-        b"\x3d\0\0\0\x02type\0\x06\0\0\0Point\0\x04coordinates\0\x1b\0\0\0\x010\0",
-    );
-    out.extend_from_slice(&longitude.to_le_bytes());
-    out.extend_from_slice(b"\x011\0");
-    out.extend_from_slice(&latitude.to_le_bytes());
-    out.extend_from_slice(&[0, 0]);
-}
-
 /// Appends the event as one row of a binary COPY.
 pub fn copy_row(event: &Event, out: &mut Vec<u8>) {
     crate::encode::copy_row(9, out);
@@ -82,15 +72,6 @@ pub fn copy_row(event: &Event, out: &mut Vec<u8>) {
     copy_field(&event.timezone_offset.to_be_bytes(), out);
     copy_field(&event.permit_id.to_be_bytes(), out);
     copy_field(&event.reading.to_be_bytes(), out);
-}
-
-/// A position as PostGIS's geometry takes it in binary.
-pub fn extended_well_known_binary(longitude: f64, latitude: f64) -> [u8; 25] {
-    let mut bytes = [0u8; 25];
-    bytes[..9].copy_from_slice(&EWKB_POINT_HEADER);
-    bytes[9..17].copy_from_slice(&longitude.to_le_bytes());
-    bytes[17..].copy_from_slice(&latitude.to_le_bytes());
-    bytes
 }
 
 /// Writes the event as one CSV line.

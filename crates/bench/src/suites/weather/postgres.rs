@@ -13,11 +13,11 @@ use postgres::{Client, SimpleQueryMessage};
 
 use super::dataset::{Between, PAGE, Questions};
 use super::document::number_ranges;
-use super::encode::{copy_row, extended_well_known_binary};
+use super::encode::copy_row;
 use super::generator::{Event, Generator};
 use super::rectangle::Rectangle;
 use super::{Plan, ageing};
-use crate::encode::{COPY_HEADER, COPY_TRAILER};
+use crate::encode::{COPY_HEADER, COPY_TRAILER, extended_well_known_binary};
 use crate::load::{self, BATCH, copy_at_once, copy_by_batch};
 use crate::measure::{Measure, Spread, Unit, time_runs};
 use crate::progress;
