@@ -22,7 +22,7 @@ PYTEST := $(CACHE)/venv/bin/python -m pytest
 ARGS ?=
 
 .PHONY: help build demo test check rust-tests outside-tests differential known-gaps bench-weather \
-        bench-indexing bench-taxi bench-entities bench-restaurants bench-queries torture setup-build setup-tests notices clean-cache
+        bench-indexing bench-taxi bench-entities bench-restaurants bench-queries bench-timeseries torture setup-build setup-tests notices clean-cache
 
 help:
 	@echo "make demo           build, then load and query the weather evaluation; serves until Ctrl-C"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-weather  evaluation 1 on Meridian, mongod and PostGIS, side by side"
 	@echo "make bench-taxi     evaluation 2, bench-restaurants 3, bench-entities 4, bench-indexing 5, likewise"
 	@echo "make bench-queries  joins, windows, groups and texts, likewise"
+	@echo "make bench-timeseries  readings of sensors, likewise; PostgreSQL with BRIN and partitioned"
 
 setup-build:
 	@scripts/setup build
@@ -49,7 +50,7 @@ build: setup-build
 demo: build
 	bin/meridian demo $(ARGS)
 
-bench-weather bench-indexing bench-taxi bench-entities bench-restaurants bench-queries: bench-%: build setup-tests
+bench-weather bench-indexing bench-taxi bench-entities bench-restaurants bench-queries bench-timeseries: bench-%: build setup-tests
 	bin/meridian bench $* --target meridian --target mongod --target postgres $(ARGS)
 
 # Format, lints, documentation and the rules that no compiler knows.

@@ -58,6 +58,9 @@ pub enum Suite {
     /// A year of New York's taxi trips, explored in a browser that shows a random sample
     #[command(long_about = suites::taxi::LONG_ABOUT)]
     Taxi(suites::taxi::TaxiArgs),
+    /// Readings of sensors with places: ingest, disk, last readings, averages, downsampling
+    #[command(long_about = suites::timeseries::LONG_ABOUT)]
+    Timeseries(suites::timeseries::TimeseriesArgs),
     /// An operations centre's map: 1,692,000 events with a place and times
     #[command(long_about = suites::weather::LONG_ABOUT)]
     Weather(suites::weather::WeatherArgs),
@@ -75,6 +78,7 @@ pub fn run(args: BenchArgs) -> anyhow::Result<()> {
         Suite::Restaurants(args) => suites::restaurants::run(args),
         Suite::RestaurantsClient => suites::restaurants::client_process::run(),
         Suite::Taxi(args) => suites::taxi::run(args),
+        Suite::Timeseries(args) => suites::timeseries::run(args),
         Suite::Weather(args) => suites::weather::run(args),
     }
 }

@@ -16,6 +16,8 @@ pub enum Unit {
     Seconds,
     /// Millions of bytes; less is better.
     Megabytes,
+    /// Bytes; less is better.
+    Bytes,
     /// How many times as much; less is better.
     Times,
     /// A number that is neither better nor worse.
@@ -30,6 +32,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::Seconds => "s",
             Self::Megabytes => "MB",
+            Self::Bytes => "B",
             Self::Times => "×",
             Self::Count => "",
         }
@@ -39,7 +42,9 @@ impl Unit {
     pub fn advantage(self, ours: f64, theirs: f64) -> Option<f64> {
         match self {
             Self::PerSecond if theirs > 0.0 => Some(ours / theirs),
-            Self::Milliseconds | Self::Seconds | Self::Megabytes | Self::Times if ours > 0.0 => {
+            Self::Milliseconds | Self::Seconds | Self::Megabytes | Self::Bytes | Self::Times
+                if ours > 0.0 =>
+            {
                 Some(theirs / ours)
             }
             _ => None,

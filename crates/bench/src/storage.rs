@@ -118,13 +118,14 @@ pub fn tidy(server: &mut PostgresServer, table: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of a table's data and of its indexes.
+/// Bytes of a table's data and of its indexes, those of its partitions included.
 ///
 /// # Errors
 /// The server's.
 pub fn table_sizes(server: &mut PostgresServer, table: &str) -> anyhow::Result<[u64; 2]> {
     let row = server.client.query_one(
-        "SELECT pg_table_size($1::text::regclass), pg_indexes_size($1::text::regclass)",
+        "SELECT sum(pg_table_size(part))::bigint, sum(pg_indexes_size(part))::bigint FROM \
+         (SELECT $1::text::regclass AS part UNION SELECT relid FROM pg_partition_tree($1::text::regclass)) parts",
         &[&table],
     )?;
     Ok([row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64])

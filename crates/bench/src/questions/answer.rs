@@ -14,8 +14,8 @@ pub enum Kind {
     Text,
     /// A time, compared in milliseconds.
     Time,
-    /// A score, compared to six decimals: servers may add its parts in any order.
-    Score,
+    /// A double, compared to six decimals: servers may add its parts in any order.
+    Rounded,
 }
 
 /// A column that is compared.
@@ -31,6 +31,9 @@ pub struct Column {
 pub const fn column(path: &'static str, kind: Kind) -> Column {
     Column { path, kind }
 }
+
+/// Where rounding goes up. At a half the last bit would decide on averages of round numbers, which lie there often.
+const OFF_CENTRE: f64 = 0.618_034;
 
 /// One row as it is compared.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,9 +62,9 @@ impl Row {
         row.whole(value.len() as i64)
     }
 
-    /// Appends a score.
-    pub fn score(self, value: f64) -> Self {
-        self.whole((value * 1e6).round() as i64)
+    /// Appends a double to six decimals.
+    pub fn rounded(self, value: f64) -> Self {
+        self.whole((value * 1e6 + OFF_CENTRE).floor() as i64)
     }
 }
 
@@ -155,16 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_where_they_end_and_scores_are_rounded() {
+    fn texts_end_where_they_end_and_doubles_are_rounded() {
         let rows = [
             Row::new().text("a").text("bc"),
             Row::new().text("ab").text("c"),
         ];
         assert_ne!(rows[0].0, rows[1].0);
         assert_eq!(
-            Row::new().score(0.75 + 1e-12).0,
-            Row::new().score(0.75 - 1e-12).0
+            Row::new().rounded(0.75 + 1e-12).0,
+            Row::new().rounded(0.75 - 1e-12).0
         );
-        assert_ne!(Row::new().score(0.75).0, Row::new().score(0.751).0);
+        assert_eq!(
+            Row::new().rounded(0.000_000_5 + 1e-12).0,
+            Row::new().rounded(0.000_000_5 - 1e-12).0
+        );
+        assert_ne!(Row::new().rounded(0.75).0, Row::new().rounded(0.751).0);
     }
 }

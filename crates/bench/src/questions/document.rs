@@ -52,7 +52,7 @@ fn row(document: &RawDocument, columns: &[Column]) -> anyhow::Result<Row> {
             (Kind::Whole, Some(RawBsonRef::Int32(value))) => row.whole(value.into()),
             (Kind::Whole, Some(RawBsonRef::Int64(value))) => row.whole(value),
             (Kind::Number, Some(RawBsonRef::Double(value))) => row.number(value),
-            (Kind::Score, Some(RawBsonRef::Double(value))) => row.score(value),
+            (Kind::Rounded, Some(RawBsonRef::Double(value))) => row.rounded(value),
             (Kind::Text, Some(RawBsonRef::String(value))) => row.text(value),
             (Kind::Time, Some(RawBsonRef::DateTime(value))) => row.whole(value.timestamp_millis()),
             (kind, value) => bail!("{} is {value:?}, {kind:?} is wanted", column.path),

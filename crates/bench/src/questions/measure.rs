@@ -9,7 +9,7 @@ use crate::report::TargetReport;
 
 /// The group of the rows about processor time.
 const PROCESSOR: &str = "Server's processor time a question";
-const PROCESSOR_NOTE: &str = "mean of the runs; PostgreSQL's without the workers of parallel plans, which end with the question";
+const PROCESSOR_NOTE: &str = "mean of the runs, in ticks of 10 ms; PostgreSQL's without the workers of parallel plans, which end with the question";
 
 /// Checks the answer and times it: the row of the server's processor time.
 ///

@@ -70,7 +70,7 @@ fn row(found: &ServerRow, columns: &[Column]) -> anyhow::Result<Row> {
             Ok(match column.kind {
                 Kind::Whole | Kind::Time => row.whole(found.try_get(place).with_context(context)?),
                 Kind::Number => row.number(found.try_get(place).with_context(context)?),
-                Kind::Score => row.score(found.try_get(place).with_context(context)?),
+                Kind::Rounded => row.rounded(found.try_get(place).with_context(context)?),
                 Kind::Text => row.text(found.try_get(place).with_context(context)?),
             })
         })

@@ -5,4 +5,5 @@ pub mod indexing;
 pub mod queries;
 pub mod restaurants;
 pub mod taxi;
+pub mod timeseries;
 pub mod weather;

@@ -38,7 +38,7 @@ const BOTH: [u32; 2] = [5, 20];
 const RANKED: [u32; 3] = [30, 100, 300];
 const IDS: &[Column] = &[column("_id", Kind::Whole)];
 const NUMBER: &[Column] = &[column("n", Kind::Whole)];
-const SCORES: &[Column] = &[column("score", Kind::Score)];
+const SCORES: &[Column] = &[column("score", Kind::Rounded)];
 
 /// The part.
 pub fn contents(size: Size) -> Contents {
@@ -210,7 +210,7 @@ impl Answers {
                     cells: "",
                 },
                 columns: SCORES,
-                expected: best.map(|score| Row::new().score(score)).collect(),
+                expected: best.map(|score| Row::new().rounded(score)).collect(),
             },
         ]
     }
