@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use crate::expression::parse_field_path;
 use crate::expression::value::{corrupt, field_name};
 use crate::types::type_name;
+use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::DocumentBuilder;
+use meridian_value::field::{self, Field};
 use std::ops::ControlFlow;
 
 /// A parsed `$unwind`.
@@ -194,31 +197,43 @@ pub(super) fn set_at(
     value: Option<RawBsonRef<'_>>,
 ) -> Result<RawDocumentBuf> {
     let (first, rest) = path.split_first().expect("a path has a part");
-    let below = |old: Option<RawBsonRef<'_>>| match old {
-        Some(RawBsonRef::Document(below)) => set_at(below, rest, value),
-        _ => set_at(&RawDocumentBuf::new(), rest, value),
+    if field::find(document, first.as_bytes()).is_none() {
+        let mut out = DocumentBuilder::extending(document);
+        put_at(&mut out, first, rest, None, value)?;
+        return Ok(out.finish());
+    }
+    let mut out = DocumentBuilder::with_capacity(document.as_bytes().len() + 64);
+    for old in field::fields(document) {
+        match old.name() == first.as_bytes() {
+            true => put_at(&mut out, first, rest, Some(&old), value)?,
+            false => out.copy(&old),
+        }
+    }
+    Ok(out.finish())
+}
+
+/// Appends the field that a path begins with, as it is once the value is set, or taken out.
+fn put_at(
+    out: &mut DocumentBuilder,
+    name: &str,
+    rest: &[Box<str>],
+    old: Option<&Field<'_>>,
+    value: Option<RawBsonRef<'_>>,
+) -> Result<()> {
+    if rest.is_empty() {
+        let Some(value) = value else { return Ok(()) };
+        let name = field_name(name)?;
+        out.append_with(|out| out.append(name, value));
+        return Ok(());
+    }
+    let below = match old.and_then(Field::value) {
+        Some(RawBsonRef::Document(below)) => set_at(below, rest, value)?,
+        _ => set_at(&RawDocumentBuf::new(), rest, value)?,
     };
-    let mut out = RawDocumentBuf::new();
-    let mut found = false;
-    for entry in document.iter() {
-        let (key, old) = entry.map_err(corrupt)?;
-        if *key.as_str() != **first {
-            out.append(key, old);
-            continue;
-        }
-        found = true;
-        match (rest.is_empty(), value) {
-            (true, Some(value)) => out.append(key, value),
-            (true, None) => {}
-            (false, _) => out.append(key, below(Some(old))?),
-        }
-    }
-    if !found {
-        match (rest.is_empty(), value) {
-            (true, Some(value)) => out.append(field_name(first)?, value),
-            (true, None) => {}
-            (false, _) => out.append(field_name(first)?, below(None)?),
-        }
-    }
-    Ok(out)
+    out.field(
+        ElementType::EmbeddedDocument,
+        name.as_bytes(),
+        below.as_bytes(),
+    );
+    Ok(())
 }
