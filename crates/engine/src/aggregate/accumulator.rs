@@ -327,7 +327,7 @@ impl Accumulator {
                 bytes: 0,
             },
             AccumulatorKind::AddToSet => AccumulatorState::Set {
-                seen: AHashSet::new(),
+                seen: Box::default(),
                 items: Vec::new(),
                 bytes: 0,
             },
@@ -335,7 +335,7 @@ impl Accumulator {
             AccumulatorKind::DeviationPopulation | AccumulatorKind::DeviationSample => {
                 AccumulatorState::Deviation(Deviation::default())
             }
-            AccumulatorKind::MergeObjects => AccumulatorState::Merged(ByName::default()),
+            AccumulatorKind::MergeObjects => AccumulatorState::Merged(Box::default()),
             AccumulatorKind::FirstN
             | AccumulatorKind::LastN
             | AccumulatorKind::MinN
@@ -484,7 +484,7 @@ pub enum AccumulatorState {
     },
     /// `$addToSet`.
     Set {
-        seen: AHashSet<Box<[u8]>>,
+        seen: Box<AHashSet<Box<[u8]>>>,
         items: Vec<RawBson>,
         bytes: usize,
     },
@@ -493,7 +493,7 @@ pub enum AccumulatorState {
     /// `$stdDevPop`, `$stdDevSamp`.
     Deviation(Deviation),
     /// `$mergeObjects`.
-    Merged(ByName<Box<str>, RawBson>),
+    Merged(Box<ByName<Box<str>, RawBson>>),
     /// `$firstN`, `$lastN`, `$minN`, `$maxN`.
     Several {
         count: usize,

@@ -16,6 +16,7 @@ use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -201,9 +202,15 @@ pub struct Groups {
     limits: Limits,
 }
 
+/// What tells a group from others; that of a number or a short text lies in the table itself.
+type KeyBytes = SmallVec<[u8; 16]>;
+
+// There are as many as groups, times fields.
+const _: () = assert!(size_of::<AccumulatorState>() <= 56);
+
 #[derive(Default)]
 struct GroupTable {
-    places: HashMap<Box<[u8]>, u32, RandomState>,
+    places: HashMap<KeyBytes, u32, RandomState>,
     ids: Vec<RawBson>,
     /// The states of all groups, one after the other.
     states: Vec<AccumulatorState>,
@@ -283,7 +290,7 @@ impl Groups {
             states,
             ..
         } = later.table;
-        let mut keys = vec![Box::default(); ids.len()];
+        let mut keys = vec![KeyBytes::new(); ids.len()];
         for (key, place) in places {
             keys[place as usize] = key;
         }
@@ -328,7 +335,7 @@ impl Groups {
             states,
             ..
         } = std::mem::take(&mut self.table);
-        let mut keys = vec![Box::default(); ids.len()];
+        let mut keys = vec![KeyBytes::new(); ids.len()];
         for (key, place) in places {
             keys[place as usize] = key;
         }
@@ -545,7 +552,7 @@ impl GroupTable {
     }
 
     /// Notes a new group, whose states were added.
-    fn insert(&mut self, key: Box<[u8]>, id: RawBson, width: usize) -> Result<usize> {
+    fn insert(&mut self, key: KeyBytes, id: RawBson, width: usize) -> Result<usize> {
         let place = self.ids.len();
         // Lists grow by half of what they hold, in the mean.
         let own = 64 + size_of::<RawBson>() + width * size_of::<AccumulatorState>();

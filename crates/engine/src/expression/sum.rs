@@ -6,17 +6,27 @@
 use meridian_value::number::{Decimal, Number};
 
 /// A running sum of numbers of any type.
+///
+/// Small, since there is one for each group; what few sums have lies apart.
 #[derive(Debug, Clone, Default)]
 pub struct Sum {
-    integers: i128,
+    integers: i64,
     double: f64,
     /// What rounding took from `double`.
     error: f64,
-    /// The sum of infinities and NaNs.
-    special: Option<f64>,
-    decimal: Option<Box<Decimal>>,
+    rare: Option<Box<RareSums>>,
     kind: Widest,
     count: u64,
+}
+
+/// What sums seldom have.
+#[derive(Debug, Clone, Default)]
+struct RareSums {
+    /// Of integers, what no longer fitted into the other sum.
+    integers: i128,
+    /// Of infinities and NaNs.
+    special: Option<f64>,
+    decimal: Option<Decimal>,
 }
 
 /// The widest type a sum has met.
@@ -35,9 +45,9 @@ impl Sum {
     pub fn add(&mut self, number: Number) {
         self.count += 1;
         match number {
-            Number::Int32(value) => self.integers += i128::from(value),
+            Number::Int32(value) => self.add_integer(value.into()),
             Number::Int64(value) => {
-                self.integers += i128::from(value);
+                self.add_integer(value);
                 self.kind = self.kind.max(Widest::Long);
             }
             Number::Double(value) => {
@@ -46,8 +56,8 @@ impl Sum {
             }
             Number::Decimal(value) => {
                 self.kind = Widest::Decimal;
-                let sum = self.decimal.get_or_insert_with(|| Box::new(Decimal::ZERO));
-                **sum = sum.add(value);
+                let sum = self.rare().decimal.get_or_insert(Decimal::ZERO);
+                *sum = sum.add(value);
             }
         }
     }
@@ -61,8 +71,8 @@ impl Sum {
         let more = times - 1;
         self.count += more;
         match number {
-            Number::Int32(value) => self.integers += i128::from(value) * i128::from(more),
-            Number::Int64(value) => self.integers += i128::from(value) * i128::from(more),
+            Number::Int32(value) => self.add_integers(i128::from(value) * i128::from(more)),
+            Number::Int64(value) => self.add_integers(i128::from(value) * i128::from(more)),
             #[allow(clippy::cast_precision_loss)]
             Number::Double(value) => self.add_double(value * more as f64),
             Number::Decimal(_) => unreachable!("decimals are added one by one"),
@@ -73,30 +83,61 @@ impl Sum {
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.kind = self.kind.max(other.kind);
-        self.integers += other.integers;
+        self.add_integers(other.integers());
         self.add_double(other.double);
         self.error += other.error;
+        let Some(other) = other.rare else { return };
+        let rare = self.rare();
         if let Some(special) = other.special {
-            *self.special.get_or_insert(0.0) += special;
+            *rare.special.get_or_insert(0.0) += special;
         }
         if let Some(decimal) = other.decimal {
-            match &mut self.decimal {
-                Some(sum) => **sum = sum.add(*decimal),
-                none => *none = Some(decimal),
-            }
+            rare.decimal = Some(rare.decimal.map_or(decimal, |sum| sum.add(decimal)));
+        }
+    }
+
+    fn rare(&mut self) -> &mut RareSums {
+        self.rare.get_or_insert_default()
+    }
+
+    fn special(&self) -> Option<f64> {
+        self.rare.as_ref().and_then(|rare| rare.special)
+    }
+
+    fn decimal(&self) -> Option<Decimal> {
+        self.rare.as_ref().and_then(|rare| rare.decimal)
+    }
+
+    fn integers(&self) -> i128 {
+        let rare = self.rare.as_ref().map_or(0, |rare| rare.integers);
+        i128::from(self.integers) + rare
+    }
+
+    #[inline]
+    fn add_integer(&mut self, value: i64) {
+        match self.integers.checked_add(value) {
+            Some(sum) => self.integers = sum,
+            None => self.rare().integers += i128::from(value),
+        }
+    }
+
+    fn add_integers(&mut self, value: i128) {
+        match i64::try_from(value) {
+            Ok(value) => self.add_integer(value),
+            Err(_) => self.rare().integers += value,
         }
     }
 
     /// Appends the bytes by which it is spilled: integers (i128), double, error, whether there is a special, special,
     /// whether there is a decimal, decimal (16 bytes), kind, count (u64); numbers little endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.integers.to_le_bytes());
+        out.extend_from_slice(&self.integers().to_le_bytes());
         out.extend_from_slice(&self.double.to_le_bytes());
         out.extend_from_slice(&self.error.to_le_bytes());
-        out.push(u8::from(self.special.is_some()));
-        out.extend_from_slice(&self.special.unwrap_or(0.0).to_le_bytes());
-        out.push(u8::from(self.decimal.is_some()));
-        let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
+        out.push(u8::from(self.special().is_some()));
+        out.extend_from_slice(&self.special().unwrap_or(0.0).to_le_bytes());
+        out.push(u8::from(self.decimal().is_some()));
+        let decimal = self.decimal().unwrap_or(Decimal::ZERO);
         out.extend_from_slice(&decimal.to_bson().bytes());
         out.push(self.kind as u8);
         out.extend_from_slice(&self.count.to_le_bytes());
@@ -113,12 +154,22 @@ impl Sum {
         let (decimal, rest) = rest.split_first_chunk()?;
         let (kind, rest) = rest.split_first()?;
         let decimal = Decimal::from_bson(bson::Decimal128::from_bytes(*decimal));
+        let integers = i128::from_le_bytes(*integers);
+        let special = (*has_special == 1).then_some(f64::from_le_bytes(*special));
+        let decimal = (*has_decimal == 1).then_some(decimal);
+        let small = i64::try_from(integers);
+        let is_rare = small.is_err() || special.is_some() || decimal.is_some();
         Some(Self {
-            integers: i128::from_le_bytes(*integers),
+            integers: small.unwrap_or(0),
             double: f64::from_le_bytes(*double),
             error: f64::from_le_bytes(*error),
-            special: (*has_special == 1).then_some(f64::from_le_bytes(*special)),
-            decimal: (*has_decimal == 1).then(|| Box::new(decimal)),
+            rare: is_rare.then(|| {
+                Box::new(RareSums {
+                    integers: small.map_or(integers, |_| 0),
+                    special,
+                    decimal,
+                })
+            }),
             kind: match kind {
                 0 => Widest::Int,
                 1 => Widest::Long,
@@ -132,7 +183,7 @@ impl Sum {
     #[inline]
     fn add_double(&mut self, value: f64) {
         if !value.is_finite() {
-            *self.special.get_or_insert(0.0) += value;
+            *self.rare().special.get_or_insert(0.0) += value;
             return;
         }
         let sum = self.double + value;
@@ -142,19 +193,20 @@ impl Sum {
     }
 
     fn as_double(&self) -> f64 {
-        if let Some(special) = self.special {
+        if let Some(special) = self.special() {
             return special;
         }
         // An integer beyond 2^53 is added as two doubles, so that the sum is rounded once.
-        let high = self.integers as f64;
+        let integers = self.integers();
+        let high = integers as f64;
         let mut sum = Self {
             double: self.double,
             error: self.error,
             ..Self::default()
         };
-        if self.integers != 0 {
+        if integers != 0 {
             sum.add_double(high);
-            sum.add_double((self.integers - high as i128) as f64);
+            sum.add_double((integers - high as i128) as f64);
         }
         if sum.double.is_finite() {
             sum.double + sum.error
@@ -164,20 +216,18 @@ impl Sum {
     }
 
     fn as_decimal(&self) -> Decimal {
-        let decimal = self.decimal.as_deref().copied().unwrap_or(Decimal::ZERO);
-        let mut total = decimal;
-        if self.double != 0.0 || self.special.is_some() {
-            let doubles = self.special.unwrap_or(self.double);
+        let mut total = self.decimal().unwrap_or(Decimal::ZERO);
+        let (special, integers) = (self.special(), self.integers());
+        if self.double != 0.0 || special.is_some() {
+            let doubles = special.unwrap_or(self.double);
             total = total.add(Decimal::from_f64_exact(doubles));
-            if self.special.is_none() && self.error != 0.0 {
+            if special.is_none() && self.error != 0.0 {
                 total = total.add(Decimal::from_f64_exact(self.error));
             }
         }
-        if self.integers != 0 {
-            let integers = i64::try_from(self.integers).map_or_else(
-                |_| Decimal::from_f64(self.integers as f64),
-                Decimal::from_i64,
-            );
+        if integers != 0 {
+            let integers = i64::try_from(integers)
+                .map_or_else(|_| Decimal::from_f64(integers as f64), Decimal::from_i64);
             total = total.add(integers);
         }
         total
@@ -185,7 +235,7 @@ impl Sum {
 
     /// The sum, in the widest type met; integers that no longer fit become a double.
     pub fn total(&self) -> Number {
-        match (self.kind, i64::try_from(self.integers)) {
+        match (self.kind, i64::try_from(self.integers())) {
             (Widest::Decimal, _) => Number::Decimal(self.as_decimal()),
             (Widest::Int, Ok(total)) => {
                 i32::try_from(total).map_or(Number::Int64(total), Number::Int32)
