@@ -11,6 +11,7 @@
 //! down. Of documents and arrays the extremes are those of their parts.
 
 use super::Timeseries;
+use super::compress::compressed_column;
 use crate::error::{Error, Result, malformed};
 use ahash::AHashMap;
 use bson::oid::ObjectId;
@@ -419,7 +420,10 @@ impl<'t> MeasurementBucket<'t> {
     }
 }
 
-fn document_in<'d>(document: &'d RawDocument, name: &str) -> Result<Option<&'d RawDocument>> {
+pub(super) fn document_in<'d>(
+    document: &'d RawDocument,
+    name: &str,
+) -> Result<Option<&'d RawDocument>> {
     let found = document.get(name).map_err(malformed)?;
     Ok(found.and_then(|found| found.as_document()))
 }
@@ -450,7 +454,13 @@ impl Timeseries {
     /// How many measurements a stored bucket holds.
     pub fn measurements_of(&self, stored: &RawDocument) -> usize {
         let data = stored.get_document("data");
-        data.map_or(0, |data| row_count(data, &self.time_field))
+        data.map_or(0, |data| {
+            let times = field::find(data, self.time_field.as_bytes());
+            match times.as_ref().and_then(compressed_column) {
+                Some(times) => times.take_while(|time| matches!(time, Ok(Some(_)))).count(),
+                None => row_count(data, &self.time_field),
+            }
+        })
     }
 }
 

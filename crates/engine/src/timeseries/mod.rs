@@ -8,6 +8,7 @@
 //! writing is `write/timeseries.rs`, what readers may skip is `plan/buckets.rs`.
 
 mod bucket;
+mod compress;
 mod unpack;
 mod words;
 

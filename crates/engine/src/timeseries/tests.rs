@@ -89,6 +89,7 @@ fn buckets_give_back_what_was_put_into_them() {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let series = series();
+    let mut compressions = 0;
     for _ in 0..300 {
         let documents: Vec<Document> = (0..60).map(|_| random_measurement(&mut random)).collect();
         let mut open: Option<MeasurementBucket<'_>> = None;
@@ -123,8 +124,29 @@ fn buckets_give_back_what_was_put_into_them() {
             );
             assert_eq!(series.measurements_of(&bucket), held.len());
             check_extremes(&bucket, &held);
+            if let Some(smaller) = series.compressed(&bucket).unwrap() {
+                compressions += 1;
+                assert!(smaller.as_bytes().len() < bucket.as_bytes().len());
+                let mut by_time = held.clone();
+                by_time
+                    .sort_by_key(|document| document.get_datetime("t").unwrap().timestamp_millis());
+                let there: Vec<_> = unpacked(&smaller).iter().map(sorted).collect();
+                assert_eq!(
+                    there,
+                    by_time.iter().map(sorted).collect::<Vec<_>>(),
+                    "seed {seed}"
+                );
+                assert_eq!(series.measurements_of(&smaller), held.len());
+                assert!(
+                    MeasurementBucket::decode(&series, &smaller)
+                        .unwrap()
+                        .is_none()
+                );
+                assert!(series.compressed(&smaller).unwrap().is_none());
+            }
         }
     }
+    assert!(compressions > 100, "{compressions} buckets were compressed");
 }
 
 /// The extremes of scalars are the least and the greatest of the column, by the order of values.

@@ -1,12 +1,13 @@
 //! `$_internalUnpackBucket`: the measurements of a bucket as documents.
 
 use super::Timeseries;
+use super::compress::{bad_column, compressed_column, version_of};
 use crate::error::{Code, Error, Result, malformed};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
+use meridian_column::{ColumnDecoder, ColumnValue};
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field, Fields};
-use meridian_value::number::Number;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -28,6 +29,12 @@ pub struct UnpackBucket {
 struct Column<'b> {
     name: &'b [u8],
     values: Peekable<Fields<'b>>,
+}
+
+/// The same of a compressed bucket.
+struct CompressedColumn<'b> {
+    name: &'b [u8],
+    values: ColumnDecoder<'b>,
 }
 
 impl UnpackBucket {
@@ -92,13 +99,90 @@ impl UnpackBucket {
     /// Gives `emit` one document for each measurement.
     ///
     /// # Errors
-    /// A document that is no bucket, and one that is compressed as MongoDB does it; those of `emit`.
+    /// A document that is no bucket, and columns that are malformed; those of `emit`.
     pub fn apply(
         &self,
         bucket: &RawDocument,
         emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let data = columns_of(bucket)?;
+        let data = field::find(bucket, b"data").and_then(|data| data.value());
+        let data = data.and_then(|data| data.as_document());
+        let data = || data.ok_or_else(|| no_bucket("it has no 'data'"));
+        match version_of(bucket) {
+            Some(1) => self.apply_plain(bucket, data()?, emit),
+            Some(2) => self.apply_compressed(bucket, data()?, emit),
+            _ => Err(no_bucket("'control.version' is not 1 or 2")),
+        }
+    }
+
+    fn apply_compressed(
+        &self,
+        bucket: &RawDocument,
+        data: &RawDocument,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let time = self.time_field.as_bytes();
+        let (mut times, mut columns) = (None, Vec::new());
+        for column in field::fields(data) {
+            let name = column.name();
+            if name != time && !self.wants(name) {
+                continue;
+            }
+            let values = compressed_column(&column);
+            let values = values.ok_or_else(|| no_bucket("a column is not compressed"))?;
+            match name == time {
+                true => times = Some(values),
+                false => columns.push(CompressedColumn { name, values }),
+            }
+        }
+        let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+        let meta = self.meta_of(bucket);
+        let wants_time = self.wants(time);
+        for value in times {
+            let value = value.map_err(|error| bad_column(time, &error))?;
+            let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
+            let mut out = DocumentBuilder::with_capacity(128);
+            if wants_time {
+                put_value(&mut out, time, &value)?;
+            }
+            self.put_meta(&mut out, meta.as_ref())?;
+            for column in &mut columns {
+                let value = column.values.next().transpose();
+                let value = value.map_err(|error| bad_column(column.name, &error))?;
+                let value = value.ok_or_else(|| {
+                    no_bucket("a column ends before all measurements have their values")
+                })?;
+                if let Some(value) = value {
+                    put_value(&mut out, column.name, &value)?;
+                }
+            }
+            if emit(out.finish())?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The metadata, where it is wanted.
+    fn meta_of<'b>(&self, bucket: &'b RawDocument) -> Option<Field<'b>> {
+        let name = self.meta_field.as_ref()?;
+        let meta = || field::find(bucket, b"meta");
+        self.wants(name.as_bytes()).then(meta).flatten()
+    }
+
+    fn put_meta(&self, out: &mut DocumentBuilder, meta: Option<&Field<'_>>) -> Result<()> {
+        match (meta, &self.meta_field) {
+            (Some(meta), Some(name)) => put(out, name.as_bytes(), meta),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply_plain(
+        &self,
+        bucket: &RawDocument,
+        data: &RawDocument,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
         let time = self.time_field.as_bytes();
         let times = field::find(data, time).and_then(|times| times.value());
         let Some(RawBsonRef::Document(times)) = times else {
@@ -116,10 +200,7 @@ impl UnpackBucket {
                 });
             }
         }
-        let meta = match &self.meta_field {
-            Some(name) if self.wants(name.as_bytes()) => field::find(bucket, b"meta"),
-            _ => None,
-        };
+        let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
         for row in field::fields(times) {
             let document = self.row(&row, wants_time, meta.as_ref(), &mut columns)?;
@@ -149,9 +230,7 @@ impl UnpackBucket {
         if wants_time {
             put(&mut out, self.time_field.as_bytes(), row)?;
         }
-        if let (Some(meta), Some(name)) = (meta, &self.meta_field) {
-            put(&mut out, name.as_bytes(), meta)?;
-        }
+        self.put_meta(&mut out, meta)?;
         for column in columns {
             while let Some(value) = column.values.next_if(|value| value.name() == row.name()) {
                 put(&mut out, column.name, &value)?;
@@ -167,26 +246,10 @@ fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> 
     Ok(())
 }
 
-fn columns_of(bucket: &RawDocument) -> Result<&RawDocument> {
-    let control = field::find(bucket, b"control").and_then(|control| control.value());
-    let version = control.and_then(|control| control.as_document());
-    let version = version.map(|control| control.get("version").map_err(malformed));
-    let version = version.transpose()?.flatten();
-    match version
-        .and_then(Number::from_raw)
-        .and_then(Number::to_i64_truncated)
-    {
-        Some(1) => {}
-        Some(2) => {
-            return Err(Error::not_implemented(
-                "buckets of 'control.version' 2, whose columns are compressed,",
-            ));
-        }
-        _ => return Err(no_bucket("'control.version' is not 1")),
-    }
-    let data = field::find(bucket, b"data").and_then(|data| data.value());
-    let data = data.and_then(|data| data.as_document());
-    data.ok_or_else(|| no_bucket("it has no 'data'"))
+fn put_value(out: &mut DocumentBuilder, name: &[u8], value: &ColumnValue<'_>) -> Result<()> {
+    let kind = ElementType::from(value.kind()).ok_or_else(|| no_bucket("a value has no type"))?;
+    out.field(kind, name, value.bytes());
+    Ok(())
 }
 
 fn no_bucket(why: &str) -> Error {

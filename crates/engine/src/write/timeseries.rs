@@ -43,6 +43,8 @@ struct ChangedBucket<'t> {
     /// Where its new measurements stand in the request.
     positions: Vec<usize>,
     bytes: usize,
+    /// It takes no more: its series goes on in another.
+    is_closed: bool,
 }
 
 /// The buckets that a batch changes.
@@ -170,9 +172,13 @@ impl Writer {
         let open = ids.collect();
         let mut refused = Vec::new();
         let changed = changed.buckets.into_iter();
-        for one in changed.filter(|one| !one.positions.is_empty()) {
+        for one in changed {
+            if one.positions.is_empty() {
+                compress_bucket(timeseries, one, changes)?;
+                continue;
+            }
             let positions = one.positions.clone();
-            if let Err(error) = change_bucket(one, changes) {
+            if let Err(error) = change_bucket(timeseries, one, changes) {
                 refused.push(RefusedBucket { error, positions });
             }
         }
@@ -196,13 +202,18 @@ impl Writer {
             && let Some(id) = writing.open_buckets.get(series)
             && let Some(found) = self.open_bucket(timeseries, collection, id)?
             && found.bucket.is_of(measurement)
-            && is_worth_writing_anew(found.bytes, measured)
         {
             bytes += 2 * found.bytes;
             number = Some(changed.buckets.len());
             changed.buckets.push(found);
         }
-        let takes = number.filter(|number| changed.buckets[*number].bucket.takes(measurement));
+        let takes = number.filter(|number| {
+            let own = &mut changed.buckets[*number];
+            let is_worth_it =
+                !own.positions.is_empty() || is_worth_writing_anew(own.bytes, measured);
+            own.is_closed = !(is_worth_it && own.bucket.takes(measurement));
+            !own.is_closed
+        });
         let number = match takes {
             Some(number) => number,
             None => {
@@ -212,6 +223,7 @@ impl Writer {
                     before: None,
                     positions: Vec::new(),
                     bytes: 0,
+                    is_closed: false,
                 });
                 changed.buckets.len() - 1
             }
@@ -241,6 +253,7 @@ impl Writer {
             bytes: stored.as_bytes().len(),
             before: Some(stored),
             positions: Vec::new(),
+            is_closed: false,
         }))
     }
 
@@ -381,10 +394,35 @@ fn is_worth_writing_anew(bytes: usize, measured: &[PlacedMeasurement<'_>]) -> bo
     bytes <= REWRITTEN_BYTES_MIN.max(REWRITTEN_SHARE_MAX * added)
 }
 
-/// Adds what becomes of a bucket to the changes.
-fn change_bucket(changed: ChangedBucket<'_>, changes: &mut CollectionChanges<'_>) -> Result<()> {
+/// Compresses a bucket that got nothing and takes no more, where that makes it smaller.
+fn compress_bucket(
+    timeseries: &Timeseries,
+    changed: ChangedBucket<'_>,
+    changes: &mut CollectionChanges<'_>,
+) -> Result<()> {
+    let Some(before) = changed.before.filter(|_| changed.is_closed) else {
+        return Ok(());
+    };
+    let Some(after) = timeseries.compressed(&before)? else {
+        return Ok(());
+    };
     let id = encoded_id(changed.bucket.id())?;
-    let after = changed.bucket.encode();
+    changes.replace(&id, Cow::Owned(before), after, true)
+}
+
+/// Adds what becomes of a bucket to the changes.
+fn change_bucket(
+    timeseries: &Timeseries,
+    changed: ChangedBucket<'_>,
+    changes: &mut CollectionChanges<'_>,
+) -> Result<()> {
+    let id = encoded_id(changed.bucket.id())?;
+    let mut after = changed.bucket.encode();
+    if changed.is_closed
+        && let Some(compressed) = timeseries.compressed(&after)?
+    {
+        after = compressed;
+    }
     let bytes = after.as_bytes().len();
     if bytes > DOCUMENT_BYTES_MAX {
         return Err(Error::new(

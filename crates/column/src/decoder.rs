@@ -1,0 +1,120 @@
+//! The iterator over a column's rows.
+
+use crate::decode::Stream;
+use crate::error::{ColumnError, Result};
+use crate::rebuild::Interleaved;
+use crate::value::ColumnValue;
+
+/// The rows of a column, in order: `None` where a row has no value.
+///
+/// It trusts nothing. Memory is bounded by the column's size, but a few bytes may claim any number of rows, and each
+/// row of documents may be as long as the column: the caller stops at the count of rows it expects, and adds up the
+/// bytes where that matters. After an error it ends.
+///
+/// ```
+/// use meridian_column::{ColumnDecoder, ColumnEncoder};
+/// let mut encoder = ColumnEncoder::default();
+/// encoder.push(0x10, &7_i32.to_le_bytes())?;
+/// encoder.skip();
+/// let column = encoder.finish();
+/// let rows: Vec<_> = ColumnDecoder::new(&column).collect::<Result<_, _>>()?;
+/// assert_eq!(rows[0].as_ref().unwrap().bytes(), 7_i32.to_le_bytes());
+/// assert_eq!(rows[1], None);
+/// assert_eq!(rows.len(), 2);
+/// # Ok::<(), column::ColumnError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ColumnDecoder<'a> {
+    column: &'a [u8],
+    /// The next literal, block or reference document.
+    at: usize,
+    stream: Stream<'a>,
+    interleaved: Option<Box<Interleaved<'a>>>,
+    is_over: bool,
+}
+
+impl<'a> ColumnDecoder<'a> {
+    /// Decodes the bytes of the binary, without its subtype.
+    pub fn new(column: &'a [u8]) -> Self {
+        Self {
+            column,
+            at: 0,
+            stream: Stream::default(),
+            interleaved: None,
+            is_over: false,
+        }
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        self.is_over = true;
+        self.stream = Stream::default();
+    }
+
+    /// The next row, wherever it is.
+    #[inline(never)]
+    fn row(&mut self) -> Result<Option<Option<ColumnValue<'a>>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        if let Some(row) = self.stream.next()? {
+            return Ok(Some(row));
+        }
+        loop {
+            if let Some(interleaved) = &mut self.interleaved {
+                if let Some(row) = interleaved.next(self.column, &mut self.at)? {
+                    return Ok(Some(row));
+                }
+                self.interleaved = None;
+            }
+            let control = self.column.get(self.at).copied();
+            match control.ok_or_else(|| ColumnError::new("a column without its end", self.at))? {
+                0 if self.at + 1 == self.column.len() => return Ok(None),
+                0 => {
+                    return Err(ColumnError::new(
+                        "bytes after the end of the column",
+                        self.at + 1,
+                    ));
+                }
+                0xF0..=0xF2 => {
+                    let (interleaved, after) = Interleaved::begin(self.column, self.at)?;
+                    self.interleaved = Some(Box::new(interleaved));
+                    self.stream = Stream::default();
+                    self.at = after;
+                }
+                1..0x20 => {
+                    self.at = self.stream.load(self.column, self.at)?;
+                    return Ok(Some(Some(self.stream.last())));
+                }
+                _ => {
+                    self.at = self.stream.load(self.column, self.at)?;
+                    if let Some(row) = self.stream.next()? {
+                        return Ok(Some(row));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for ColumnDecoder<'a> {
+    type Item = Result<Option<ColumnValue<'a>>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.stream.is_in_word() {
+            let row = self.stream.next_in_word();
+            if row.is_err() {
+                self.end();
+            }
+            return Some(row);
+        }
+        let row = self.row().transpose();
+        if !matches!(row, Some(Ok(_))) {
+            self.end();
+        }
+        row
+    }
+}
+
+impl std::iter::FusedIterator for ColumnDecoder<'_> {}
