@@ -4,7 +4,7 @@
 //! built in a buffer that is used again, so that a document of a known group allocates
 //! nothing.
 
-use super::accumulator::{Accumulator, AccumulatorState};
+use super::accumulator::{Accumulator, AccumulatorKind, AccumulatorState};
 use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
@@ -109,6 +109,17 @@ impl Group {
         let is_constant = |node: &Node| matches!(node, Node::Constant(_));
         let counts = self.accumulators.iter().all(Accumulator::counts);
         counts && self.key_nodes().into_iter().all(is_constant)
+    }
+
+    /// The field by which it groups, where it keeps of each group nothing but what the first document has.
+    pub fn first_of(&self) -> Option<String> {
+        let TableKey::Whole(Node::Field { path, .. }) = &self.key else {
+            return None;
+        };
+        let mut kinds = self.accumulators.iter().map(|accumulator| accumulator.kind);
+        kinds
+            .all(|kind| kind == AccumulatorKind::First)
+            .then(|| path.join("."))
     }
 
     /// The expressions that the key is made of.

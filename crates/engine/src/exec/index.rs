@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::index::bounds::{BoundsChecker, KeyCheck};
 use crate::plan::{IndexAccess, walked_ranges};
 use crate::storage::{Family, Order, Scan, Snapshot, TreeKey};
-use meridian_value::key::Direction;
+use bson::raw::RawBsonRef;
+use meridian_value::key::{ABOVE_ALL, Direction, TypeBits, encode};
 use std::sync::Arc;
 
 /// Entries that a count walks alone before it is worth a second core.
@@ -28,7 +29,18 @@ pub struct IndexEntries {
     /// The range that `scan` walks.
     scanned: (Vec<u8>, Vec<u8>),
     seen: Option<SeenIds>,
+    leaps: Option<Leaps>,
     yield_check: YieldCheck,
+}
+
+/// From the first entry of each value of a field to that of the next.
+struct Leaps {
+    /// The field's position in the key.
+    position: usize,
+    /// Null, as the key has it: it stands for documents without the field as well, which an expression may tell apart.
+    null: Vec<u8>,
+    /// The first key, with the tree's prefix, that may come next; empty where it is the next entry's.
+    next: Vec<u8>,
 }
 
 /// What the checker says of the current key.
@@ -66,6 +78,9 @@ impl IndexEntries {
             scan: None,
             scanned: (Vec::new(), Vec::new()),
             seen: access.repeats().then(SeenIds::new),
+            leaps: access
+                .first_of
+                .map(|position| Leaps::over(position, &index)),
             yield_check: YieldCheck::new(context),
             index,
         }
@@ -120,6 +135,26 @@ impl IndexEntries {
                 Ok(Verdict::Outside)
             }
         }
+    }
+
+    /// Goes behind the other entries of the value that the last entry was the first of.
+    fn leap(&mut self) {
+        let Some(leaps) = self.leaps.as_mut().filter(|leaps| !leaps.next.is_empty()) else {
+            return;
+        };
+        match &mut self.scan {
+            Some(scan) => scan.seek(&leaps.next),
+            None => {
+                if let Some((start, _)) = self
+                    .ranges
+                    .last_mut()
+                    .filter(|(start, _)| *start < leaps.next)
+                {
+                    start.clone_from(&leaps.next);
+                }
+            }
+        }
+        leaps.next.clear();
     }
 
     fn is_new(&mut self) -> Result<bool> {
@@ -177,6 +212,7 @@ impl IndexEntries {
 impl Entries for IndexEntries {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
+        self.leap();
         while self.next_in_ranges()? {
             self.yield_check.step_key()?;
             match self.check()? {
@@ -184,6 +220,9 @@ impl Entries for IndexEntries {
                 Verdict::RangeDone => self.scan = None,
                 Verdict::Inside => {
                     if self.is_new()? {
+                        if let (Some(leaps), Some(scan)) = (&mut self.leaps, &self.scan) {
+                            leaps.note(scan.entry().0, &self.index)?;
+                        }
                         return Ok(true);
                     }
                 }
@@ -210,7 +249,7 @@ impl Entries for IndexEntries {
     }
 
     fn count(&mut self) -> Result<u64> {
-        if self.checker.is_none() && self.seen.is_none() {
+        if self.checker.is_none() && self.seen.is_none() && self.leaps.is_none() {
             return self.count_plain();
         }
         let mut entries = 0;
@@ -218,6 +257,34 @@ impl Entries for IndexEntries {
             entries += 1;
         }
         Ok(entries)
+    }
+}
+
+impl Leaps {
+    fn over(position: usize, index: &Index) -> Self {
+        let direction = index.spec.key[position].1.direction();
+        let mut null = Vec::new();
+        encode(RawBsonRef::Null, direction, &mut null, &mut TypeBits::new());
+        Self {
+            position,
+            null,
+            next: Vec::new(),
+        }
+    }
+
+    /// Notes where the value ends that this entry is the first of.
+    fn note(&mut self, key: &[u8], index: &Index) -> Result<()> {
+        let prefix = key.len() - TreeKey::strip(key).len();
+        let (mut start, mut end) = (prefix, prefix);
+        for position in 0..=self.position {
+            start = end;
+            end += index.layout.field_length(position, &key[end..])?;
+        }
+        if key[start..end] != self.null[..] {
+            self.next.extend_from_slice(&key[..end]);
+            self.next.push(ABOVE_ALL);
+        }
+        Ok(())
     }
 }
 

@@ -56,6 +56,8 @@ pub struct IndexAccess {
     pub entries: EntryUse,
     /// The search that the bounds of a text index come from.
     pub text: Option<Arc<TextScan>>,
+    /// The field of the key of each of whose values the first entry is enough. The order is forward then.
+    pub first_of: Option<usize>,
 }
 
 /// How a search goes through a text index.

@@ -227,6 +227,7 @@ fn by_bounds(
         order: Order::Forward,
         entries: EntryUse::default(),
         text: None,
+        first_of: None,
     };
     if !is_selective {
         access.bounds = vec![FieldBounds::all(); index.spec.key.len()];
@@ -466,6 +467,7 @@ pub(super) fn whole_index(index: &Arc<Index>, query: &QuerySpec) -> Candidate {
         order: Order::Forward,
         entries,
         text: None,
+        first_of: None,
     };
     Candidate {
         access: Access::Index(access),

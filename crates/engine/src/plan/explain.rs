@@ -89,6 +89,7 @@ fn access_summary(access: &Access, scan: &str) -> String {
         Access::Primary(own) if own.bounds.is_single_point() => "IDHACK".to_owned(),
         Access::Primary(_) => "CLUSTERED_IXSCAN".to_owned(),
         Access::Index(own) if is_id_look_up(own) => "IDHACK".to_owned(),
+        Access::Index(own) if own.first_of.is_some() => by_key("DISTINCT_SCAN", &own.index),
         Access::Index(own) => by_key(scan, &own.index),
         Access::Geo(own) => by_key(scan, &own.index),
         Access::Near(own) => {
@@ -198,7 +199,14 @@ pub fn access_document(
         Access::Index(own) if own.text.is_some() => {
             text_match(own, counted(index_scan("IXSCAN", own)), residual)
         }
-        Access::Index(own) => fetch(counted(index_scan("IXSCAN", own)), &own.entries, residual),
+        Access::Index(own) => {
+            let scan = if own.first_of.is_some() {
+                "DISTINCT_SCAN"
+            } else {
+                "IXSCAN"
+            };
+            fetch(counted(index_scan(scan, own)), &own.entries, residual)
+        }
         Access::Geo(own) => fetch(counted(geo_scan("IXSCAN", own)), &own.entries, residual),
         Access::Near(own) => fetch(near_scan(own), &own.entries, residual),
         Access::Ranked(own) => {

@@ -72,7 +72,7 @@ fn grouped_position(access: &Access, path: &str, query: &QuerySpec) -> Option<us
     }
 }
 
-fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
+pub(super) fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
     let index = &access.index;
     let position = index.spec.key.iter().position(|(own, _)| own == path)?;
     // A number may be a position in an array for the index, and never is for expressions.
@@ -88,13 +88,13 @@ fn position_in(access: &IndexAccess, path: &str) -> Option<usize> {
 }
 
 /// Whether every document has an entry in an index that queries may use.
-fn holds_all(index: &Arc<Index>) -> bool {
+pub(super) fn holds_all(index: &Arc<Index>) -> bool {
     let spec = &index.spec;
     let is_complete = !spec.hidden && !spec.sparse && spec.partial_filter.is_none();
     is_complete && spec.key.iter().all(|(_, field)| field.is_by_value())
 }
 
-fn is_wanted(access: &Access, query: &QuerySpec) -> bool {
+pub(super) fn is_wanted(access: &Access, query: &QuerySpec) -> bool {
     let is_id = match access {
         Access::Primary(_) | Access::Collection(_) => query.ids.is_some(),
         _ => access.index().is_some_and(|index| index.spec.is_id_index()),

@@ -12,6 +12,7 @@ mod candidate;
 mod choose;
 mod entry_use;
 mod explain;
+mod first;
 mod grouped;
 mod key_bounds;
 mod method;

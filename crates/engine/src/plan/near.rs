@@ -186,6 +186,7 @@ fn within(index: &Arc<Index>, rest: &QuerySpec, bounds: Vec<FieldBounds>) -> Can
             order: Order::Forward,
             entries,
             text: None,
+            first_of: None,
         }),
         residual,
         is_selective: true,

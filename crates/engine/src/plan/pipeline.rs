@@ -6,6 +6,7 @@
 
 use super::buckets::take_bucket_conditions;
 use super::choose::Sizes;
+use super::first::first_of_groups;
 use super::method::{CountBy, Goal, Method, SampleSize, plan};
 use super::{Plan, QuerySpec};
 use crate::aggregate::{CountingGroup, Group, Pipeline, Stage, dependencies};
@@ -199,6 +200,12 @@ pub fn plan_pipeline(
                 stages: stages.into(),
             });
         }
+    }
+    if let Some(plan) = first_of_groups(collection, &query, &mut stages) {
+        return Ok(PipelinePlan {
+            source: PipelineSource::Plan(Box::new(Answer { plan, shape: None })),
+            stages: stages.into(),
+        });
     }
     let (goal, shape) = goal(&query, stages.front(), Goal::Count);
     let mut plan = plan(collection, query, &goal, sizes)?;

@@ -194,6 +194,7 @@ fn by_terms(
         // The best of a term first, as in MongoDB.
         order: Order::Backward,
         entries: EntryUse::default(),
+        first_of: None,
         text: Some(Arc::new(TextScan {
             condition: condition.clone(),
             best_first: false,

@@ -148,6 +148,7 @@ fn of_path(
         order: Order::Forward,
         entries: EntryUse::default(),
         text: None,
+        first_of: None,
     };
     let order = query.sort.as_deref();
     access.order = order
@@ -181,6 +182,7 @@ fn arrays(index: &Arc<Index>, path: &str, sizes: &dyn Sizes) -> Result<Vec<Strin
             order: Order::Forward,
             entries: EntryUse::default(),
             text: None,
+            first_of: None,
         });
         if sizes.counted(&access, 1)? > 0 {
             found.push(prefix.to_owned());

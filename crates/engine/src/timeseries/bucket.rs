@@ -11,7 +11,7 @@
 //! down. Of documents and arrays the extremes are those of their parts.
 
 use super::Timeseries;
-use super::compress::compressed_column;
+use super::compress::version_of;
 use crate::error::{Error, Result, malformed};
 use ahash::AHashMap;
 use bson::oid::ObjectId;
@@ -453,14 +453,13 @@ fn row_count(data: &RawDocument, time: &str) -> usize {
 impl Timeseries {
     /// How many measurements a stored bucket holds.
     pub fn measurements_of(&self, stored: &RawDocument) -> usize {
+        let control = stored.get_document("control");
+        let count = control.and_then(|control| control.get_i32("count"));
+        if let (Some(2), Ok(count)) = (version_of(stored), count) {
+            return usize::try_from(count).unwrap_or(0);
+        }
         let data = stored.get_document("data");
-        data.map_or(0, |data| {
-            let times = field::find(data, self.time_field.as_bytes());
-            match times.as_ref().and_then(compressed_column) {
-                Some(times) => times.take_while(|time| matches!(time, Ok(Some(_)))).count(),
-                None => row_count(data, &self.time_field),
-            }
-        })
+        data.map_or(0, |data| row_count(data, &self.time_field))
     }
 }
 

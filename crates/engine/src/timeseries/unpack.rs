@@ -3,6 +3,7 @@
 use super::Timeseries;
 use super::compress::{bad_column, compressed_column, version_of};
 use crate::error::{Code, Error, Result, malformed};
+use crate::operation;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_column::{ColumnDecoder, ColumnValue};
@@ -11,6 +12,9 @@ use meridian_value::field::{self, Field, Fields};
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
+
+/// Rows that are walked between two questions whether the statement is to end: few bytes may claim many.
+const ROWS_UNCHECKED: usize = 4_096;
 
 /// The stage.
 #[derive(Debug, Clone)]
@@ -23,6 +27,8 @@ pub struct UnpackBucket {
     pub span_millis: i64,
     /// The fields that are wanted; `None` for all.
     pub wanted: Option<BTreeSet<String>>,
+    /// Whether no measurement but the newest of a bucket is wanted.
+    pub latest_only: bool,
 }
 
 /// The values of a field that are still to come.
@@ -76,6 +82,7 @@ impl UnpackBucket {
             meta_field: meta,
             span_millis: span.ok_or_else(|| missing("bucketMaxSpanSeconds"))?,
             wanted: None,
+            latest_only: false,
         })
     }
 
@@ -86,6 +93,7 @@ impl UnpackBucket {
             meta_field: timeseries.meta_field.clone(),
             span_millis: timeseries.span_millis(),
             wanted: None,
+            latest_only: false,
         }
     }
 
@@ -138,7 +146,18 @@ impl UnpackBucket {
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
-        for value in times {
+        let first = match self.latest_only {
+            true => latest_row(
+                times
+                    .clone()
+                    .map(|time| time.ok()??.bytes().try_into().ok()),
+            )?,
+            false => 0,
+        };
+        for column in columns.iter_mut().filter(|_| first > 0) {
+            column.values.nth(first - 1);
+        }
+        for value in times.skip(first) {
             let value = value.map_err(|error| bad_column(time, &error))?;
             let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
             let mut out = DocumentBuilder::with_capacity(128);
@@ -158,6 +177,9 @@ impl UnpackBucket {
             }
             if emit(out.finish())?.is_break() {
                 return Ok(ControlFlow::Break(()));
+            }
+            if self.latest_only {
+                break;
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -202,6 +224,9 @@ impl UnpackBucket {
         }
         let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
+        if self.latest_only {
+            return self.emit_latest(times, meta.as_ref(), columns, emit);
+        }
         for row in field::fields(times) {
             let document = self.row(&row, wants_time, meta.as_ref(), &mut columns)?;
             if emit(document)?.is_break() {
@@ -217,6 +242,26 @@ impl UnpackBucket {
                 "a column holds a value of a measurement that is not there",
             )),
         }
+    }
+
+    /// Gives `emit` the newest measurement.
+    fn emit_latest(
+        &self,
+        times: &RawDocument,
+        meta: Option<&Field<'_>>,
+        mut columns: Vec<Column<'_>>,
+        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let millis = field::fields(times).map(|time| time.bytes().try_into().ok());
+        let Some(row) = field::fields(times).nth(latest_row(millis)?) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        for column in &mut columns {
+            let is_other = |value: &Field<'_>| value.name() != row.name();
+            while column.values.next_if(is_other).is_some() {}
+        }
+        let wants_time = self.wants(self.time_field.as_bytes());
+        emit(self.row(&row, wants_time, meta, &mut columns)?)
     }
 
     fn row(
@@ -238,6 +283,21 @@ impl UnpackBucket {
         }
         Ok(out.finish())
     }
+}
+
+/// The number of the newest row, given the bytes of the times; of equals the first.
+fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
+    let (mut latest, mut number) = (None, 0);
+    for (row, time) in times.enumerate() {
+        if row % ROWS_UNCHECKED == 0 {
+            operation::check()?;
+        }
+        let millis = time.map(i64::from_le_bytes);
+        if millis > latest {
+            (latest, number) = (millis, row);
+        }
+    }
+    Ok(number)
 }
 
 fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> {
