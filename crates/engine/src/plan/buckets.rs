@@ -2,12 +2,13 @@
 //!
 //! A condition on the metadata holds for all measurements of a bucket or for none, so it moves before the stage that
 //! unpacks. Bounds of the time tell which buckets may hold a measurement within them: the stage's span, and the least
-//! and greatest time of each bucket, say so. So do bounds of other fields. They stay behind the stage as well.
+//! and greatest time of each bucket, say so; the stage itself leaves out measurements of other times. So do bounds of
+//! other fields, which stay behind the stage as well.
 
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
 use crate::query::{Comparison, Filter, Operand, Predicate};
-use crate::timeseries::{UnpackBucket, bucket_id};
+use crate::timeseries::{TimeRange, UnpackBucket, bucket_id};
 use bson::oid::ObjectId;
 use bson::raw::RawBsonRef;
 use bson::{DateTime, RawBson};
@@ -37,7 +38,10 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
                 Some(moved) => before.push(moved),
                 None => {
                     before.extend(of_comparison(&condition, &unpack));
-                    behind.push(condition);
+                    match time_range(&condition, &unpack.time_field) {
+                        Some(range) => unpack.times = unpack.times.and(range),
+                        None => behind.push(condition),
+                    }
                 }
             }
         }
@@ -82,6 +86,41 @@ fn of_metadata(condition: &Filter, meta: Option<&str>) -> Option<Filter> {
         }
         _ => None,
     }
+}
+
+/// The times that a comparison of the time asks for; `None` for other conditions. Each measurement has one date as its
+/// time, so that nothing else is to be tested.
+fn time_range(condition: &Filter, time_field: &str) -> Option<TimeRange> {
+    let Filter::Field {
+        path,
+        predicate: Predicate::Compare(comparison, operand),
+    } = condition
+    else {
+        return None;
+    };
+    let RawBsonRef::DateTime(time) = operand.value() else {
+        return None;
+    };
+    if path.as_str() != time_field {
+        return None;
+    }
+    let time = time.timestamp_millis();
+    let until = |until| TimeRange {
+        until,
+        ..TimeRange::ALL
+    };
+    let from = |from| TimeRange {
+        from,
+        ..TimeRange::ALL
+    };
+    Some(match comparison {
+        Comparison::Eq => from(time).and(until(time)),
+        Comparison::Gte => from(time),
+        Comparison::Lte => until(time),
+        // Nothing is beyond the last.
+        Comparison::Gt => from(time.checked_add(1)?),
+        Comparison::Lt => until(time.checked_sub(1)?),
+    })
 }
 
 /// What holds for each bucket that has a measurement for which a comparison holds; nothing for other conditions.

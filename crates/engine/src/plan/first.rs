@@ -14,7 +14,7 @@ use crate::aggregate::Stage;
 use crate::catalog::Collection;
 use crate::query::{Filter, Sort};
 use crate::storage::Order;
-use crate::timeseries::UnpackBucket;
+use crate::timeseries::{TimeRange, UnpackBucket};
 use meridian_value::key::Direction;
 use std::collections::VecDeque;
 
@@ -89,7 +89,8 @@ impl FirstOfGroups {
             _ => false,
         };
         let newest = format!("control.max.{}", unpack.time_field);
-        (is_newest && (below.is_empty() || below.starts_with('.'))).then(|| Self {
+        let is_all = unpack.times == TimeRange::ALL;
+        (is_newest && is_all && (below.is_empty() || below.starts_with('.'))).then(|| Self {
             path: format!("meta{below}"),
             within: vec![(newest, Direction::Descending)],
         })

@@ -16,7 +16,7 @@ mod words;
 mod tests;
 
 pub use bucket::{Measurement, MeasurementBucket, bucket_id};
-pub use unpack::UnpackBucket;
+pub use unpack::{TimeRange, UnpackBucket};
 
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;

@@ -29,6 +29,39 @@ pub struct UnpackBucket {
     pub wanted: Option<BTreeSet<String>>,
     /// Whether no measurement but the newest of a bucket is wanted.
     pub latest_only: bool,
+    /// The times that are wanted.
+    pub times: TimeRange,
+}
+
+/// Times from one to another, both wanted, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The earliest.
+    pub from: i64,
+    /// The latest.
+    pub until: i64,
+}
+
+impl TimeRange {
+    /// All there are.
+    pub const ALL: Self = Self {
+        from: i64::MIN,
+        until: i64::MAX,
+    };
+
+    /// The times that are in both; none where `from` is later than `until`.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            from: self.from.max(other.from),
+            until: self.until.min(other.until),
+        }
+    }
+
+    /// Whether a time is wanted, given its bytes.
+    fn holds(self, time: &[u8]) -> bool {
+        let millis = time.try_into().map(i64::from_le_bytes);
+        millis.is_ok_and(|millis| (self.from..=self.until).contains(&millis))
+    }
 }
 
 /// The values of a field that are still to come.
@@ -83,6 +116,7 @@ impl UnpackBucket {
             span_millis: span.ok_or_else(|| missing("bucketMaxSpanSeconds"))?,
             wanted: None,
             latest_only: false,
+            times: TimeRange::ALL,
         })
     }
 
@@ -94,6 +128,7 @@ impl UnpackBucket {
             span_millis: timeseries.span_millis(),
             wanted: None,
             latest_only: false,
+            times: TimeRange::ALL,
         }
     }
 
@@ -160,6 +195,10 @@ impl UnpackBucket {
         for value in times.skip(first) {
             let value = value.map_err(|error| bad_column(time, &error))?;
             let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
+            if !self.takes(value.kind(), value.bytes()) {
+                skip_row(&mut columns)?;
+                continue;
+            }
             let mut out = DocumentBuilder::with_capacity(128);
             if wants_time {
                 put_value(&mut out, time, &value)?;
@@ -183,6 +222,12 @@ impl UnpackBucket {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether a measurement of this time is wanted.
+    fn takes(&self, kind: u8, time: &[u8]) -> bool {
+        self.times == TimeRange::ALL
+            || (kind == ElementType::DateTime as u8 && self.times.holds(time))
     }
 
     /// The metadata, where it is wanted.
@@ -228,6 +273,13 @@ impl UnpackBucket {
             return self.emit_latest(times, meta.as_ref(), columns, emit);
         }
         for row in field::fields(times) {
+            if !self.takes(row.kind(), row.bytes()) {
+                for column in &mut columns {
+                    let is_of_row = |value: &Field<'_>| value.name() == row.name();
+                    while column.values.next_if(is_of_row).is_some() {}
+                }
+                continue;
+            }
             let document = self.row(&row, wants_time, meta.as_ref(), &mut columns)?;
             if emit(document)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -298,6 +350,15 @@ fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
         }
     }
     Ok(number)
+}
+
+/// Passes over the values of a measurement that is not wanted.
+fn skip_row(columns: &mut [CompressedColumn<'_>]) -> Result<()> {
+    for column in columns {
+        let value = column.values.next().transpose();
+        value.map_err(|error| bad_column(column.name, &error))?;
+    }
+    operation::check()
 }
 
 fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> {
