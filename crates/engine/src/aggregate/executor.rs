@@ -424,6 +424,31 @@ fn pass(
     }
 }
 
+/// Whether a step only counts the documents that come to it.
+fn counts(step: Option<&Step>) -> bool {
+    match step {
+        Some(Step::Count { .. }) => true,
+        Some(Step::Group(groups)) => groups.counts_all(),
+        _ => false,
+    }
+}
+
+/// Gives a step that only counts so many documents at once.
+fn count_measurements(
+    measurements: u64,
+    step: &mut Step,
+    variables: &Variables,
+) -> Result<ControlFlow<()>> {
+    match step {
+        Step::Count { count, .. } => *count += measurements.cast_signed(),
+        Step::Group(groups) if measurements > 0 => {
+            groups.push_times(&RawDocumentBuf::new(), measurements, variables)?;
+        }
+        _ => {}
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
 /// Sends what a step makes of a document, which may be several documents, through the steps behind it.
 fn pass_several(
     step: &mut Step,
@@ -454,6 +479,9 @@ fn pass_several(
                 Ok(())
             })?;
             Ok(further)
+        }
+        Step::UnpackBucket(unpack) if unpack.is_counted() && counts(behind.first()) => {
+            count_measurements(unpack.count(document)?, &mut behind[0], variables)
         }
         Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
             operation::check()?;

@@ -274,6 +274,11 @@ impl Groups {
         self.group.accumulators.iter().all(Accumulator::merges)
     }
 
+    /// Whether there is one group, whose documents are only counted.
+    pub fn counts_all(&self) -> bool {
+        self.group.counts_all()
+    }
+
     /// The same stage without any document.
     pub fn fresh(&self) -> Self {
         Self::new(self.group.clone(), &self.limits)

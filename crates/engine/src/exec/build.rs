@@ -498,7 +498,8 @@ impl Builder<'_> {
             .map(|range| (tree.key(&range.start), tree.key(&range.end)))
             .collect();
         let context = self.context.clone();
-        let rows = CollectionRows::new(self.snapshot, ranges, access.order, context);
+        let rows = CollectionRows::new(self.snapshot, ranges, access.order, context)
+            .splitting(self.collection);
         Box::new(rows.prefiltered(self.residual, self.ids()))
     }
 }

@@ -10,14 +10,16 @@ use bson::raw::RawDocument;
 use meridian_value::Collation;
 use std::sync::Arc;
 
-/// Fewer documents are scanned before a second core has begun to help.
+/// Fewer documents are scanned before a second core has begun to help, ...
 const SPLIT_DOCUMENTS_MIN: u64 = 20_000;
+/// ... and fewer buckets of a time series are unpacked, of which each has up to a thousand measurements.
+const SPLIT_BUCKETS_MIN: u64 = 100;
 
 /// Scans documents whose `tree ++ _id` lies in one of several ranges.
 pub struct CollectionRows {
     snapshot: Snapshot,
-    /// Knows the middle of all documents; none when it is only some of them that are scanned.
-    whole: Option<(Arc<CollectionState>, TreeKey)>,
+    /// Knows the middle of all documents, where the scan may be split there.
+    whole: Option<Whole>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -27,6 +29,14 @@ pub struct CollectionRows {
     /// Leaves out what whoever tests the rows would.
     prefilter: Option<Prefilter>,
     yield_check: YieldCheck,
+}
+
+/// All documents of a collection.
+struct Whole {
+    state: Arc<CollectionState>,
+    tree: TreeKey,
+    /// As few are worth a second core.
+    split_min: u64,
 }
 
 impl CollectionRows {
@@ -61,9 +71,21 @@ impl CollectionRows {
     ) -> Self {
         let (start, end) = collection.documents.range();
         let all = vec![(start.to_vec(), end.to_vec())];
-        let mut rows = Self::new(snapshot, all, order, context);
-        rows.whole = Some((collection.state.clone(), collection.documents));
-        rows
+        Self::new(snapshot, all, order, context).splitting(collection)
+    }
+
+    /// The same, which may be split where the middle of the collection lies.
+    pub fn splitting(self, collection: &Collection) -> Self {
+        let is_of_buckets = collection.options.timeseries.is_some();
+        let whole = Some(Whole {
+            state: collection.state.clone(),
+            tree: collection.documents,
+            split_min: match is_of_buckets {
+                true => SPLIT_BUCKETS_MIN,
+                false => SPLIT_DOCUMENTS_MIN,
+            },
+        });
+        Self { whole, ..self }
     }
 
     /// The same without some of the documents that do not match `filter`.
@@ -73,19 +95,21 @@ impl CollectionRows {
     }
 }
 
-/// The key of a document in the middle of a large collection, as its rank index has it now.
-fn middle(state: &CollectionState, tree: TreeKey) -> Option<Vec<u8>> {
-    state.ranks().peek(tree, |ranks| {
-        let documents = ranks.is_complete().then(|| ranks.entries())?;
-        if documents < SPLIT_DOCUMENTS_MIN {
-            return None;
-        }
-        let mut middle = None;
-        ranks.select(&[documents / 2], &mut |selected| {
-            middle = Some(tree.key(&selected.bucket.start()));
-        });
-        middle
-    })
+impl Whole {
+    /// The key of a document in the middle, as the rank index has it now.
+    fn middle(&self) -> Option<Vec<u8>> {
+        self.state.ranks().peek(self.tree, |ranks| {
+            let documents = ranks.is_complete().then(|| ranks.entries())?;
+            if documents < self.split_min {
+                return None;
+            }
+            let mut middle = None;
+            ranks.select(&[documents / 2], &mut |selected| {
+                middle = Some(self.tree.key(&selected.bucket.start()));
+            });
+            middle
+        })
+    }
 }
 
 impl Rows for CollectionRows {
@@ -131,11 +155,12 @@ impl Rows for CollectionRows {
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {
-        let (state, tree) = self.whole.take()?;
+        let whole = self.whole.take()?;
         let (Order::Forward, [range], None) = (self.order, &mut self.ranges[..], &self.scan) else {
             return None;
         };
-        let middle = middle(&state, tree).filter(|middle| *middle > range.0)?;
+        let is_within = |middle: &Vec<u8>| *middle > range.0 && *middle < range.1;
+        let middle = whole.middle().filter(is_within)?;
         let end = std::mem::replace(&mut range.1, middle.clone());
         let mut other = Self::new(
             &self.snapshot,

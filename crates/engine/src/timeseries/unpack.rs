@@ -158,6 +158,41 @@ impl UnpackBucket {
         }
     }
 
+    /// Whether nothing of the measurements is read.
+    pub fn is_counted(&self) -> bool {
+        self.wanted.as_ref().is_some_and(BTreeSet::is_empty) && !self.latest_only
+    }
+
+    /// How many measurements of the wanted times a bucket has.
+    ///
+    /// # Errors
+    /// A document that is no bucket, and times that are malformed.
+    pub fn count(&self, bucket: &RawDocument) -> Result<u64> {
+        let data = field::find(bucket, b"data").and_then(|data| data.value());
+        let data = data.and_then(|data| data.as_document());
+        let time = self.time_field.as_bytes();
+        let times = data.and_then(|data| field::find(data, time));
+        let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+        let mut count = 0;
+        if let (Some(2), Some(values)) = (version_of(bucket), compressed_column(&times)) {
+            for (row, value) in values.enumerate() {
+                if row % ROWS_UNCHECKED == 0 {
+                    operation::check()?;
+                }
+                let value = value.map_err(|error| bad_column(time, &error))?;
+                let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
+                count += u64::from(self.takes(value.kind(), value.bytes()));
+            }
+            return Ok(count);
+        }
+        // What is wrong with other buckets is told by the stage itself.
+        let _ = self.apply(bucket, &mut |_| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(count)
+    }
+
     fn apply_compressed(
         &self,
         bucket: &RawDocument,
