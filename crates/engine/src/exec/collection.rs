@@ -18,7 +18,7 @@ const SPLIT_BUCKETS_MIN: u64 = 100;
 /// Scans documents whose `tree ++ _id` lies in one of several ranges.
 pub struct CollectionRows {
     snapshot: Snapshot,
-    /// Knows the middle of all documents, where the scan may be split there.
+    /// Knows where the middle of a range lies, where the scan may be split.
     whole: Option<Whole>,
     order: Order,
     /// Ranges still to scan; the last is next.
@@ -96,15 +96,21 @@ impl CollectionRows {
 }
 
 impl Whole {
-    /// The key of a document in the middle, as the rank index has it now.
-    fn middle(&self) -> Option<Vec<u8>> {
+    /// The key of a document about in the middle of a range, as the rank index has it now.
+    fn middle(&self, (start, end): &(Vec<u8>, Vec<u8>)) -> Option<Vec<u8>> {
+        let (start, end) = (TreeKey::strip(start), TreeKey::strip(end));
         self.state.ranks().peek(self.tree, |ranks| {
-            let documents = ranks.is_complete().then(|| ranks.entries())?;
+            if !ranks.is_complete() {
+                return None;
+            }
+            // The parts of buckets at both ends do not matter.
+            let before = ranks.count(&[], Some(start), &mut |_| {})?;
+            let documents = ranks.count(start, (!end.is_empty()).then_some(end), &mut |_| {})?;
             if documents < self.split_min {
                 return None;
             }
             let mut middle = None;
-            ranks.select(&[documents / 2], &mut |selected| {
+            ranks.select(&[before + documents / 2], &mut |selected| {
                 middle = Some(self.tree.key(&selected.bucket.start()));
             });
             middle
@@ -160,7 +166,7 @@ impl Rows for CollectionRows {
             return None;
         };
         let is_within = |middle: &Vec<u8>| *middle > range.0 && *middle < range.1;
-        let middle = whole.middle().filter(is_within)?;
+        let middle = whole.middle(range).filter(is_within)?;
         let end = std::mem::replace(&mut range.1, middle.clone());
         let mut other = Self::new(
             &self.snapshot,
