@@ -386,9 +386,36 @@ def test_queries_runs_the_parts_that_are_named(tmp_path):
         assert WINDOW not in groups and TEXT not in groups
 
 
+READINGS = [
+    "last reading of each sensor", "one sensor's readings of a day", "hourly averages of a day in an area of the map",
+    "six hours downsampled to hours, each sensor", "highest temperature of an hour", "readings of a day, counted",
+]
+LAYOUTS = [
+    "meridian time series", "meridian plain", "mongod time series", "mongod plain", "postgres BRIN", "postgres partitioned",
+]
+
+
+def test_timeseries_checks_every_answer_in_every_layout(tmp_path):
+    run = Run(tmp_path, "timeseries", "--scale", 0.002, "--runs", 2)
+    run.check_common()
+    assert list(run.columns) == LAYOUTS
+    for name, column in run.columns.items():
+        assert column["answers_checked"] == len(READINGS), name
+        for question in READINGS:
+            assert len(run.samples(name, "Questions", question)) == 2, (name, question)
+    bytes_of = [run.samples(name, "Storage", "data")[0] for name in LAYOUTS[:2]]
+    assert bytes_of[0] * 4 < bytes_of[1], bytes_of
+
+
+def test_timeseries_runs_the_layouts_that_are_named(tmp_path):
+    run = Run(tmp_path, "timeseries", "--scale", 0.002, "--runs", 1, "--layout", "plain,partitioned")
+    assert list(run.columns) == ["meridian plain", "mongod plain", "postgres partitioned"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["timeseries", "--scale", "20"], "a number from"),
         (["taxi", "--parquet", "none.parquet"], "none.parquet"),
         (["taxi", "--parquet", __file__], "test_suites.py: not a Parquet file that can be read"),
         (["taxi", "--layout", "D"], "invalid value 'D'"),

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use bson::{Bson, Decimal128};
-use meridian_bench::suites::weather::encode::point;
+use meridian_bench::encode::point;
 
 use super::time::{self, Layout};
 

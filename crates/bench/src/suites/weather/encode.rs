@@ -7,11 +7,9 @@ use std::io::Write;
 
 use super::generator::Event;
 use crate::encode::{
-    copy_field, document, double, extended_well_known_binary, int32, int64, object_id,
+    copy_field, document, double, extended_well_known_binary, int32, int64, object_id, point,
     postgres_time, string,
 };
-
-pub use crate::encode::point;
 
 /// The columns of the CSV file, in order.
 pub const CSV_HEADER: &str = "indexnum,startdatetime,enddatetime,location,name,lastupdatedatetime,timezoneoffset,permitid,reading";
