@@ -81,6 +81,19 @@ fn random_measurement(random: &mut StdRng) -> Document {
         .collect()
 }
 
+/// One as sensors send them.
+fn steady_measurement(random: &mut StdRng, number: i64) -> Document {
+    let late = random.random_range(-3_000..3_000);
+    let mut measured = doc! {
+        "t": DateTime::from_millis(1_700_000_000_000 + 2_000 * number + late), "m": 1,
+        "v": f64::from(random.random_range(200..300)) / 10.0, "0": "on", "data": [number, 5],
+    };
+    if random.random() {
+        measured.insert("u", number);
+    }
+    measured
+}
+
 /// What goes into buckets comes out of them, stored and read anew now and then; each bucket has the extremes of one that is
 /// filled at once.
 #[test]
@@ -90,8 +103,12 @@ fn buckets_give_back_what_was_put_into_them() {
     let mut random = StdRng::seed_from_u64(seed);
     let series = series();
     let mut compressions = 0;
-    for _ in 0..300 {
-        let documents: Vec<Document> = (0..60).map(|_| random_measurement(&mut random)).collect();
+    for round in 0..300 {
+        let measurement = |number| match round % 3 {
+            0 => steady_measurement(&mut random, number),
+            _ => random_measurement(&mut random),
+        };
+        let documents: Vec<Document> = (0..60).map(measurement).collect();
         let mut open: Option<MeasurementBucket<'_>> = None;
         let mut done: Vec<(RawDocumentBuf, Vec<Document>)> = Vec::new();
         let mut held = Vec::new();
