@@ -163,7 +163,7 @@ fn buckets_give_back_what_was_put_into_them() {
             }
         }
     }
-    assert!(compressions > 100, "{compressions} buckets were compressed");
+    assert!(compressions > 50, "{compressions} buckets were compressed");
 }
 
 /// The extremes of scalars are the least and the greatest of the column, by the order of values.
