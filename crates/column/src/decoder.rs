@@ -21,7 +21,7 @@ use crate::value::ColumnValue;
 /// assert_eq!(rows[0].as_ref().unwrap().bytes(), 7_i32.to_le_bytes());
 /// assert_eq!(rows[1], None);
 /// assert_eq!(rows.len(), 2);
-/// # Ok::<(), column::ColumnError>(())
+/// # Ok::<(), meridian_column::ColumnError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ColumnDecoder<'a> {
