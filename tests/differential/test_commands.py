@@ -327,6 +327,9 @@ SETTINGS = [
     {"setParameter": 1, "localLogicalSessionTimeoutMinutes": 5, "ttlMonitorEnabled": False},
     {"getParameter": 1, "cursorTimeoutMillis": 1, "ttlMonitorEnabled": 1, "ttlMonitorSleepSecs": 1},
     {"setParameter": 1, "cursorTimeoutMillis": 600_000},
+    *[{"setParameter": 1, "logLevel": value} for value in (0, 1, 5, 6, -1, 2.7, "3", True, None, {"a": 1}, 10**12, Decimal128("2"), 0)],
+    *[{"setParameter": 1, "quiet": value} for value in (True, False, 1, 0, 2.5, "x", None, {"a": 1}, [], False)],
+    {"setParameter": 1, "logLevel": 1, "quiet": True}, {"getParameter": 1, "logLevel": 1, "quiet": 1}, {"setParameter": 1, "logLevel": 0, "quiet": 0},
 ]  # fmt: skip
 
 
@@ -346,7 +349,7 @@ def test_getting_all_parameters(pair):
     assert actual[0].names() == actual[1].names() == actual[2].names()
     own = {"storageEngineCacheBytes"}
     assert set(actual[0].names()) - own <= set(expected[0].names())
-    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "quiet", "ttlMonitorSleepSecs", "cursorTimeoutMillis", "ttlMonitorEnabled"):
+    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "logLevel", "quiet", "ttlMonitorSleepSecs", "cursorTimeoutMillis", "ttlMonitorEnabled"):
         assert actual[0].get(name) == expected[0].get(name), name
         assert actual[2].get(name).names() == expected[2].get(name).names(), name
         assert actual[2].get(name).get("value") == expected[2].get(name).get("value"), name

@@ -54,3 +54,27 @@ def test_expired_documents_stay_while_the_monitor_is_off(server, collection):
     assert (passes(), collection.count_documents({})) == (before, 10)
     server.client.admin.command("setParameter", 1, ttlMonitorEnabled=True)
     wait_until(lambda: collection.count_documents({}) == 0)
+
+
+def connections_logged(server):
+    lines = server.client.admin.command("getLog", "global")["log"]
+    return sum("connection accepted" in line for line in lines)
+
+
+def test_what_is_logged_follows_the_level_and_the_quiet(server):
+    def logged():
+        before = connections_logged(server)
+        with pymongo.MongoClient(server.uri) as other:
+            other.admin.command("ping")
+        return connections_logged(server) - before
+
+    set_to = lambda **values: server.client.admin.command("setParameter", 1, **values)  # noqa: E731
+    assert logged() == 0
+    set_to(logLevel=1)
+    assert logged() > 0
+    set_to(quiet=True)
+    assert logged() == 0
+    set_to(quiet=False, logLevel=5)
+    assert logged() > 0
+    set_to(logLevel=0)
+    assert logged() == 0

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Write as _};
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -27,22 +28,86 @@ const VALUE_BYTES_MAX: usize = 1024;
 /// What ends a value that was cut.
 const CUT: &str = "…";
 
+/// The greatest verbosity, as in MongoDB.
+pub const LEVEL_MAX: u8 = 5;
+
 static LATEST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+static VERBOSITY: Mutex<Verbosity> = Mutex::new(Verbosity {
+    level: 0,
+    is_quiet: false,
+});
+/// Changes what is logged, once logging has started.
+static CHANGE: OnceLock<Box<dyn Fn(EnvFilter) + Send + Sync>> = OnceLock::new();
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verbosity {
+    /// 0 is what [`FILTER_VARIABLE`] says, else the usual; 1 and 2 also what helps to find faults; 3 to [`LEVEL_MAX`] all.
+    pub level: u8,
+    /// Without connections that come and go.
+    pub is_quiet: bool,
+}
+
+impl Verbosity {
+    /// That of now.
+    pub fn current() -> Self {
+        *VERBOSITY.lock()
+    }
+
+    /// Makes it that of the process.
+    pub fn apply(self) {
+        let mut current = VERBOSITY.lock();
+        *current = self;
+        if let Some(change) = CHANGE.get() {
+            change(self.filter());
+        }
+    }
+
+    fn filter(self) -> EnvFilter {
+        let own = |level: &str| format!("info,meridian={level},meridian_engine={level}");
+        let filter = match self.level {
+            0 => EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| "info".into()),
+            1 | 2 => own("debug").into(),
+            _ => own("trace").into(),
+        };
+        match "meridian::server=warn".parse() {
+            Ok(without_connections) if self.is_quiet => filter.add_directive(without_connections),
+            _ => filter,
+        }
+    }
+}
 
 /// Starts logging for the rest of the process.
 pub fn start(format: LogFormat) {
-    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| "info".into());
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(Verbosity::current().filter())
         .with_writer(|| Line)
         .with_target(false);
     match format {
-        LogFormat::Text => lines
-            .with_ansi(io::stderr().is_terminal())
-            .fmt_fields(debug_fn(write_field).delimited(" "))
-            .init(),
-        LogFormat::Json => lines.event_format(JsonLine).init(),
+        LogFormat::Text => {
+            let lines = lines
+                .with_ansi(io::stderr().is_terminal())
+                .fmt_fields(debug_fn(write_field).delimited(" "))
+                .with_filter_reloading();
+            let handle = lines.reload_handle();
+            keep(move |filter| handle.reload(filter).is_ok());
+            lines.init();
+        }
+        LogFormat::Json => {
+            let lines = lines.event_format(JsonLine).with_filter_reloading();
+            let handle = lines.reload_handle();
+            keep(move |filter| handle.reload(filter).is_ok());
+            lines.init();
+        }
     }
+}
+
+/// Keeps the way to change what is logged, which fails only when nothing is logged any more.
+fn keep(change: impl Fn(EnvFilter) -> bool + Send + Sync + 'static) {
+    let change = move |filter| {
+        change(filter);
+    };
+    let _ = CHANGE.set(Box::new(change));
 }
 
 /// The latest lines, oldest first.

@@ -9,7 +9,7 @@ mod settings;
 mod size;
 mod user;
 
-pub use log::latest as latest_log_lines;
+pub use log::{LEVEL_MAX as LOG_LEVEL_MAX, Verbosity, latest as latest_log_lines};
 pub use settings::{Settings, TlsMode};
 
 use clap::{Parser, Subcommand};

@@ -4,8 +4,9 @@ use super::arguments::{Arguments, elements, integer, truth};
 use super::context::Context;
 use super::generic::is_generic;
 use super::hello::SESSION_TIMEOUT_MINUTES;
+use crate::cli::{LOG_LEVEL_MAX, Verbosity};
 use bson::raw::RawBsonRef;
-use meridian_engine::{Error, Result, javascript};
+use meridian_engine::{Error, Result, javascript, text};
 use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 use std::ops::RangeInclusive;
@@ -81,9 +82,33 @@ const PARAMETERS: &[Parameter] = &[
     fixed("localLogicalSessionTimeoutMinutes", |_, name, reply| {
         reply.int32(name, SESSION_TIMEOUT_MINUTES);
     }),
-    fixed("quiet", |_, name, reply| {
-        reply.boolean(name, false);
-    }),
+    changeable(
+        "logLevel",
+        |_, name, reply| {
+            reply.int32(name, Verbosity::current().level.into());
+        },
+        |_, name, value| {
+            let level = log_level(name, value)?;
+            let current = Verbosity::current();
+            Verbosity { level, ..current }.apply();
+            Ok(())
+        },
+    ),
+    changeable(
+        "quiet",
+        |_, name, reply| {
+            reply.boolean(name, Verbosity::current().is_quiet);
+        },
+        |_, _, value| {
+            let (is_quiet, current) = (is_true(value), Verbosity::current());
+            Verbosity {
+                is_quiet,
+                ..current
+            }
+            .apply();
+            Ok(())
+        },
+    ),
     Parameter {
         settable_at_startup: true,
         ..fixed("storageEngineCacheBytes", |context, name, reply| {
@@ -174,6 +199,17 @@ fn positive(name: &str, value: RawBsonRef<'_>) -> Result<i32> {
         Error::bad_value(format!(
             "Invalid value for parameter {name}: {number} is not greater than 0"
         ))
+    })
+}
+
+/// A verbosity; a greater one than there is is the greatest.
+fn log_level(name: &str, value: RawBsonRef<'_>) -> Result<u8> {
+    let number = Number::from_raw(value).and_then(|_| integer(value));
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    let level = number.and_then(|number| u8::try_from(number.min(LOG_LEVEL_MAX.into())).ok());
+    level.ok_or_else(|| {
+        let told = text::element(name, value);
+        Error::bad_value(format!("Invalid value for {name}: {told}"))
     })
 }
 
