@@ -349,7 +349,7 @@ def test_getting_all_parameters(pair):
     assert actual[0].names() == actual[1].names() == actual[2].names()
     own = {"storageEngineCacheBytes"}
     assert set(actual[0].names()) - own <= set(expected[0].names())
-    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "logLevel", "quiet", "ttlMonitorSleepSecs", "cursorTimeoutMillis", "ttlMonitorEnabled"):
+    for name in ("authSchemaVersion", "featureCompatibilityVersion", "enableTestCommands", "logLevel", "notablescan", "quiet", "ttlMonitorSleepSecs", "cursorTimeoutMillis", "ttlMonitorEnabled"):
         assert actual[0].get(name) == expected[0].get(name), name
         assert actual[2].get(name).names() == expected[2].get(name).names(), name
         assert actual[2].get(name).get("value") == expected[2].get(name).get("value"), name

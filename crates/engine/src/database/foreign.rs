@@ -127,6 +127,7 @@ impl Foreign for ForeignCollections {
         let query = QuerySpec {
             collation: variables.collation().clone(),
             allow_disk_use: self.allow_disk_use,
+            may_scan: true,
             ..QuerySpec::everything()
         };
         let query = engine.run_foreign(&namespace, opened, pipeline, query, &running)?;

@@ -401,6 +401,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         show_record_id: request.show_record_id && !request.return_key,
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
+        may_scan: false,
     })
 }
 

@@ -7,6 +7,7 @@
 
 use super::access::Access;
 use super::candidate::{Candidate, candidates, conditions, for_index, primary_order};
+use super::scans::{check_scan, needs_index};
 use super::union::with_unions;
 use super::wildcard;
 use super::{Hint, Method, Plan, QuerySpec, RowSource, near, text};
@@ -68,6 +69,8 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
             let message = "tailable cursor requested on non capped collection";
             return Err(Error::bad_value(message));
         }
+        let why = "Running with 'notablescan', so tailable cursors (which always do a table scan) are not allowed";
+        check_scan(collection, &query, why)?;
         let order = match query.hint {
             Some(Hint::Natural(order)) => order,
             _ => Order::Forward,
@@ -94,6 +97,10 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         let (candidate, rejected) = near::plan(collection, &query, &nearest, sizes)?;
         return Ok(finish(candidate, query, rejected));
     }
+    if is_natural(&query) {
+        let why = "hint $natural is not allowed, because 'notablescan' is enabled";
+        check_scan(collection, &query, why)?;
+    }
     if let Some(hint) = &query.hint {
         let candidate = hinted(collection, &query, hint, sizes)?;
         return Ok(finish(candidate, query, Vec::new()));
@@ -106,9 +113,14 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
     let chosen = match choose(&found, &query, sizes)? {
         None => {
             text::refuse_scan(&query)?;
+            if primary_order(&query).is_none() {
+                let why = "No indexed plans available, and running with 'notablescan'";
+                check_scan(collection, &query, why)?;
+            }
             collection_scan(&query, scan_order(&query))
         }
         Some(best) if query.filter.text().is_some() => found.swap_remove(best),
+        Some(best) if needs_index(collection, &query) => found.swap_remove(best),
         Some(best) if !scan_is_cheaper(&found[best], &query, sizes)? => found.swap_remove(best),
         _ => collection_scan(&query, scan_order(&query)),
     };
@@ -135,6 +147,12 @@ fn check_hint(collection: &Collection, hint: Option<&Hint>) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether the client wants the documents as they lie.
+fn is_natural(query: &QuerySpec) -> bool {
+    let by_sort = query.sort.as_deref().and_then(Sort::natural).is_some();
+    by_sort || matches!(query.hint, Some(Hint::Natural(_)))
 }
 
 fn natural_order(direction: Direction) -> Order {

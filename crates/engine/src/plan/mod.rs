@@ -20,6 +20,7 @@ mod near;
 mod partial;
 mod pipeline;
 mod ranges;
+mod scans;
 mod shape;
 mod text;
 mod union;
@@ -41,6 +42,7 @@ pub use pipeline::{
     Answer, CountShape, FacetPlan, PipelinePlan, PipelineSource, Split, plan_pipeline,
 };
 pub use ranges::{Countable, TreeRanges, walked_ranges};
+pub use scans::scans_are_forbidden;
 pub use text::{refuse_without_collection, resolve_text};
 
 use crate::catalog::Collection;
@@ -88,6 +90,8 @@ pub struct QuerySpec {
     pub needs: FieldSet,
     /// Whether a sort that outgrows its memory may spill to disk.
     pub allow_disk_use: bool,
+    /// Whether all documents may be gone through whatever `notablescan` says.
+    pub may_scan: bool,
 }
 
 impl QuerySpec {
@@ -118,6 +122,7 @@ impl QuerySpec {
             hint: None,
             needs: FieldSet::All,
             allow_disk_use: false,
+            may_scan: false,
         }
     }
 }

@@ -119,8 +119,11 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     Ok(())
 }
 
-/// An error of the pipeline as one of the command.
+/// An error of the pipeline as one of the command; that of a plan stays what it is.
 fn within_context(mut error: Error) -> Error {
+    if error.code == Code::NoQueryExecutionPlans {
+        return error;
+    }
     let prefix = "PlanExecutor error during aggregation :: caused by :: ";
     if let Some(rest) = error.message.strip_prefix(prefix) {
         error.message = rest.to_owned();

@@ -6,6 +6,7 @@ use super::generic::is_generic;
 use super::hello::SESSION_TIMEOUT_MINUTES;
 use crate::cli::{LOG_LEVEL_MAX, Verbosity};
 use bson::raw::RawBsonRef;
+use meridian_engine::plan::scans_are_forbidden;
 use meridian_engine::{Error, Result, javascript, text};
 use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
@@ -91,6 +92,16 @@ const PARAMETERS: &[Parameter] = &[
             let level = log_level(name, value)?;
             let current = Verbosity::current();
             Verbosity { level, ..current }.apply();
+            Ok(())
+        },
+    ),
+    changeable(
+        "notablescan",
+        |_, name, reply| {
+            reply.boolean(name, scans_are_forbidden().load(Ordering::Relaxed));
+        },
+        |_, _, value| {
+            scans_are_forbidden().store(is_true(value), Ordering::Relaxed);
             Ok(())
         },
     ),
