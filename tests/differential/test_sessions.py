@@ -71,7 +71,7 @@ def servers(_subject, _oracle):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_pipelines(servers, name):
     for command, database in PIPELINES[name]:
-        # While mongod writes its sessions down, each few minutes, it lists none.
+        # When mongod has written its sessions down, each few minutes, it lists none until one is used.
         for left in reversed(range(10)):
             try:
                 same(servers, command, database)
@@ -80,6 +80,9 @@ def test_pipelines(servers, name):
                 if left == 0:
                     raise
                 time.sleep(0.3)
+                for server in servers:
+                    with server.client.start_session() as session:
+                        server.client.admin.command("ping", session=session)
 
 
 @pytest.mark.parametrize("name", ["killAllSessions", "killAllSessionsByPattern", "killSessions", "endSessions", "refreshSessions"])
