@@ -4,12 +4,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Mutex;
 
 use bson::{Document, doc, rawdoc};
 use meridian_bench::client::Client;
 use meridian_bench::process::{Launch, ServerProcess, free_port};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_meridian");
+static STARTING: Mutex<()> = Mutex::new(());
 
 struct Server {
     // The server ends before its directory goes.
@@ -19,6 +21,8 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        // A port is free until another test takes it.
+        let _alone = STARTING.lock();
         let directory = tempfile::tempdir().expect("a directory");
         let port = free_port().expect("a port");
         let data = directory.path().join("data");
