@@ -67,3 +67,13 @@ impl RunArgs {
         Ok(())
     }
 }
+/// Reads a share of the full size.
+///
+/// # Errors
+/// What is no number from 0.0005 to 10.
+pub fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.0005..=10.0).contains(&scale) => Ok(scale),
+        _ => Err("a number from 0.0005 to 10 is wanted".into()),
+    }
+}

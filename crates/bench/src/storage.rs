@@ -118,6 +118,24 @@ pub fn tidy(server: &mut PostgresServer, table: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Tidies tables and adds what they take: bytes of data and of indexes.
+///
+/// # Errors
+/// The server's.
+pub fn settle_tables(
+    server: &mut PostgresServer,
+    names: impl IntoIterator<Item = String>,
+) -> anyhow::Result<[u64; 2]> {
+    let mut sizes = [0, 0];
+    for name in names {
+        tidy(server, &name)?;
+        for (sum, size) in sizes.iter_mut().zip(table_sizes(server, &name)?) {
+            *sum += size;
+        }
+    }
+    Ok(sizes)
+}
+
 /// Bytes of a table's data and of its indexes, those of its partitions included.
 ///
 /// # Errors

@@ -18,8 +18,8 @@ const SPLIT_BUCKETS_MIN: u64 = 100;
 /// Scans documents whose `tree ++ _id` lies in one of several ranges.
 pub struct CollectionRows {
     snapshot: Snapshot,
-    /// Knows where the middle of a range lies, where the scan may be split.
-    whole: Option<Whole>,
+    /// Where the scan may be split, if it may.
+    split: Option<Split>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -31,12 +31,12 @@ pub struct CollectionRows {
     yield_check: YieldCheck,
 }
 
-/// All documents of a collection.
-struct Whole {
+/// What tells where about the middle of a range of documents lies.
+struct Split {
     state: Arc<CollectionState>,
     tree: TreeKey,
     /// As few are worth a second core.
-    split_min: u64,
+    documents_min: u64,
 }
 
 impl CollectionRows {
@@ -52,7 +52,7 @@ impl CollectionRows {
         }
         Self {
             snapshot: snapshot.clone(),
-            whole: None,
+            split: None,
             order,
             ranges,
             scan: None,
@@ -74,18 +74,18 @@ impl CollectionRows {
         Self::new(snapshot, all, order, context).splitting(collection)
     }
 
-    /// The same, which may be split where the middle of the collection lies.
+    /// The same, which may be split in two.
     pub fn splitting(self, collection: &Collection) -> Self {
         let is_of_buckets = collection.options.timeseries.is_some();
-        let whole = Some(Whole {
+        let split = Some(Split {
             state: collection.state.clone(),
             tree: collection.documents,
-            split_min: match is_of_buckets {
+            documents_min: match is_of_buckets {
                 true => SPLIT_BUCKETS_MIN,
                 false => SPLIT_DOCUMENTS_MIN,
             },
         });
-        Self { whole, ..self }
+        Self { split, ..self }
     }
 
     /// The same without some of the documents that do not match `filter`.
@@ -95,7 +95,7 @@ impl CollectionRows {
     }
 }
 
-impl Whole {
+impl Split {
     /// The key of a document about in the middle of a range, as the rank index has it now.
     fn middle(&self, (start, end): &(Vec<u8>, Vec<u8>)) -> Option<Vec<u8>> {
         let (start, end) = (TreeKey::strip(start), TreeKey::strip(end));
@@ -106,7 +106,7 @@ impl Whole {
             // The parts of buckets at both ends do not matter.
             let before = ranks.count(&[], Some(start), &mut |_| {})?;
             let documents = ranks.count(start, (!end.is_empty()).then_some(end), &mut |_| {})?;
-            if documents < self.split_min {
+            if documents < self.documents_min {
                 return None;
             }
             let mut middle = None;
@@ -161,12 +161,12 @@ impl Rows for CollectionRows {
     }
 
     fn split_off(&mut self) -> Option<Box<dyn Rows>> {
-        let whole = self.whole.take()?;
+        let split = self.split.take()?;
         let (Order::Forward, [range], None) = (self.order, &mut self.ranges[..], &self.scan) else {
             return None;
         };
         let is_within = |middle: &Vec<u8>| *middle > range.0 && *middle < range.1;
-        let middle = whole.middle(range).filter(is_within)?;
+        let middle = split.middle(range).filter(is_within)?;
         let end = std::mem::replace(&mut range.1, middle.clone());
         let mut other = Self::new(
             &self.snapshot,

@@ -432,16 +432,17 @@ pub(super) fn document_in<'d>(
 fn rows_before(values: &RawDocument) -> Option<usize> {
     let mut rows = 0;
     for value in field::fields(values) {
-        let name = std::str::from_utf8(value.name()).ok()?;
-        let row: usize = name.parse().ok()?;
-        if row < rows
-            || (name.len() > 1 && !name.starts_with(|digit: char| ('1'..='9').contains(&digit)))
-        {
-            return None;
-        }
+        let row = row_of(&value).filter(|row| *row >= rows)?;
         rows = row + 1;
     }
     Some(rows)
+}
+
+/// The row that a value of a column is of, which is its name.
+pub(super) fn row_of(value: &Field<'_>) -> Option<usize> {
+    let name = std::str::from_utf8(value.name()).ok()?;
+    let is_plain = name.len() == 1 || name.starts_with(|digit: char| ('1'..='9').contains(&digit));
+    is_plain.then(|| name.parse().ok()).flatten()
 }
 
 /// Measurements of a bucket with these columns.

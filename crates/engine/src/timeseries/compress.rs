@@ -4,7 +4,7 @@
 //! `control.count` says how many there are. Metadata and extremes stay as they were.
 
 use super::Timeseries;
-use super::bucket::document_in;
+use super::bucket::{document_in, row_of};
 use crate::error::{Error, Result};
 use crate::expression::value::field_name;
 use bson::raw::{RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -83,7 +83,7 @@ impl Timeseries {
             let Some(RawBsonRef::DateTime(millis)) = time.value() else {
                 return Ok(None);
             };
-            if number_of(&time) != Some(row) {
+            if row_of(&time) != Some(row) {
                 return Ok(None);
             }
             rows.push((millis.timestamp_millis(), row));
@@ -128,7 +128,7 @@ fn compressed_values(values: &RawDocument, order: &[usize]) -> Option<Vec<u8>> {
     let mut by_row: Vec<Option<Field<'_>>> = vec![None; order.len()];
     let mut next = 0;
     for value in field::fields(values) {
-        let row = number_of(&value).filter(|row| *row >= next)?;
+        let row = row_of(&value).filter(|row| *row >= next)?;
         *by_row.get_mut(row)? = Some(value);
         next = row + 1;
     }
@@ -154,9 +154,4 @@ fn compressed_control(control: &RawDocument, rows: usize) -> DocumentBuilder {
     let rows = i32::try_from(rows).unwrap_or(i32::MAX);
     out.field(ElementType::Int32, b"count", &rows.to_le_bytes());
     out
-}
-
-/// The row that a value of a column is of, which is its name.
-fn number_of(value: &Field<'_>) -> Option<usize> {
-    std::str::from_utf8(value.name()).ok()?.parse().ok()
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use clap::Args;
 
 use self::part::{Contents, Index, Part, Table};
-use crate::arguments::RunArgs;
+use crate::arguments::{RunArgs, scale};
 use crate::load::{BATCH, Load};
 use crate::machine::Machine;
 use crate::measure::Repeats;
@@ -67,13 +67,6 @@ pub struct QueriesArgs {
     /// Timed runs of each question, after two that are not timed
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: u16,
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(scale) if (0.0005..=10.0).contains(&scale) => Ok(scale),
-        _ => Err("a number from 0.0005 to 10 is wanted".into()),
-    }
 }
 
 /// What a run does, the same for every target.

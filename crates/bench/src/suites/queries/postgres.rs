@@ -42,14 +42,8 @@ impl QueriesTarget for PostgresServer {
     }
 
     fn settle(&mut self, tables: &[&Table], report: &mut TargetReport) -> anyhow::Result<()> {
-        let (mut data, mut indexes) = (0, 0);
-        for table in tables {
-            let name = full_name(table);
-            storage::tidy(self, &name)?;
-            let sizes = storage::table_sizes(self, &name)?;
-            data += sizes[0];
-            indexes += sizes[1];
-        }
+        let names = tables.iter().map(|table| full_name(table));
+        let [data, indexes] = storage::settle_tables(self, names)?;
         report.storage(data, indexes, self.observe());
         Ok(())
     }

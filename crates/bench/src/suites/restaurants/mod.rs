@@ -38,7 +38,7 @@ use self::ask::Access;
 use self::index::Indexing;
 use self::requests::{PAGE, Split};
 use self::restaurant::Generator;
-use crate::arguments::RunArgs;
+use crate::arguments::{RunArgs, scale};
 use crate::machine::Machine;
 use crate::progress;
 use crate::report::{Report, TargetReport, grouped};
@@ -116,13 +116,6 @@ pub struct RestaurantsArgs {
     /// Keep the logs of all requests in this directory
     #[arg(long, value_name = "DIR")]
     pub logs: Option<PathBuf>,
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(scale) if (0.0005..=10.0).contains(&scale) => Ok(scale),
-        _ => Err("a number from 0.0005 to 10 is wanted".into()),
-    }
 }
 
 /// How many workers ask.

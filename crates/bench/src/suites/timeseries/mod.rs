@@ -22,7 +22,7 @@ use clap::{Args, ValueEnum};
 use self::asked::Asked;
 use self::generator::{READINGS_EACH, Readings};
 use self::layout::Layout;
-use crate::arguments::RunArgs;
+use crate::arguments::{RunArgs, scale};
 use crate::load::{BATCH, Load};
 use crate::machine::Machine;
 use crate::measure::Repeats;
@@ -73,13 +73,6 @@ pub struct TimeseriesArgs {
     /// Timed runs of each question, after two that are not timed
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: u16,
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(scale) if (0.0005..=10.0).contains(&scale) => Ok(scale),
-        _ => Err("a number from 0.0005 to 10 is wanted".into()),
-    }
 }
 
 /// What a run does, the same for every target.

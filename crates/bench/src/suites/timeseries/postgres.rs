@@ -51,14 +51,8 @@ impl TimeseriesTarget for PostgresServer {
     }
 
     fn settle(&mut self, report: &mut TargetReport) -> anyhow::Result<()> {
-        let (mut data, mut indexes) = (0, 0);
-        for table in ["sensors", READINGS] {
-            let name = format!("{SCHEMA}.{table}");
-            storage::tidy(self, &name)?;
-            let sizes = storage::table_sizes(self, &name)?;
-            data += sizes[0];
-            indexes += sizes[1];
-        }
+        let names = ["sensors", READINGS].map(|table| format!("{SCHEMA}.{table}"));
+        let [data, indexes] = storage::settle_tables(self, names)?;
         report.storage(data, indexes, self.observe());
         Ok(())
     }
