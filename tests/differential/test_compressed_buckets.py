@@ -132,3 +132,23 @@ def test_a_column_that_claims_billions_of_rows_ends_in_time(servers):  # noqa: F
         with pytest.raises(OperationFailure) as refused:
             list(subject.x.aggregate(stages, maxTimeMS=300))
         assert refused.value.code == 50, (stages, refused.value)
+
+
+def test_columns_of_very_many_fields_take_counted_memory(servers):  # noqa: F811
+    """A bucket of 15 MB whose decoders would hold hundreds: refused, not read."""
+    subject = servers[0].client[DATABASE]
+    make(servers)
+    fields, start = 100_000, at()
+    reference = (2 * fields + 5).to_bytes(4, "little") + b"\x0a\x00" * fields + b"\0"
+    run = b"\x80" + (0x0F).to_bytes(8, "little")
+    column = Binary(b"\xf1" + reference + run * fields + b"\0\0", 7)
+    seconds = int((start - at(0, 1970)).total_seconds())
+    times = Binary(b"\x09\0" + (1_000 * seconds).to_bytes(8, "little") + run + b"\0", 7)
+    data = {"t": times, **{f"c{number}": column for number in range(13)}}
+    bucket = {"_id": ObjectId(seconds.to_bytes(4, "big") + b"1" * 8), "control": {"version": 2, "min": {"t": start}, "max": {"t": start}}, "meta": 1, "data": data}
+    subject["system.buckets.x"].insert_one(bucket)
+    with pytest.raises(OperationFailure) as refused:
+        list(subject.x.aggregate([{"$project": {name: {"$type": f"${name}"} for name in data}}]))
+    assert refused.value.code == 146
+    # One of them fits.
+    assert next(subject.x.aggregate([{"$project": {"c0": {"$type": "$c0"}}}, {"$limit": 1}]))["c0"] == "object"

@@ -45,6 +45,15 @@ impl<'a> ColumnDecoder<'a> {
         }
     }
 
+    /// Bytes that it holds in memory beside itself: some hundred for each field of documents that are interleaved, none for
+    /// other values.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        self.interleaved
+            .as_ref()
+            .map_or(0, |interleaved| interleaved.memory_bytes())
+    }
+
     #[cold]
     fn end(&mut self) {
         self.is_over = true;

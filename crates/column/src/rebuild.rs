@@ -69,6 +69,13 @@ impl<'a> Interleaved<'a> {
         }
     }
 
+    /// Bytes that it holds in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.streams.len() * size_of::<Stream<'_>>()
+            + self.steps.len() * size_of::<Step<'_>>()
+            + self.out.capacity()
+    }
+
     /// Notes the steps of writing a document; it was checked to be no deeper than `depth`.
     fn plan(&mut self, document: &'a [u8], enters_arrays: bool, depth: usize, streams_max: usize) {
         for element in elements(document) {

@@ -166,6 +166,31 @@ fn numbers_of_changing_scales_come_back() {
     }
 }
 
+/// A document with so many numbers.
+fn wide(fields: usize, value: i32) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    for field in 0..fields {
+        bytes.push(0x10);
+        bytes.extend_from_slice(format!("{field}\0").as_bytes());
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.push(0);
+    let length = u32::try_from(bytes.len()).unwrap();
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn documents_with_very_many_fields_come_back() {
+    for fields in [9_999, 10_000, 10_001, 200_000] {
+        let rows: Vec<Row> = (0..4).map(|row| Some((0x03, wide(fields, row)))).collect();
+        let column = encode(&rows);
+        // Interleaved up to ten thousand, literals beyond.
+        assert_eq!(column[0] == 0xF1, fields <= 10_000, "{fields}");
+        assert!(decode(&column).as_ref() == Ok(&rows), "{fields}");
+    }
+}
+
 #[test]
 fn an_empty_column_has_no_rows() {
     assert_eq!(encode(&[]), [0]);

@@ -4,6 +4,7 @@ use super::Timeseries;
 use super::compress::{bad_column, compressed_column, version_of};
 use crate::error::{Code, Error, Result, malformed};
 use crate::operation;
+use crate::operation::memory::Reservation;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_column::{ColumnDecoder, ColumnValue};
@@ -74,6 +75,21 @@ struct Column<'b> {
 struct CompressedColumn<'b> {
     name: &'b [u8],
     values: ColumnDecoder<'b>,
+    memory: Reservation,
+}
+
+impl<'b> CompressedColumn<'b> {
+    /// The value of the next row, if that has one; none at the column's end.
+    fn next(&mut self) -> Result<Option<Option<ColumnValue<'b>>>> {
+        let value = self.values.next().transpose();
+        let value = value.map_err(|error| bad_column(self.name, &error))?;
+        // Documents of many fields take some thirty times as much as their column.
+        let bytes = self.values.memory_bytes();
+        if bytes > 0 {
+            self.memory.grow(bytes)?;
+        }
+        Ok(value)
+    }
 }
 
 impl UnpackBucket {
@@ -148,12 +164,9 @@ impl UnpackBucket {
         bucket: &RawDocument,
         emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let data = field::find(bucket, b"data").and_then(|data| data.value());
-        let data = data.and_then(|data| data.as_document());
-        let data = || data.ok_or_else(|| no_bucket("it has no 'data'"));
         match version_of(bucket) {
-            Some(1) => self.apply_plain(bucket, data()?, emit),
-            Some(2) => self.apply_compressed(bucket, data()?, emit),
+            Some(1) => self.apply_plain(bucket, data_of(bucket)?, emit),
+            Some(2) => self.apply_compressed(bucket, data_of(bucket)?, emit),
             _ => Err(no_bucket("'control.version' is not 1 or 2")),
         }
     }
@@ -168,10 +181,8 @@ impl UnpackBucket {
     /// # Errors
     /// A document that is no bucket, and times that are malformed.
     pub fn count(&self, bucket: &RawDocument) -> Result<u64> {
-        let data = field::find(bucket, b"data").and_then(|data| data.value());
-        let data = data.and_then(|data| data.as_document());
         let time = self.time_field.as_bytes();
-        let times = data.and_then(|data| field::find(data, time));
+        let times = field::find(data_of(bucket)?, time);
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         let mut count = 0;
         if let (Some(2), Some(values)) = (version_of(bucket), compressed_column(&times)) {
@@ -210,7 +221,11 @@ impl UnpackBucket {
             let values = values.ok_or_else(|| no_bucket("a column is not compressed"))?;
             match name == time {
                 true => times = Some(values),
-                false => columns.push(CompressedColumn { name, values }),
+                false => columns.push(CompressedColumn {
+                    name,
+                    values,
+                    memory: Reservation::none(),
+                }),
             }
         }
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
@@ -224,8 +239,8 @@ impl UnpackBucket {
             )?,
             false => 0,
         };
-        for column in columns.iter_mut().filter(|_| first > 0) {
-            column.values.nth(first - 1);
+        for _ in 0..first {
+            skip_row(&mut columns)?;
         }
         for value in times.skip(first) {
             let value = value.map_err(|error| bad_column(time, &error))?;
@@ -240,9 +255,7 @@ impl UnpackBucket {
             }
             self.put_meta(&mut out, meta.as_ref())?;
             for column in &mut columns {
-                let value = column.values.next().transpose();
-                let value = value.map_err(|error| bad_column(column.name, &error))?;
-                let value = value.ok_or_else(|| {
+                let value = column.next()?.ok_or_else(|| {
                     no_bucket("a column ends before all measurements have their values")
                 })?;
                 if let Some(value) = value {
@@ -372,6 +385,12 @@ impl UnpackBucket {
     }
 }
 
+fn data_of(bucket: &RawDocument) -> Result<&RawDocument> {
+    let data = field::find(bucket, b"data").and_then(|data| data.value());
+    let data = data.and_then(|data| data.as_document());
+    data.ok_or_else(|| no_bucket("it has no 'data'"))
+}
+
 /// The number of the newest row, given the bytes of the times; of equals the first.
 fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
     let (mut latest, mut number) = (None, 0);
@@ -390,8 +409,7 @@ fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
 /// Passes over the values of a measurement that is not wanted.
 fn skip_row(columns: &mut [CompressedColumn<'_>]) -> Result<()> {
     for column in columns {
-        let value = column.values.next().transpose();
-        value.map_err(|error| bad_column(column.name, &error))?;
+        column.next()?;
     }
     operation::check()
 }
