@@ -19,7 +19,7 @@ const SPLIT_BUCKETS_MIN: u64 = 100;
 pub struct CollectionRows {
     snapshot: Snapshot,
     /// Where the scan may be split, if it may.
-    split: Option<Split>,
+    split: Option<RangeSplit>,
     order: Order,
     /// Ranges still to scan; the last is next.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -32,7 +32,7 @@ pub struct CollectionRows {
 }
 
 /// What tells where about the middle of a range of documents lies.
-struct Split {
+struct RangeSplit {
     state: Arc<CollectionState>,
     tree: TreeKey,
     /// As few are worth a second core.
@@ -77,7 +77,7 @@ impl CollectionRows {
     /// The same, which may be split in two.
     pub fn splitting(self, collection: &Collection) -> Self {
         let is_of_buckets = collection.options.timeseries.is_some();
-        let split = Some(Split {
+        let split = Some(RangeSplit {
             state: collection.state.clone(),
             tree: collection.documents,
             documents_min: match is_of_buckets {
@@ -95,7 +95,7 @@ impl CollectionRows {
     }
 }
 
-impl Split {
+impl RangeSplit {
     /// The key of a document about in the middle of a range, as the rank index has it now.
     fn middle(&self, (start, end): &(Vec<u8>, Vec<u8>)) -> Option<Vec<u8>> {
         let (start, end) = (TreeKey::strip(start), TreeKey::strip(end));
