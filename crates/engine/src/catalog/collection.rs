@@ -1,7 +1,9 @@
 //! One published version of a collection, and the state all its versions share.
 
 use super::index_filters::IndexFilters;
-use super::{Accesses, Arrivals, ChangeCapture, CollectionOptions, OpenBuckets, UnbuiltIndex};
+use super::{
+    Accesses, Arrivals, ChangeCapture, CollectionOptions, DeltaStore, OpenBuckets, UnbuiltIndex,
+};
 use crate::error::{Code, Error, Result};
 use crate::index::{CollectionKeys, EntryLayout, IndexSpec, KeyGenerator, Multikey};
 use crate::namespace::Namespace;
@@ -11,7 +13,7 @@ use bson::raw::RawDocument;
 use meridian_value::Collation;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// A secondary index: what it is, how it makes keys, where its entries are.
 #[derive(Clone)]
@@ -117,6 +119,8 @@ pub struct Collection {
     pub temporary: bool,
     /// Where its documents are.
     pub documents: TreeKey,
+    /// Of a collection of buckets: where rows wait for their buckets. None in those of earlier releases.
+    pub delta: Option<TreeKey>,
     /// Validator and other options.
     pub options: Arc<CollectionOptions>,
     /// Its indexes, in the order of creation. That on `_id` is the first in a capped collection, and in others there is none.
@@ -143,6 +147,7 @@ impl Collection {
             uuid: random_uuid(),
             temporary,
             documents,
+            delta: None,
             options: Arc::new(options),
             indexes: Vec::new(),
             unbuilt: Vec::new(),
@@ -226,6 +231,7 @@ impl Collection {
         let indexes = self.indexes.iter();
         let mut trees: Vec<_> = indexes.map(|one| (Family::Indexes, one.tree)).collect();
         trees.push((Family::Documents, self.documents));
+        trees.extend(self.delta.map(|delta| (Family::Documents, delta)));
         trees
     }
 
@@ -261,6 +267,7 @@ pub struct CollectionState {
     id_accesses: Accesses,
     index_filters: IndexFilters,
     arrivals: Arrivals,
+    has_delta_rows: AtomicBool,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -276,6 +283,8 @@ pub struct WriteState {
     pub oldest_key: Option<Vec<u8>>,
     /// Of a collection of buckets: those that take further measurements.
     pub open_buckets: OpenBuckets,
+    /// Of a collection of buckets: the rows that wait for theirs. `None`: not known yet.
+    pub delta: Option<DeltaStore>,
 }
 
 impl CollectionState {
@@ -289,6 +298,7 @@ impl CollectionState {
             id_accesses: Accesses::default(),
             index_filters: IndexFilters::default(),
             arrivals: Arrivals::default(),
+            has_delta_rows: AtomicBool::new(true),
         }
     }
 
@@ -310,6 +320,17 @@ impl CollectionState {
     /// Who waits for documents of a capped collection.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
+    }
+
+    /// Whether rows may wait in the delta store: readers put them into buckets first. Set by the holder of the write
+    /// lock, before the first of them can be read; at the start nobody knows.
+    pub fn has_delta_rows(&self) -> bool {
+        self.has_delta_rows.load(Ordering::Acquire)
+    }
+
+    /// See [`Self::has_delta_rows`].
+    pub fn set_has_delta_rows(&self, has: bool) {
+        self.has_delta_rows.store(has, Ordering::Release);
     }
 
     /// The builds that must learn which documents change.

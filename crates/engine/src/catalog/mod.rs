@@ -24,6 +24,7 @@ mod accesses;
 mod capped;
 mod capture;
 mod collection;
+mod delta_store;
 mod index_filters;
 mod open_buckets;
 mod options;
@@ -35,6 +36,9 @@ pub use accesses::Accesses;
 pub use capped::{Arrivals, Capped, RecordNumber, record_number, whole};
 pub use capture::{CapturedIds, ChangeCapture};
 pub use collection::{Collection, CollectionState, Index, WriteState};
+pub use delta_store::{
+    DeltaStore, PARTITIONS as DELTA_PARTITIONS, partition_range as delta_partition_range,
+};
 pub use index_filters::{IndexFilter, IndexFilters};
 pub use open_buckets::OpenBuckets;
 pub use options::{CollectionOptions, ValidationAction, ValidationLevel, Validator};

@@ -187,6 +187,9 @@ fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     document.append(cstr!("uuid"), uuid);
     document.append(cstr!("tree"), i64::from(collection.documents.0));
+    if let Some(delta) = collection.delta {
+        document.append(cstr!("delta"), i64::from(delta.0));
+    }
     document.append(cstr!("options"), collection.options.original.clone());
     document.append(cstr!("indexes"), indexes);
     if collection.temporary {
@@ -210,7 +213,8 @@ fn decode_collection(
 ) -> Result<Collection> {
     let name = namespace.to_string();
     let bad = |_| corrupt(&name);
-    let documents = decode_tree(document).ok_or_else(|| corrupt(&name))?;
+    let documents = decode_tree(document, "tree").ok_or_else(|| corrupt(&name))?;
+    let delta = decode_tree(document, "delta");
     let uuid = document
         .get_binary("uuid")
         .map_err(bad)?
@@ -230,7 +234,10 @@ fn decode_collection(
             .as_document()
             .ok_or_else(|| corrupt(&name))?;
         let spec = IndexSpec::parse(entry.get_document("spec").map_err(bad)?)?;
-        let mut index = Index::new(spec, decode_tree(entry).ok_or_else(|| corrupt(&name))?)?;
+        let mut index = Index::new(
+            spec,
+            decode_tree(entry, "tree").ok_or_else(|| corrupt(&name))?,
+        )?;
         index.ready = entry.get_bool("ready").map_err(bad)?;
         let multikey = entry.get_i64("multikey").map_err(bad)?.cast_unsigned();
         index.note_multikey(Multikey::from_bits(multikey));
@@ -256,6 +263,7 @@ fn decode_collection(
         uuid,
         temporary,
         documents,
+        delta,
         options,
         indexes,
         unbuilt,
@@ -269,9 +277,9 @@ fn decode_collection(
     Ok(collection.compiled())
 }
 
-fn decode_tree(document: &RawDocument) -> Option<TreeKey> {
+fn decode_tree(document: &RawDocument, name: &str) -> Option<TreeKey> {
     document
-        .get_i64("tree")
+        .get_i64(name)
         .ok()
         .and_then(|number| u32::try_from(number).ok())
         .map(TreeKey)

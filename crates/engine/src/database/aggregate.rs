@@ -91,7 +91,7 @@ impl Engine {
         } else {
             let mut split = self.split(namespace, pipeline, request)?;
             let output = split.output.take();
-            let opened = self.open_view(namespace);
+            let opened = self.open_view(namespace)?;
             (self.run_split(namespace, opened, split, &running)?, output)
         };
         match output {

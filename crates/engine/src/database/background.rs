@@ -97,6 +97,17 @@ impl Engine {
         }
     }
 
+    /// Puts rows of time series into buckets where no others have come for a while, so that readers need not.
+    fn flush_idle_rows(&self) {
+        for collection in self.catalog.all() {
+            let has_rows =
+                collection.options.timeseries.is_some() && collection.state.has_delta_rows();
+            if has_rows && let Err(error) = self.writer.flush_idle_rows(&collection.namespace) {
+                tracing::warn!(namespace = %collection.namespace, %error, "rows of a time series could not be put into buckets yet");
+            }
+        }
+    }
+
     fn report(&self, Disagreement { tree, buckets }: Disagreement) {
         let all = self.catalog.all();
         let collection = all.iter().find(|one| holds(one, tree));
@@ -128,6 +139,7 @@ fn start_sweeping(engine: &Arc<Engine>) {
                 return;
             }
             engine.cursors.expire(Instant::now());
+            engine.flush_idle_rows();
             if last.elapsed() >= Duration::from_secs(engine.ttl_sweep_seconds()) {
                 last = Instant::now();
                 if engine.sweeps_ttl() {

@@ -116,7 +116,7 @@ impl Engine {
             verbosity,
         };
         let mut cursor = RawDocumentBuf::new();
-        let behind = match self.open_view(namespace) {
+        let behind = match self.open_view(namespace)? {
             None => {
                 explained.append(ExplainedRun::nothing(), &Context::default(), &mut cursor);
                 Vec::from(stages)

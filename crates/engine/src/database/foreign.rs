@@ -57,23 +57,25 @@ impl ForeignCollections {
     }
 
     /// A collection on the view that the statement has of it; `None` when it does not exist.
-    fn open(&self, engine: &Engine, namespace: &Namespace) -> Option<Opened> {
+    fn open(&self, engine: &Engine, namespace: &Namespace) -> Result<Option<Opened>> {
         let mut views = self.views.lock();
-        let seen = views
-            .entry(namespace.collection.clone())
-            .or_insert_with(|| {
+        let seen = match views.get(&namespace.collection) {
+            Some(seen) => seen.clone(),
+            None => {
                 let opened = engine.open_view(namespace)?;
-                Some(Seen {
+                let seen = opened.map(|opened| Seen {
                     view: Arc::new(opened.view.fixed()),
                     collection: opened.collection,
-                })
-            })
-            .clone()?;
+                });
+                views.insert(namespace.collection.clone(), seen.clone());
+                seen
+            }
+        };
         drop(views);
-        Some(Opened {
+        Ok(seen.map(|seen| Opened {
             view: ReadView::again(&seen.view),
             collection: seen.collection,
-        })
+        }))
     }
 }
 
@@ -113,7 +115,10 @@ impl Foreign for ForeignCollections {
                 (view.namespace, pipeline.behind(before)?)
             }
         };
-        let opened = collection.and_then(|_| self.open(&engine, &namespace));
+        let opened = match collection {
+            Some(_) => self.open(&engine, &namespace)?,
+            None => None,
+        };
         let running = Running {
             // Stages within see the same.
             context: StageContext {

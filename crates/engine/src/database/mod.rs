@@ -313,6 +313,9 @@ impl Engine {
     /// # Errors
     /// Storage failures.
     pub fn checkpoint(&self) -> Result<()> {
+        for collection in self.catalog.all() {
+            self.flush_rows(&collection.namespace)?;
+        }
         self.save_rank_indexes()?;
         self.store.sync()?;
         Ok(self.store.flush()?)

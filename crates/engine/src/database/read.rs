@@ -207,6 +207,7 @@ impl Engine {
         let Some(ids) = collection.id_order() else {
             return Ok(None);
         };
+        self.flush_rows(namespace)?;
         if requested.is_some_and(|requested| requested != ids && holds_text(id)) {
             return Ok(None);
         }
@@ -247,12 +248,29 @@ impl Engine {
     }
 
     /// The collection as it is now, and a view of it; `None` when it does not exist.
-    pub(crate) fn open_view(&self, namespace: &Namespace) -> Option<Opened> {
-        let collection = self.catalog.get(namespace)?;
+    ///
+    /// # Errors
+    /// Rows of a time series that cannot be put into buckets.
+    pub(crate) fn open_view(&self, namespace: &Namespace) -> Result<Option<Opened>> {
+        self.flush_rows(namespace)?;
+        let Some(collection) = self.catalog.get(namespace) else {
+            return Ok(None);
+        };
         // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
         // document, was known before it was committed.
         let view = ReadView::open(collection.state.ranks(), &self.store);
-        Some(Opened { collection, view })
+        Ok(Some(Opened { collection, view }))
+    }
+
+    /// Puts the rows of a time series that wait for their buckets into them; of another collection there are none.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub(super) fn flush_rows(&self, namespace: &Namespace) -> Result<()> {
+        match self.holds_buckets(namespace) {
+            true => self.writer.flush_rows(namespace),
+            false => Ok(()),
+        }
     }
 
     /// Plans a query on the collection as it is now; `None` when the collection does not exist.
@@ -262,7 +280,7 @@ impl Engine {
         spec: QuerySpec,
         goal: &Goal,
     ) -> Result<Option<PreparedPlan>> {
-        let Some(opened) = self.open_view(namespace) else {
+        let Some(opened) = self.open_view(namespace)? else {
             if !matches!(goal, Goal::Count) {
                 refuse_without_collection(namespace, &spec.filter)?;
             }

@@ -87,6 +87,7 @@ impl Engine {
     /// # Errors
     /// None today; storage failures are possible.
     pub fn collection_stats(&self, namespace: &Namespace) -> Result<CollectionStats> {
+        self.flush_rows(namespace)?;
         let Some(collection) = self.catalog.get(namespace) else {
             self.catalog.refuse_view(namespace)?;
             return Ok(CollectionStats::default());
@@ -139,6 +140,7 @@ impl Engine {
             ..DatabaseStats::default()
         };
         for collection in self.catalog.in_database(database) {
+            self.flush_rows(&collection.namespace)?;
             stats.collections += 1;
             stats.objects += collection.state.documents();
             stats.data_size += collection.state.bytes();

@@ -51,6 +51,11 @@ impl Measurement<'_> {
         &self.meta
     }
 
+    /// Its document.
+    pub fn document(&self) -> &RawDocument {
+        self.document
+    }
+
     /// Bytes of its document.
     pub fn size_bytes(&self) -> usize {
         self.document.as_bytes().len()

@@ -27,6 +27,8 @@ pub(super) struct CollectionChanges<'d> {
     keys: Vec<u8>,
     entries: EntryChanges,
     document_bytes: usize,
+    /// Chunks of the delta store whose rows are in the documents.
+    from_delta: Vec<Vec<u8>>,
 }
 
 /// One document: there is one before the change, one after it, or both.
@@ -68,6 +70,7 @@ impl<'d> CollectionChanges<'d> {
             keys: Vec::new(),
             entries: EntryChanges::default(),
             document_bytes: 0,
+            from_delta: Vec::new(),
         };
         changes.reset(collection);
         changes
@@ -81,6 +84,7 @@ impl<'d> CollectionChanges<'d> {
         let trees = collection.indexes.iter().map(|index| index.tree);
         self.entries.reset(trees);
         self.document_bytes = 0;
+        self.from_delta.clear();
     }
 
     /// The version of the collection that the changes were made for.
@@ -167,6 +171,11 @@ impl<'d> CollectionChanges<'d> {
         let (keys, number) = (self.collection.keys(), self.documents.len() as u32);
         let result = self.entries.delete(keys, number, &before, id);
         self.finish(start, result, Some(before), None)
+    }
+
+    /// Takes chunks out of the delta store: their rows are in the documents that change.
+    pub fn take_from_delta(&mut self, chunks: Vec<Vec<u8>>) {
+        self.from_delta = chunks;
     }
 
     /// Begins the key of another document; where it begins.
@@ -315,6 +324,9 @@ impl<'d> CollectionChanges<'d> {
                 .write(batch, Family::Documents, key, value);
         }
         self.entries.write(batch, &|number| self.is_wanted(number));
+        for chunk in &self.from_delta {
+            batch.delete(Family::Documents, chunk);
+        }
     }
 
     /// What the changes do to the collection's totals.

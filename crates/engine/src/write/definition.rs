@@ -112,6 +112,10 @@ impl Writer {
         let tree = self.catalog.allocate_tree(Family::Documents, compression)?;
         let cache = self.catalog.range_cache().clone();
         let mut collection = Collection::create(namespace.clone(), tree, options, temporary, cache);
+        if collection.options.timeseries.is_some() {
+            let delta = self.catalog.allocate_tree(Family::Documents, compression)?;
+            collection.delta = Some(delta);
+        }
         if collection.options.capped.is_some() {
             let on_id = IndexSpec::id_index().in_collection_with(&collection.options.collation)?;
             let index = self.new_index(&collection, on_id)?.built();
@@ -263,6 +267,8 @@ impl Writer {
         let _defining = self.defining.lock();
         let current = self.catalog.require(namespace)?;
         let mut writing = current.state.lock();
+        self.flush_rows_locked(&current, &mut writing)?;
+        writing.open_buckets.note_definition();
         let mut draft = Draft::of(current.as_ref().clone());
         let value = change(&mut draft)?;
         self.define(Redefined {

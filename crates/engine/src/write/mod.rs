@@ -15,6 +15,7 @@ mod changes;
 mod commit;
 mod convert;
 mod definition;
+mod delta;
 mod entries;
 mod insert;
 mod modify;

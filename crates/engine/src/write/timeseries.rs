@@ -1,10 +1,12 @@
 //! Inserts into a time series: measurements go into buckets, each batch in one commit.
 //!
 //! Without a lock the documents are read. Under the write lock of the collection of buckets each measurement is given to
-//! the open bucket of its series, or begins one; the changed buckets are written whole.
+//! the open bucket of its series, or begins one; the changed buckets are written whole. Where that were much to write for
+//! little, they wait in the delta store (`super::delta`).
 
 use super::changes::{BATCH_BYTES_MAX, CollectionChanges};
 use super::commit::Locked;
+use super::delta::are_to_wait;
 use super::insert::gone;
 use super::prepare::{DOCUMENT_BYTES_MAX, check_insertable};
 use super::{InsertOptions, InsertOutcome, WriteError, Writer};
@@ -20,6 +22,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_value::{Collation, DocumentBuilder};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Measurements up to this size fit into a bucket with all that it needs besides: at most six times as much, for fields of
 /// one letter without a value.
@@ -28,12 +31,12 @@ const SAFE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// A stored bucket up to this size takes further measurements, however few they are, ...
 const REWRITTEN_BYTES_MIN: usize = 6 * 1024;
 /// ... and a larger one if it is at most so many times as large as what it gets.
-const REWRITTEN_SHARE_MAX: usize = 8;
+const REWRITTEN_SHARE_MAX: usize = 2;
 
 /// A measurement, and where its document stands in the request.
-struct PlacedMeasurement<'d> {
-    measurement: Measurement<'d>,
-    position: usize,
+pub(super) struct PlacedMeasurement<'d> {
+    pub measurement: Measurement<'d>,
+    pub position: usize,
 }
 
 /// A bucket that a batch changes.
@@ -55,15 +58,17 @@ struct ChangedBuckets<'t, 'm> {
 }
 
 /// What comes of the measurements of a batch.
-struct Filled<'m> {
+pub(super) struct Filled<'m> {
+    /// How many there were.
+    seen: usize,
     /// The open bucket of each series.
-    open: Vec<(&'m [u8], ObjectId)>,
-    refused: Vec<RefusedBucket>,
+    pub open: Vec<(&'m [u8], ObjectId)>,
+    pub refused: Vec<RefusedBucket>,
 }
 
 /// A bucket that cannot be stored, and where the measurements stand that were added to it.
-struct RefusedBucket {
-    error: Error,
+pub(super) struct RefusedBucket {
+    pub error: Error,
     positions: Vec<usize>,
 }
 
@@ -84,6 +89,11 @@ impl Writer {
         let timeseries = collection.options.timeseries.as_ref();
         let timeseries = timeseries.ok_or_else(|| gone(buckets))?;
         let mut measured = measure(timeseries, documents, options.ordered, &mut errors);
+        if are_to_wait(&measured) {
+            let seen = self.insert_into_delta(buckets, &measured)?;
+            outcome.inserted += seen;
+            measured.drain(..seen);
+        }
         if !options.ordered || refuses_nothing(&collection, timeseries, &measured) {
             by_series(&mut measured);
         }
@@ -120,9 +130,15 @@ impl Writer {
             if !self.is_current(&collection, &writing) {
                 continue;
             }
+            self.flush_rows_locked(&collection, &mut writing)?;
             let mut changes = CollectionChanges::new(&collection);
-            let (filled, seen) =
-                self.fill_buckets(&timeseries, measured, &mut writing, &mut changes)?;
+            let filled = self.fill_buckets(
+                &timeseries,
+                measured,
+                &mut writing,
+                &mut changes,
+                BATCH_BYTES_MAX,
+            )?;
             if !filled.refused.is_empty() {
                 return Ok((0, filled.refused));
             }
@@ -135,18 +151,57 @@ impl Writer {
             for (series, id) in filled.open {
                 writing.open_buckets.set(series, id);
             }
-            return Ok((seen, Vec::new()));
+            return Ok((filled.seen, Vec::new()));
         }
     }
 
-    /// Gives the measurements to buckets, as many as a commit holds, and makes the changes of these.
-    fn fill_buckets<'m>(
+    /// Inserts the first measurements into the delta store; how many. Those that a bucket may refuse are left, and those of
+    /// series without a bucket: these come in the order in which they are inserted, so that readers find them in it.
+    ///
+    /// # Errors
+    /// Storage failures.
+    fn insert_into_delta(
+        &self,
+        buckets: &Namespace,
+        measured: &[PlacedMeasurement<'_>],
+    ) -> Result<usize> {
+        let mut seen = 0;
+        while seen < measured.len() {
+            operation::check()?;
+            let collection = self.catalog.get(buckets).ok_or_else(|| gone(buckets))?;
+            let left = &measured[seen..];
+            let timeseries = collection.options.timeseries.as_ref();
+            let Some((timeseries, delta)) = timeseries.zip(collection.delta) else {
+                break;
+            };
+            if !refuses_only_metadata(&collection, timeseries, left) {
+                break;
+            }
+            self.wait_for_room(&collection)?;
+            let mut writing = collection.state.lock();
+            if self.is_current(&collection, &writing) {
+                let open = &writing.open_buckets;
+                let is_accepted =
+                    |one: &PlacedMeasurement<'_>| open.is_accepted(one.measurement.series());
+                if !left.iter().all(is_accepted) {
+                    break;
+                }
+                seen += self.append_rows(&collection, delta, left, &mut writing)?;
+                self.flush_fullest(&collection, &mut writing);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Gives the measurements to buckets, as many as a commit of so many bytes holds, and makes the changes of these.
+    pub(super) fn fill_buckets<'m>(
         &self,
         timeseries: &Timeseries,
         measured: &'m [PlacedMeasurement<'_>],
         writing: &mut WriteState,
         changes: &mut CollectionChanges<'_>,
-    ) -> Result<(Filled<'m>, usize)> {
+        bytes_max: usize,
+    ) -> Result<Filled<'m>> {
         let collection = changes.collection().clone();
         let mut changed = ChangedBuckets {
             buckets: Vec::new(),
@@ -155,7 +210,7 @@ impl Writer {
         let mut bytes = 0;
         let mut seen = 0;
         for number in 0..measured.len() {
-            if seen > 0 && bytes > BATCH_BYTES_MAX {
+            if seen > 0 && bytes > bytes_max {
                 break;
             }
             bytes += self.place(
@@ -182,7 +237,11 @@ impl Writer {
                 refused.push(RefusedBucket { error, positions });
             }
         }
-        Ok((Filled { open, refused }, seen))
+        Ok(Filled {
+            seen,
+            open,
+            refused,
+        })
     }
 
     /// Gives the first measurement to a bucket; returns the bytes that this adds to the commit.
@@ -306,7 +365,7 @@ fn measure<'d>(
 }
 
 /// Puts the measurements of a series together, so that its bucket is written once for all of them.
-fn by_series(measured: &mut Vec<PlacedMeasurement<'_>>) {
+pub(super) fn by_series(measured: &mut Vec<PlacedMeasurement<'_>>) {
     let mut places: AHashMap<Box<[u8]>, usize> = AHashMap::new();
     let mut placed: Vec<(usize, PlacedMeasurement<'_>)> = Vec::with_capacity(measured.len());
     for one in measured.drain(..) {
@@ -329,20 +388,41 @@ fn refuses_nothing(
     timeseries: &Timeseries,
     measured: &[PlacedMeasurement<'_>],
 ) -> bool {
-    let of_time = ["min", "max"].map(|end| format!("control.{end}.{}", timeseries.time_field));
-    let takes_all = |index: &std::sync::Arc<Index>| {
-        let key = index.spec.key.iter();
-        let others = key
-            .clone()
-            .filter(|(path, _)| !of_time.contains(path))
-            .count();
-        // Two arrays in one key are refused; a time is none.
-        others <= 1 && key.into_iter().all(|(_, field)| field.is_by_value())
+    let takes_all = |index: &Arc<Index>| takes_all(index, timeseries);
+    collection.indexes.iter().all(takes_all) && are_far_from_too_large(measured)
+}
+
+/// Whether a measurement is refused for its metadata or not at all, so that those of a series with a bucket are taken.
+fn refuses_only_metadata(
+    collection: &Collection,
+    timeseries: &Timeseries,
+    measured: &[PlacedMeasurement<'_>],
+) -> bool {
+    let is_of_metadata = |path: &str| path == "meta" || path.starts_with("meta.");
+    let takes_series = |index: &Arc<Index>| {
+        let mut paths = index.spec.key.iter().map(|(path, _)| path.as_str());
+        paths.all(|path| is_of_metadata(path) || is_of_time(path, timeseries))
+            || takes_all(index, timeseries)
     };
-    collection.indexes.iter().all(takes_all)
-        && measured
-            .iter()
-            .all(|one| one.measurement.size_bytes() <= SAFE_BYTES_MAX)
+    collection.indexes.iter().all(takes_series) && are_far_from_too_large(measured)
+}
+
+fn takes_all(index: &Index, timeseries: &Timeseries) -> bool {
+    let key = &index.spec.key;
+    let others = key.iter().filter(|(path, _)| !is_of_time(path, timeseries));
+    // Two arrays in one key are refused; a time is none.
+    others.count() <= 1 && key.iter().all(|(_, field)| field.is_by_value())
+}
+
+/// Whether a path of buckets is that of their earliest or latest time.
+fn is_of_time(path: &str, timeseries: &Timeseries) -> bool {
+    let of_ends = ["control.min.", "control.max."].map(|end| path.strip_prefix(end));
+    of_ends.contains(&Some(timeseries.time_field.as_str()))
+}
+
+fn are_far_from_too_large(measured: &[PlacedMeasurement<'_>]) -> bool {
+    let mut sizes = measured.iter().map(|one| one.measurement.size_bytes());
+    sizes.all(|bytes| bytes <= SAFE_BYTES_MAX)
 }
 
 /// Takes the measurements of refused buckets out. In order, the first of them alone is refused, and all behind it are left
