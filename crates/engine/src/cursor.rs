@@ -102,6 +102,12 @@ pub struct Query {
     /// The current row has not been handed out: it did not fit into the last batch.
     held: bool,
     exhausted: bool,
+    /// How many documents have been handed out.
+    handed_out: u64,
+    /// After how many of them the plan knows that there are no more, if it does.
+    ends_after: Option<u64>,
+    /// Whether the first batch leaves it open when it is full, whatever is known.
+    opens_with_first_batch: bool,
     /// Set where more may come behind the end.
     tail: Option<Tail>,
     /// What MongoDB puts before an error that running the plan met.
@@ -117,6 +123,9 @@ impl Query {
             current: None,
             held: false,
             exhausted: false,
+            handed_out: 0,
+            ends_after: None,
+            opens_with_first_batch: false,
             tail: None,
             error_context: "",
             memory: Reservation::none(),
@@ -127,6 +136,20 @@ impl Query {
     #[must_use]
     pub(crate) fn with_error_context(mut self, context: &'static str) -> Self {
         self.error_context = context;
+        self
+    }
+
+    /// The same query, whose plan knows that there are no more documents after so many.
+    #[must_use]
+    pub(crate) fn ending_after(mut self, documents: Option<u64>) -> Self {
+        self.ends_after = documents;
+        self
+    }
+
+    /// The same query as that of a pipeline, whose first batch leaves it open when it is full.
+    #[must_use]
+    pub(crate) fn of_pipeline(mut self) -> Self {
+        self.opens_with_first_batch = true;
         self
     }
 
@@ -148,13 +171,22 @@ impl Query {
         Self {
             current: Some(document),
             held: true,
-            ..Self::empty()
+            ..Self::from_documents(Vec::new())
         }
     }
 
-    /// A query that finds nothing.
+    /// A query that is over.
     pub(crate) fn empty() -> Self {
-        Self::from_documents(Vec::new())
+        Self {
+            exhausted: true,
+            ..Self::from_documents(Vec::new())
+        }
+    }
+
+    /// Whether it is known that there are no more documents. A client's cursor stays open behind a full batch when it is not,
+    /// as in MongoDB: nobody looks ahead.
+    pub fn is_over(&self) -> bool {
+        !self.held && (self.exhausted || self.ends_after == Some(self.handed_out))
     }
 
     /// A query over documents that are there already.
@@ -166,7 +198,7 @@ impl Query {
     }
 
     /// Hands out documents until there are `count_max` of them, or one more would exceed `bytes_max`
-    /// (one is always handed out). Returns whether the query is exhausted.
+    /// (one is always handed out). Returns whether the query is over, as far as it is known ([`Self::is_over`]).
     ///
     /// # Errors
     /// What the plan's nodes return; the query is at its end then.
@@ -191,23 +223,27 @@ impl Query {
     ) -> Result<bool> {
         let count_max = count_max.unwrap_or(usize::MAX);
         let (mut count, mut bytes) = (0, 0);
-        while self.held || self.advance()? {
+        loop {
+            if count == count_max {
+                let is_left_open = std::mem::take(&mut self.opens_with_first_batch);
+                return Ok(self.is_over() && self.tail.is_none() && !is_left_open);
+            }
+            if !self.held && !self.advance()? {
+                return Ok(self.exhausted);
+            }
             self.held = true;
             let document = self.document();
             let size = document.as_bytes().len();
-            if count == count_max || (count > 0 && !fits(bytes + size)) {
+            if count > 0 && !fits(bytes + size) {
+                self.opens_with_first_batch = false;
                 return Ok(false);
             }
             sink(document);
             self.held = false;
+            self.handed_out += 1;
             count += 1;
             bytes += size;
-            if count == count_max && self.tail.is_some() {
-                // It stays open whatever comes next.
-                return Ok(false);
-            }
         }
-        Ok(self.exhausted)
     }
 
     /// As [`Self::fill_while`]; a query that awaits data waits for it until then, as long as `may_wait`.
@@ -729,8 +765,16 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_ends_with_the_last_document_exhausts_the_query() {
-        assert!(query(3).fill(Some(3), usize::MAX, &mut |_| ()).unwrap());
+    fn a_full_batch_leaves_a_query_open_unless_its_end_is_known() {
+        let fill = |mut query: Query, count| query.fill(Some(count), usize::MAX, &mut |_| ());
+        assert!(!fill(query(3), 3).unwrap() && fill(query(3), 4).unwrap());
+        assert!(fill(query(3).ending_after(Some(2)), 2).unwrap());
+        let mut pipeline = query(3).ending_after(Some(2)).of_pipeline();
+        for is_over in [false, true] {
+            let filled = pipeline.fill(Some(1), usize::MAX, &mut |_| ());
+            assert_eq!(filled.unwrap(), is_over);
+        }
+        assert!(fill(Query::empty(), 0).unwrap());
     }
 
     #[test]

@@ -215,6 +215,8 @@ codes! {
     QueryExceededMemoryLimitNoDiskUseAllowed = 292,
     NoQueryExecutionPlans = 291,
     InvalidUUID = 207,
+    OperationNotSupportedInTransaction = 263,
+    MaxStalenessOutOfRange = 160,
     WriteConflict = 112,
     Interrupted = 11601,
     InterruptedAtShutdown = 11600,

@@ -5,7 +5,7 @@ use super::Engine;
 use super::counting::{count, count_documents};
 use super::foreign::ForeignCollections;
 use super::output::check_output;
-use super::read::Opened;
+use super::read::{Opened, ends_after};
 use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
 use super::statistics::CollectionStats;
 use super::view::other_collation;
@@ -95,7 +95,7 @@ impl Engine {
             (self.run_split(namespace, opened, split, &running)?, output)
         };
         match output {
-            None => Ok(answer),
+            None => Ok(answer.of_pipeline()),
             Some(output) => self.write_output(namespace, &output, answer, request),
         }
     }
@@ -208,7 +208,15 @@ impl Engine {
                 let sample = prepared.sample(*size, countable)?;
                 over_rows(sample.rows, &stages, running)
             }
-            _ => over_rows(prepared.rows()?, &stages, running),
+            _ => {
+                let rows = over_rows(prepared.rows()?, &stages, running)?;
+                Ok(rows.ending_after(
+                    stages
+                        .is_empty()
+                        .then(|| ends_after(&prepared.plan))
+                        .flatten(),
+                ))
+            }
         }
     }
 

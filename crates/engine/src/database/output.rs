@@ -124,6 +124,9 @@ impl Engine {
             let done = query.fill(Some(OUT_BATCH), OUT_BATCH_BYTES, &mut |document| {
                 batch.push(document.to_owned())
             })?;
+            if batch.is_empty() {
+                return Ok(());
+            }
             let documents: Vec<&RawDocument> = batch.iter().map(AsRef::as_ref).collect();
             let outcome = self.writer.insert(target, &documents, &options)?;
             self.work.add_output(outcome.inserted);

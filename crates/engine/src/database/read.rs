@@ -139,7 +139,7 @@ impl Engine {
             return self.run_on_view(namespace, &ViewStatement::find(request));
         }
         if let Some(id) = only_id(request)
-            && let Some(query) = self.find_by_id(namespace, id, request.collation.as_ref())?
+            && let Some(query) = self.find_by_id(namespace, id, request)?
         {
             return Ok(query);
         }
@@ -153,7 +153,11 @@ impl Engine {
         };
         let query = match request.tailable {
             true => self.tail(prepared, request.await_data),
-            false => Query::from_rows(prepared.rows()?),
+            false => {
+                let finds_one = finds_one(request) && !is_clustered(&prepared.collection);
+                let end = finds_one.then_some(1).or(ends_after(&prepared.plan));
+                Query::from_rows(prepared.rows()?).ending_after(end)
+            }
         };
         Ok(query.with_error_context("Executor error during find command"))
     }
@@ -199,8 +203,10 @@ impl Engine {
         &self,
         namespace: &Namespace,
         id: RawBsonRef<'_>,
-        requested: Option<&Collation>,
+        request: &FindRequest<'_>,
     ) -> Result<Option<Query>> {
+        let requested = request.collation.as_ref();
+        let limit = request.limit.filter(|limit| *limit > 0);
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(Some(Query::empty()));
         };
@@ -217,10 +223,17 @@ impl Engine {
         let found = self.store.get_document(&key, read)?;
         self.work.add_point_read(&collection, found.is_some());
         match found {
-            Some(document) => Ok(Some(Query::from_document(
-                document.map_err(crate::error::corrupt_document)?,
-            ))),
-            None => Ok(Some(Query::empty())),
+            Some(document) => {
+                let document = document.map_err(crate::error::corrupt_document)?;
+                let ends_after = match is_clustered(&collection) {
+                    true => limit,
+                    false => Some(1),
+                };
+                Ok(Some(
+                    Query::from_document(document).ending_after(ends_after),
+                ))
+            }
+            None => Ok(Some(Query::from_documents(Vec::new()))),
         }
     }
 
@@ -326,6 +339,42 @@ impl Engine {
             collection: prepared.collection,
         }))
     }
+}
+
+/// After how many documents a plan knows that there are no more: it stops at its limit, unless it has sorted them first.
+pub(super) fn ends_after(plan: &Plan) -> Option<u64> {
+    let limit = plan.query.limit.filter(|limit| *limit > 0);
+    limit.filter(|_| plan.sort.is_none())
+}
+
+fn is_clustered(collection: &Collection) -> bool {
+    collection.options.clustered_index.is_some()
+}
+
+/// Whether a find asks for one `_id`, so that mongod's plan (IDHACK) knows that there is no second document.
+fn finds_one(request: &FindRequest<'_>) -> bool {
+    let bounds = request.min.or(request.max);
+    if request.hint.is_some() || request.skip > 0 || request.return_key || bounds.is_some() {
+        return false;
+    }
+    let mut fields = request.filter.iter();
+    let (Some(Ok((name, id))), None) = (fields.next(), fields.next()) else {
+        return false;
+    };
+    name.as_str() == "_id"
+        && match id {
+            RawBsonRef::Document(document) => {
+                let first = document.iter().next();
+                !first.is_some_and(|field| {
+                    field.is_ok_and(|(name, _)| name.as_str().starts_with('$'))
+                })
+            }
+            RawBsonRef::Array(_)
+            | RawBsonRef::RegularExpression(_)
+            | RawBsonRef::Null
+            | RawBsonRef::Undefined => false,
+            _ => true,
+        }
 }
 
 /// The `_id` of a find for one document and nothing else; `None` where an operator may be meant, or more

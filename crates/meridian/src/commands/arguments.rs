@@ -14,7 +14,8 @@ pub struct Arguments<'a> {
     found: Vec<(&'a str, RawBsonRef<'a>)>,
 }
 
-const INTEGERS: &[&str] = &["long", "int", "decimal", "double"];
+/// The types that an integer may have, as messages name them.
+pub const INTEGERS: &[&str] = &["long", "int", "decimal", "double"];
 const BOOLEANS: &[&str] = &["bool", "long", "int", "decimal", "double"];
 
 impl<'a> Arguments<'a> {
@@ -49,11 +50,7 @@ impl<'a> Arguments<'a> {
 
     /// The value of a field, unless it is absent or null.
     pub fn get(&self, name: &str) -> Option<RawBsonRef<'a>> {
-        let (_, value) = self.found.iter().find(|(found, _)| *found == name)?;
-        match value {
-            RawBsonRef::Null | RawBsonRef::Undefined => None,
-            value => Some(*value),
-        }
+        self.get_even_null(name).and_then(present)
     }
 
     /// The value of a field, for the few where MongoDB refuses a null.
@@ -185,6 +182,14 @@ impl<'a> Arguments<'a> {
                 None => Err(self.wrong_type(name, value, expected)),
             },
         }
+    }
+}
+
+/// The value, unless it is null: such a field counts as absent.
+pub fn present(value: RawBsonRef<'_>) -> Option<RawBsonRef<'_>> {
+    match value {
+        RawBsonRef::Null | RawBsonRef::Undefined => None,
+        value => Some(value),
     }
 }
 

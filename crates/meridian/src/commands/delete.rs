@@ -42,6 +42,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             break;
         }
     }
+    if context.generic.write_concern.is_unacknowledged {
+        reply.int32("n", 0);
+        return Ok(());
+    }
     reply.count("n", deleted);
     write_errors(&errors, reply);
     Ok(())

@@ -203,7 +203,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
     activity.begin(index, writes, shown, user, Arc::clone(&operation));
     let _idle = Finally(|| activity.end());
     count(service, command.kind);
-    let synced = generic.synced;
+    let synced = generic.write_concern.is_synced;
     let database = generic.database;
     let mut context = Context {
         service,

@@ -3,7 +3,6 @@
 use super::arguments::{Arguments, below_minimum, integer, type_name};
 use super::context::Context;
 use super::cursor_reply::{CursorOptions, write_complete, write_first_batch};
-use crate::service::BATCH_BYTES_MAX;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Code, Error, FindRequest, Result};
 use meridian_wire::DocumentWriter;
@@ -51,9 +50,8 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let request = parse(&arguments)?;
     let options = parse_cursor_options(&arguments)?;
     let namespace = context.read_namespace()?;
-    let mut query = context.engine().find(&namespace, &request)?;
-    let empty = query.fill(Some(0), BATCH_BYTES_MAX, &mut |_| {})?;
-    if empty && !context.exists(&namespace) {
+    let query = context.engine().find(&namespace, &request)?;
+    if query.is_over() && !context.exists(&namespace) {
         // MongoDB's reply has its fields in another order then.
         write_complete(&namespace.to_string(), std::iter::empty(), reply);
         return Ok(());

@@ -2,7 +2,12 @@
 //! write concern, the time limit, the API version.
 
 use super::aggregate::has_output;
-use super::arguments::{Arguments, elements, integer, type_name, wrong_type};
+use super::arguments::{
+    Arguments, INTEGERS, below_minimum, elements, integer, present, type_name, wrong_type,
+};
+use super::concerns::{WriteConcern, check_read_concern, parse_write_concern};
+use super::privileges::Needs;
+use super::read_preference::check_read_preference;
 use super::table::Command;
 use crate::access::EXTERNAL;
 use crate::cli::Settings;
@@ -11,8 +16,13 @@ use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
 use meridian_engine::check_database_name;
 use meridian_engine::{Code, Error, Result};
-use meridian_value::number::Number;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
+
+/// So many names are compared one by one.
+const FEW_NAMES: usize = 16;
+/// A user in a session's name is a SHA-256.
+const USER_DIGEST_BYTES: usize = 32;
 
 /// The checked values.
 #[derive(Debug, Clone)]
@@ -23,8 +33,8 @@ pub struct Generic<'a> {
     pub session: Option<[u8; 16]>,
     /// When `maxTimeMS` will have passed.
     pub deadline: Option<Instant>,
-    /// The write must be on disk before the reply (`j: true`, `w: "majority"`).
-    pub synced: bool,
+    /// What is asked of writes.
+    pub write_concern: WriteConcern,
 }
 
 impl<'a> Generic<'a> {
@@ -34,7 +44,7 @@ impl<'a> Generic<'a> {
             database,
             session: None,
             deadline: None,
-            synced: false,
+            write_concern: WriteConcern::default(),
         }
     }
 
@@ -43,7 +53,7 @@ impl<'a> Generic<'a> {
     /// # Errors
     /// MongoDB's, by field.
     pub fn parse(command: &Command, body: &'a RawDocument, settings: &Settings) -> Result<Self> {
-        let fields = Fields::collect(body);
+        let fields = Fields::collect(body)?;
         let database = parse_database(fields.database, command)?;
         if command.admin_only && database != "admin" {
             let message = format!(
@@ -52,27 +62,30 @@ impl<'a> Generic<'a> {
             );
             return Err(Error::new(Code::Unauthorized, message));
         }
+        if fields.max_time_ms_of_operation.is_some() {
+            let message = "Can not specify maxTimeMSOpOnly for non internal clients";
+            return Err(Error::new(Code::InvalidOptions, message));
+        }
         check_api_version(&fields, command)?;
-        let session = fields.lsid.map(parse_session).transpose()?;
-        refuse_transactions(&fields)?;
+        let lsid = fields.lsid.and_then(present);
+        let session = lsid.map(parse_session).transpose()?;
+        refuse_transactions(&fields, command)?;
+        fields.operation_key.map(check_operation_key).transpose()?;
         fields
             .read_preference
             .map(check_read_preference)
             .transpose()?;
-        fields.read_concern.map(check_read_concern).transpose()?;
-        let synced = match fields.write_concern {
-            None => false,
-            Some(_) if !command.writes => {
-                let message = "Command does not support writeConcern";
-                return Err(Error::new(Code::InvalidOptions, message));
-            }
-            Some(concern) => parse_write_concern(concern, settings.journal)?,
+        let write_concern = match fields.write_concern {
+            None => WriteConcern::default(),
+            Some(concern) => parse_write_concern(concern, command, settings.journal)?,
         };
-        let deadline = fields
-            .max_time_ms
-            .map(parse_max_time)
-            .transpose()?
-            .flatten();
+        let deadline = match fields.max_time_ms {
+            None => None,
+            Some(limit) => parse_max_time(limit, command)?,
+        };
+        if let Some(concern) = fields.read_concern {
+            check_read_concern(concern, command)?;
+        }
         // Reads that have no limit of their own; the next batch of a cursor has what was left of the first.
         let default = settings.default_max_time.filter(|_| {
             command.class == OperationClass::Read
@@ -85,7 +98,7 @@ impl<'a> Generic<'a> {
             database,
             session,
             deadline,
-            synced,
+            write_concern,
         })
     }
 }
@@ -117,7 +130,10 @@ pub fn is_generic(name: &str) -> bool {
             | "comment"
             | "maxTimeMS"
             | "maxTimeMSOpOnly"
+            | "allowImplicitCollectionCreation"
+            | "clientOperationKey"
             | "coordinator"
+            | "stmtId"
             | "databaseVersion"
             | "shardVersion"
             | "mayBypassWriteBlocking"
@@ -138,12 +154,26 @@ struct Fields<'a> {
     api_strict: Option<RawBsonRef<'a>>,
     api_deprecation_errors: Option<RawBsonRef<'a>>,
     max_time_ms: Option<RawBsonRef<'a>>,
+    max_time_ms_of_operation: Option<RawBsonRef<'a>>,
+    coordinator: Option<RawBsonRef<'a>>,
+    operation_key: Option<RawBsonRef<'a>>,
 }
 
 impl<'a> Fields<'a> {
-    fn collect(body: &'a RawDocument) -> Self {
+    /// # Errors
+    /// A field that is there twice, whatever its name.
+    fn collect(body: &'a RawDocument) -> Result<Self> {
         let mut fields = Self::default();
-        for (name, value) in elements(body).skip(1) {
+        let mut names = SeenNames::default();
+        for (number, (name, value)) in elements(body).enumerate() {
+            if !names.is_new(name) {
+                let message =
+                    format!("BSON field 'APIParametersFromClient.{name}' is a duplicate field");
+                return Err(Error::location(40413, message));
+            }
+            if number == 0 {
+                continue;
+            }
             let field = match name {
                 "$db" => &mut fields.database,
                 "lsid" => &mut fields.lsid,
@@ -157,11 +187,32 @@ impl<'a> Fields<'a> {
                 "apiStrict" => &mut fields.api_strict,
                 "apiDeprecationErrors" => &mut fields.api_deprecation_errors,
                 "maxTimeMS" => &mut fields.max_time_ms,
+                "maxTimeMSOpOnly" => &mut fields.max_time_ms_of_operation,
+                "coordinator" => &mut fields.coordinator,
+                "clientOperationKey" => &mut fields.operation_key,
                 _ => continue,
             };
             *field = Some(value);
         }
-        fields
+        Ok(fields)
+    }
+}
+
+/// Names of fields, few of them mostly.
+#[derive(Default)]
+struct SeenNames<'a> {
+    few: Vec<&'a str>,
+    many: HashSet<&'a str>,
+}
+
+impl<'a> SeenNames<'a> {
+    fn is_new(&mut self, name: &'a str) -> bool {
+        if self.few.len() < FEW_NAMES {
+            let is_new = !self.few.contains(&name);
+            self.few.push(name);
+            return is_new;
+        }
+        !self.few.contains(&name) && self.many.insert(name)
     }
 }
 
@@ -187,8 +238,11 @@ fn parse_database<'a>(value: Option<RawBsonRef<'a>>, command: &Command) -> Resul
 }
 
 fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
-    let Some(version) = fields.api_version else {
-        if fields.api_strict.is_some() || fields.api_deprecation_errors.is_some() {
+    let strict = boolean(fields.api_strict, "APIParametersFromClient.apiStrict")?;
+    let errors = fields.api_deprecation_errors;
+    boolean(errors, "APIParametersFromClient.apiDeprecationErrors")?;
+    let Some(version) = fields.api_version.and_then(present) else {
+        if strict.is_some() || errors.and_then(present).is_some() {
             let message =
                 "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
             return Err(Error::location(4_886_600, message));
@@ -203,14 +257,13 @@ fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
         ));
     };
     if version != "1" {
-        let message = format!("Cannot accept API version {version}");
+        let message = match version.parse::<i32>() {
+            Ok(_) => format!("Cannot accept API version {version}"),
+            Err(_) => "API version must be \"1\"".to_owned(),
+        };
         return Err(Error::new(Code::APIVersionError, message));
     }
-    let strict = fields
-        .api_strict
-        .and_then(|value| value.as_bool())
-        .unwrap_or(false);
-    if strict && !command.stable_api {
+    if strict == Some(true) && !command.stable_api {
         let message = format!(
             "Provided apiStrict:true, but the command {} is not in API Version 1. Information on \
              supported commands and migrations in API Version 1 can be found at \
@@ -222,38 +275,129 @@ fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
     Ok(())
 }
 
+/// A boolean and nothing else; null is absent.
+fn boolean(value: Option<RawBsonRef<'_>>, path: &str) -> Result<Option<bool>> {
+    match value.and_then(present) {
+        None => Ok(None),
+        Some(RawBsonRef::Boolean(value)) => Ok(Some(value)),
+        Some(other) => Err(wrong_type(path, other, &["bool"])),
+    }
+}
+
 fn parse_session(value: RawBsonRef<'_>) -> Result<[u8; 16]> {
+    const SCOPE: &str = "OperationSessionInfo.lsid";
     let Some(lsid) = value.as_document() else {
-        return Err(wrong_type("OperationSessionInfo.lsid", value, &["object"]));
+        return Err(wrong_type(SCOPE, value, &["object"]));
     };
+    let invalid = |message: &str| Err(Error::new(Code::InvalidOptions, message));
     let known = ["id", "uid", "txnNumber", "txnUUID"];
-    let arguments = Arguments::parse("OperationSessionInfo.lsid", lsid, &known)?;
+    let arguments = Arguments::parse(SCOPE, lsid, &known)?;
     let id = arguments.get("id").ok_or_else(|| arguments.missing("id"))?;
-    let binary = id
-        .as_binary()
-        .ok_or_else(|| arguments.wrong_type("id", id, &["binData"]))?;
-    let bytes = binary.bytes.try_into().ok();
-    let uuid = bytes.filter(|_| binary.subtype == BinarySubtype::Uuid);
-    uuid.ok_or_else(|| {
-        let message = "uuid must be a 16-byte binary field with UUID (4) subtype";
-        Error::new(Code::InvalidUUID, message)
-    })
+    let id = uuid(&arguments, "id", id)?;
+    if let Some(uid) = arguments.get("uid") {
+        let binary = uid.as_binary();
+        let binary = binary.ok_or_else(|| arguments.wrong_type("uid", uid, &["binData"]))?;
+        if binary.bytes.len() != USER_DIGEST_BYTES {
+            let message = format!(
+                "Unsupported SHA256Block hash length: {}",
+                binary.bytes.len()
+            );
+            return Err(Error::new(Code::UnsupportedFormat, message));
+        }
+    }
+    let number = arguments.get("txnNumber");
+    if let Some(number) = number
+        && !matches!(number, RawBsonRef::Int64(_))
+    {
+        return Err(arguments.wrong_type("txnNumber", number, &["long"]));
+    }
+    if let Some(value) = arguments.get("txnUUID") {
+        uuid(&arguments, "txnUUID", value)?;
+        return invalid("Internal sessions are not supported outside of transactions");
+    }
+    if number.is_some() {
+        return invalid("Cannot specify txnNumber in lsid without specifying txnUUID");
+    }
+    Ok(id)
+}
+
+fn uuid(arguments: &Arguments<'_>, name: &str, value: RawBsonRef<'_>) -> Result<[u8; 16]> {
+    let binary = value.as_binary();
+    let binary = binary.ok_or_else(|| arguments.wrong_type(name, value, &["binData"]))?;
+    if binary.subtype != BinarySubtype::Uuid {
+        return Err(Error::type_mismatch(format!(
+            "BSON field 'OperationSessionInfo.lsid.{name}' is the wrong binData type '{}', expected type 'UUID'",
+            subtype_name(binary.subtype)
+        )));
+    }
+    binary.bytes.try_into().map_err(|_| not_a_uuid())
+}
+
+/// MongoDB's name of a kind of binary data.
+fn subtype_name(subtype: BinarySubtype) -> &'static str {
+    match subtype {
+        BinarySubtype::Generic => "general",
+        BinarySubtype::Function => "function",
+        BinarySubtype::BinaryOld => "general(deprecated)",
+        BinarySubtype::UuidOld => "UUID(deprecated)",
+        BinarySubtype::Md5 => "MD5",
+        BinarySubtype::Encrypted => "encrypt",
+        BinarySubtype::Column => "column",
+        BinarySubtype::Sensitive => "sensitive",
+        _ => "Custom",
+    }
+}
+
+/// By what a client finds its statement again.
+fn check_operation_key(value: RawBsonRef<'_>) -> Result<()> {
+    let binary = value.as_binary();
+    match binary.is_some_and(|own| own.subtype == BinarySubtype::Uuid && own.bytes.len() == 16) {
+        true => Ok(()),
+        false => Err(not_a_uuid()),
+    }
+}
+
+fn not_a_uuid() -> Error {
+    let message = "uuid must be a 16-byte binary field with UUID (4) subtype";
+    Error::new(Code::InvalidUUID, message)
 }
 
 /// A standalone has neither transactions nor retryable writes; MongoDB's says so in these words.
-fn refuse_transactions(fields: &Fields<'_>) -> Result<()> {
+fn refuse_transactions(fields: &Fields<'_>, command: &Command) -> Result<()> {
+    const SCOPE: &str = "OperationSessionInfo";
     let invalid = |message: &str| Err(Error::new(Code::InvalidOptions, message));
-    if fields.txn_number.is_some() {
-        if fields.lsid.is_none() {
+    let number = fields.txn_number.and_then(present);
+    if let Some(value) = number
+        && !matches!(value, RawBsonRef::Int64(_))
+    {
+        return Err(wrong_type(&format!("{SCOPE}.txnNumber"), value, &["long"]));
+    }
+    let is_bool = |value, name: &str| boolean(value, &format!("{SCOPE}.{name}"));
+    let autocommit = is_bool(fields.autocommit, "autocommit")?;
+    is_bool(fields.coordinator, "coordinator")?;
+    let starts = is_bool(fields.start_transaction, "startTransaction")?;
+    let is_for_all = matches!(command.needs, Needs::Nothing);
+    if is_for_all && autocommit.is_some() {
+        return Err(Error::new(
+            Code::OperationNotSupportedInTransaction,
+            "This command is not supported in transactions",
+        ));
+    }
+    if is_for_all && number.is_some() {
+        let message = "It is illegal to provide a txnNumber for this command";
+        return Err(Error::location(50_889, message));
+    }
+    if number.is_some() {
+        if fields.lsid.and_then(present).is_none() {
             return invalid("Transaction number requires a session ID to also be specified");
         }
         let message = "Transaction numbers are only allowed on a replica set member or mongos";
         return Err(Error::new(Code::IllegalOperation, message));
     }
-    if fields.autocommit.is_some() {
+    if autocommit.is_some() {
         return invalid("'autocommit' field requires a transaction number to also be specified");
     }
-    if fields.start_transaction.is_some() {
+    if starts.is_some() {
         return invalid(
             "'startTransaction' field requires 'autocommit' field to also be specified",
         );
@@ -261,147 +405,27 @@ fn refuse_transactions(fields: &Fields<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_read_preference(value: RawBsonRef<'_>) -> Result<()> {
-    let Some(preference) = value.as_document() else {
-        let found = type_name(value);
-        let message =
-            format!("$readPreference has incorrect type: expected object but got {found}");
-        return Err(Error::type_mismatch(message));
-    };
-    let mode = elements(preference)
-        .find(|(name, _)| *name == "mode")
-        .map(|(_, value)| value);
-    match mode.and_then(|mode| mode.as_str()) {
-        Some("primary" | "primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest") => {
-            Ok(())
-        }
-        mode => {
-            let mode = mode.unwrap_or_default();
-            Err(Error::bad_value(format!(
-                "Could not parse $readPreference mode '{mode}'. Only the modes 'primary', \
-                 'primaryPreferred', 'secondary', 'secondaryPreferred', and 'nearest' are \
-                 supported. :: caused by :: Enumeration value '{mode}' for field 'mode' is not a \
-                 valid value."
-            )))
-        }
-    }
-}
-
-/// One server that acknowledges what it has: `local`, `available` and `majority` are the same.
-fn check_read_concern(value: RawBsonRef<'_>) -> Result<()> {
-    let Some(concern) = value.as_document() else {
-        let message = format!(
-            "\"readConcern\" had the wrong type. Expected object, found {}",
-            type_name(value)
-        );
-        return Err(Error::type_mismatch(message));
-    };
-    let known = [
-        "level",
-        "provenance",
-        "afterClusterTime",
-        "afterOpTime",
-        "atClusterTime",
-    ];
-    let arguments = Arguments::parse("readConcern", concern, &known)?;
-    for time in ["afterClusterTime", "atClusterTime", "afterOpTime"] {
-        if arguments.get(time).is_some() {
-            let message = format!("readConcern.{time} needs a replica set");
-            return Err(Error::new(Code::NotAReplicaSet, message));
-        }
-    }
-    match arguments.string("level")? {
-        None | Some("local" | "available" | "majority") => Ok(()),
-        Some("linearizable") => Err(Error::new(
-            Code::NotAReplicaSet,
-            "node needs to be a replica set member to use read concern",
-        )),
-        Some("snapshot") => Err(Error::new(
-            Code::NotAReplicaSet,
-            "node needs to be a replica set member to use readConcern: snapshot",
-        )),
-        Some(_) => Err(Error::failed_to_parse(
-            "readConcern.level must be either 'local', 'majority', 'linearizable', 'available', \
-             or 'snapshot'",
-        )),
-    }
-}
-
-/// Whether the concern asks for the write to be on disk.
-fn parse_write_concern(value: RawBsonRef<'_>, journal: bool) -> Result<bool> {
-    let Some(concern) = value.as_document() else {
-        let found = type_name(value);
-        let message =
-            format!("\"writeConcern\" had the wrong type. Expected object, found {found}");
-        return Err(Error::type_mismatch(message));
-    };
-    let known = [
-        "w",
-        "j",
-        "wtimeout",
-        "fsync",
-        "getLastError",
-        "provenance",
-        "wElectionId",
-        "wOpTime",
-    ];
-    let arguments = Arguments::parse("WriteConcernOptions", concern, &known)?;
-    let journaled = arguments.flag("j")? || arguments.flag("fsync")?;
-    if journaled && !journal {
-        let message = "cannot use 'j' option when a host does not have journaling enabled";
-        return Err(Error::bad_value(message));
-    }
-    let majority = arguments
-        .get("w")
-        .map(parse_w)
-        .transpose()?
-        .unwrap_or(false);
-    let explicitly_not = arguments.get("j").is_some() && !arguments.flag("j")?;
-    Ok(journal && (journaled || (majority && !explicitly_not)))
-}
-
-/// Whether `w` is the majority.
-fn parse_w(value: RawBsonRef<'_>) -> Result<bool> {
-    match value {
-        RawBsonRef::String("majority") => Ok(true),
-        RawBsonRef::String(mode) => Err(Error::bad_value(format!(
-            "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a \
-             replica set"
-        ))),
-        RawBsonRef::Document(_) => Err(Error::bad_value(
-            "cannot use a 'w' of tags when a host is not a member of a replica set",
-        )),
-        value => match integer(value) {
-            Some(0 | 1) => Ok(false),
-            Some(nodes @ (..0 | 51..)) => Err(Error::failed_to_parse(format!(
-                "w has to be a non-negative number and not greater than 50; found: {nodes}"
-            ))),
-            Some(_) => Err(Error::bad_value(
-                "cannot use 'w' > 1 when a host is not replicated",
-            )),
-            None => Err(Error::failed_to_parse(format!(
-                "w has to be a number, string, or object; found: {}",
-                type_name(value)
-            ))),
-        },
-    }
-}
-
-fn parse_max_time(value: RawBsonRef<'_>) -> Result<Option<Instant>> {
+fn parse_max_time(value: RawBsonRef<'_>, command: &Command) -> Result<Option<Instant>> {
     let Some(limit_ms) = integer(value) else {
+        if matches!(command.name, "aggregate" | "getMore") && present(value).is_some() {
+            let path = format!("{}.maxTimeMS", command.name);
+            return Err(wrong_type(&path, value, INTEGERS));
+        }
         return Err(Error::bad_value("maxTimeMS must be a number"));
     };
-    let is_whole = Number::from_raw(value).is_some_and(|own| own.to_i64_exact().is_some());
-    if !is_whole {
+    if command.name == "aggregate" && limit_ms < 0 {
+        return Err(below_minimum("maxTimeMS", limit_ms));
+    }
+    let limit = u32::try_from(limit_ms).ok();
+    let Some(limit) = limit.filter(|limit| *limit <= i32::MAX.unsigned_abs()) else {
+        let message = format!("{limit_ms} value for maxTimeMS is out of range");
+        return Err(Error::bad_value(message));
+    };
+    if matches!(value, RawBsonRef::Double(written) if written.is_nan() || written.fract() != 0.0) {
         return Err(Error::bad_value("maxTimeMS has non-integral value"));
     }
-    let out_of_range =
-        || Error::bad_value(format!("{limit_ms} value for maxTimeMS is out of range"));
-    match u32::try_from(limit_ms) {
-        Ok(0) => Ok(None),
-        Ok(limit) if limit <= i32::MAX.unsigned_abs() => {
-            Ok(Instant::now().checked_add(Duration::from_millis(limit.into())))
-        }
-        _ => Err(out_of_range()),
+    match limit {
+        0 => Ok(None),
+        limit => Ok(Instant::now().checked_add(Duration::from_millis(limit.into()))),
     }
 }

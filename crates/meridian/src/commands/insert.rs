@@ -37,6 +37,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .insert
         .add_size(outcome.inserted + outcome.errors.len());
     counters.documents_inserted.add_size(outcome.inserted);
+    if context.generic.write_concern.is_unacknowledged {
+        reply.int32("n", 0);
+        return Ok(());
+    }
     reply.count("n", outcome.inserted.try_into().unwrap_or(i64::MAX));
     write_errors(&outcome.errors, reply);
     Ok(())

@@ -29,6 +29,8 @@ pub struct Command {
     pub admin_only: bool,
     /// It takes a `writeConcern`.
     pub writes: bool,
+    /// Which read concerns it takes.
+    pub read_concerns: ReadConcerns,
     /// It belongs to MongoDB's Stable API version 1.
     pub stable_api: bool,
     /// It may come as an OP_QUERY.
@@ -39,6 +41,19 @@ pub struct Command {
     pub is_secret: bool,
     /// It may run against `$external`, the database of users who are known elsewhere.
     pub is_about_users: bool,
+}
+
+/// Read concerns by their level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadConcerns {
+    /// None but `local`.
+    Local,
+    /// That and `available`.
+    LocalAndAvailable,
+    /// All but `snapshot`.
+    AllButSnapshot,
+    /// All.
+    All,
 }
 
 /// `serverStatus` counts operations by these.
@@ -64,6 +79,7 @@ const fn command(name: &'static str, run: Run, help: &'static str) -> Command {
         alias_of: None,
         admin_only: false,
         writes: false,
+        read_concerns: ReadConcerns::Local,
         stable_api: false,
         legacy: false,
         needs: Needs::Unstated,
@@ -80,6 +96,11 @@ impl Command {
 
     const fn writes(mut self) -> Self {
         self.writes = true;
+        self
+    }
+
+    const fn read_concerns(mut self, read_concerns: ReadConcerns) -> Self {
+        self.read_concerns = read_concerns;
         self
     }
 
@@ -148,8 +169,8 @@ impl Command {
 pub static COMMANDS: &[Command] = &[
     command("_mergeAuthzCollections", merge_authz_collections::run, "Takes users and roles over from collections.").admin().writes().special(merge_authz_collections::is_allowed).about_users(),
     command("abortTransaction", refused::transaction, "Refused: needs a replica set.").admin().writes().stable().needs(Needs::Login),
-    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().class(OperationClass::Read).special(privileges::aggregate),
-    command("appendOplogNote", refused::oplog_note, "Refused: needs a replica set.").admin().server(&["appendOplogNote"]),
+    command("aggregate", aggregate::run, "Runs a pipeline of stages.").writes().stable().read_concerns(ReadConcerns::All).class(OperationClass::Read).special(privileges::aggregate),
+    command("appendOplogNote", refused::oplog_note, "Refused: needs a replica set.").admin().writes().server(&["appendOplogNote"]),
     command("authenticate", sasl::authenticate, "Logs in by the connection's certificate.").stable().needs(Needs::Nothing).about_users(),
     command("availableQueryOptions", standalone::query_options, "Flags of queries of the old protocol.").needs(Needs::Login),
     command("buildInfo", build_info::run, "Version and build.").legacy().needs(Needs::Nothing),
@@ -164,7 +185,7 @@ pub static COMMANDS: &[Command] = &[
     command("connPoolSync", standalone::sync_pools, "Does nothing.").server(&["connPoolSync"]),
     command("connectionStatus", connection_status::run, "Who is logged in on this connection.").needs(Needs::Nothing),
     command("convertToCapped", capped::convert, "Makes a collection capped.").writes().collection(&["convertToCapped"]),
-    command("count", count::run, "Counts the documents that match.").stable().class(OperationClass::Read).collection(&["find"]),
+    command("count", count::run, "Counts the documents that match.").stable().read_concerns(ReadConcerns::AllButSnapshot).class(OperationClass::Read).collection(&["find"]),
     command("create", create::run, "Creates a collection or a view.").writes().stable().special(privileges::create),
     command("createIndexes", create_indexes::run, "Builds indexes.").writes().stable().collection(&["createIndex"]),
     command("createRole", roles::create, "Makes a role.").writes().special(roles::may_create),
@@ -178,7 +199,7 @@ pub static COMMANDS: &[Command] = &[
     command("dbstats", db_stats::run, "Same as dbStats.").alias_of("dbStats").database(&["dbStats"]),
     command("delete", delete::run, "Deletes the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write).collection(&["remove"]),
     command("deleteIndexes", drop_indexes::run, "Same as dropIndexes.").writes().alias_of("dropIndexes").collection(&["dropIndex"]),
-    command("distinct", distinct::run, "The distinct values of a field.").class(OperationClass::Read).collection(&["find"]),
+    command("distinct", distinct::run, "The distinct values of a field.").read_concerns(ReadConcerns::All).class(OperationClass::Read).collection(&["find"]),
     command("driverOIDTest", standalone::object_id_test, "How an ObjectId is written.").needs(Needs::Login),
     command("drop", drop::run, "Drops a collection.").writes().stable().collection(&["dropCollection"]),
     command("dropAllRolesFromDatabase", roles::drop_all, "Drops the roles of a database.").writes().database(&["dropRole"]),
@@ -192,7 +213,7 @@ pub static COMMANDS: &[Command] = &[
     command("explain", explain::run, "How a command would run, and how it did.").stable().special(privileges::explain),
     command("features", standalone::features, "What MongoDB's first drivers asked for.").needs(Needs::Login),
     command("filemd5", maintenance::file_md5, "The hash of a GridFS file.").special(privileges::file_md5),
-    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).class(OperationClass::Read).collection(&["find"]),
+    command("find", find::run, "The documents that match.").stable().kind(Kind::Query).read_concerns(ReadConcerns::All).class(OperationClass::Read).collection(&["find"]),
     command("findAndModify", find_and_modify::run, "Changes or removes one document and returns it.").writes().stable().class(OperationClass::Write).special(privileges::find_and_modify),
     command("findandmodify", find_and_modify::run, "Same as findAndModify.").writes().stable().class(OperationClass::Write).alias_of("findAndModify").special(privileges::find_and_modify),
     command("fsync", fsync::run, "Makes every acknowledged write durable.").admin().server(&["fsync"]),
@@ -203,7 +224,7 @@ pub static COMMANDS: &[Command] = &[
     command("getFreeMonitoringStatus", standalone::free_monitoring, "Whether free monitoring is on: nobody was asked.").admin().server(&["checkFreeMonitoringStatus"]),
     command("getLastError", refused::last_error, "Refused, as in MongoDB.").needs(Needs::Nothing),
     command("getLog", get_log::run, "Warnings of the start.").admin().server(&["getLog"]),
-    command("getMore", get_more::run, "The next batch of a cursor.").stable().kind(Kind::GetMore).class(OperationClass::Read).special(privileges::get_more),
+    command("getMore", get_more::run, "The next batch of a cursor.").stable().read_concerns(ReadConcerns::All).kind(Kind::GetMore).class(OperationClass::Read).special(privileges::get_more),
     command("getParameter", parameters::get, "Reads server parameters.").admin().server(&["getParameter"]),
     command("grantPrivilegesToRole", roles::grant_privileges, "Adds privileges to a role.").writes().special(roles::may_grant_own),
     command("grantRolesToRole", roles::grant_roles, "Has a role inherit others.").writes().special(users::may_grant_roles),
@@ -226,15 +247,15 @@ pub static COMMANDS: &[Command] = &[
     command("lockInfo", standalone::locks, "Locks: there is no table of them.").admin().server(&["serverStatus"]),
     command("logRotate", standalone::rotate_log, "Rotates the log: it goes to the standard error.").admin().server(&["logRotate"]),
     command("logout", sasl::logout, "Ends the login at a database.").needs(Needs::Nothing).about_users(),
-    command("mapReduce", map_reduce::run, "Maps documents to keys and values, and reduces the values of each key, by functions.").writes().class(OperationClass::Read).special(map_reduce::is_allowed),
-    command("mapreduce", map_reduce::run, "Same as mapReduce.").writes().class(OperationClass::Read).alias_of("mapReduce").special(map_reduce::is_allowed),
+    command("mapReduce", map_reduce::run, "Maps documents to keys and values, and reduces the values of each key, by functions.").read_concerns(ReadConcerns::LocalAndAvailable).class(OperationClass::Read).special(map_reduce::is_allowed),
+    command("mapreduce", map_reduce::run, "Same as mapReduce.").read_concerns(ReadConcerns::LocalAndAvailable).class(OperationClass::Read).alias_of("mapReduce").special(map_reduce::is_allowed),
     command("ping", ping::run, "Answers.").stable().needs(Needs::Nothing),
     command("planCacheClear", plan_cache::clear, "Forgets cached plans: there are none.").collection(&["planCacheWrite"]),
     command("planCacheClearFilters", plan_cache::clear_filters, "Ends index filters.").collection(&["planCacheIndexFilter"]),
     command("planCacheListFilters", plan_cache::list_filters, "The index filters of a collection.").collection(&["planCacheIndexFilter"]),
     command("planCacheSetFilter", plan_cache::set_filter, "Which indexes may answer statements of a shape.").collection(&["planCacheIndexFilter"]),
     command("profile", profile::run, "The profiler's settings: it is off.").special(privileges::profile),
-    command("reIndex", create_indexes::rebuild, "Builds a collection's indexes anew.").writes().collection(&["reIndex"]),
+    command("reIndex", create_indexes::rebuild, "Builds a collection's indexes anew.").collection(&["reIndex"]),
     command("refreshSessions", sessions::refresh, "Keeps sessions alive.").stable().needs(Needs::Login),
     command("renameCollection", rename_collection::run, "Renames a collection.").admin().writes().special(privileges::rename_collection),
     command("replSetAbortPrimaryCatchUp", refused::replica_set, "Refused: needs a replica set.").admin().server(&["replSetStateChange"]),
@@ -257,8 +278,8 @@ pub static COMMANDS: &[Command] = &[
     command("saslContinue", sasl::go_on, "Goes on with a login.").stable().needs(Needs::Nothing).secret(),
     command("saslStart", sasl::start, "Begins a login.").stable().needs(Needs::Nothing).secret().about_users(),
     command("serverStatus", server_status::run, "Counters of the running server.").server(&["serverStatus"]),
-    command("setDefaultRWConcern", refused::default_concern, "Refused: needs a replica set.").admin().server(&["setDefaultRWConcern"]),
-    command("setFeatureCompatibilityVersion", standalone::set_compatibility, "The version whose features are used: 6.0.").admin().server(&["setFeatureCompatibilityVersion"]),
+    command("setDefaultRWConcern", refused::default_concern, "Refused: needs a replica set.").admin().writes().server(&["setDefaultRWConcern"]),
+    command("setFeatureCompatibilityVersion", standalone::set_compatibility, "The version whose features are used: 6.0.").admin().writes().server(&["setFeatureCompatibilityVersion"]),
     command("setFreeMonitoring", standalone::set_free_monitoring, "Free monitoring is off and stays so.").admin().server(&["setFreeMonitoring"]),
     command("setParameter", parameters::set, "Sets server parameters.").admin().server(&["setParameter"]),
     command("shardingState", standalone::sharding, "Whether this is a shard: it is not.").admin().server(&["shardingState"]),

@@ -68,6 +68,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             break;
         }
     }
+    if context.generic.write_concern.is_unacknowledged {
+        reply.int32("n", 0).int32("nModified", 0);
+        return Ok(());
+    }
     write_totals(&totals, reply)
 }
 
