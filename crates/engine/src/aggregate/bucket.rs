@@ -1,6 +1,7 @@
 //! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
 
 use super::accumulator::{Accumulator, AccumulatorState};
+use super::granularity::Granularity;
 use super::group::Group;
 use super::keeping::Kept;
 use super::stage::Stage;
@@ -15,6 +16,8 @@ use crate::types::type_name;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use meridian_value::Collation;
 use meridian_value::key::{Direction, TypeBits};
+use meridian_value::number::Number;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Parses `$bucket` into the `$group` and the `$sort` that it stands for.
@@ -265,6 +268,7 @@ fn bucket_switch(
 pub struct BucketAuto {
     group_by: Expression,
     buckets: usize,
+    granularity: Option<Granularity>,
     accumulators: Vec<Accumulator>,
 }
 
@@ -272,8 +276,7 @@ impl BucketAuto {
     /// Parses the operand of `$bucketAuto`.
     ///
     /// # Errors
-    /// 40239 to 40246, and those of expressions and accumulators; `granularity` is not
-    /// implemented.
+    /// 40239 to 40246, 40257, 40261, and those of expressions and accumulators.
     pub fn parse(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
         let RawBsonRef::Document(document) = raw else {
             let found = type_name(raw.element_type());
@@ -282,6 +285,7 @@ impl BucketAuto {
             return Err(Error::location(40240, message));
         };
         let (mut group_by, mut buckets, mut accumulators) = (None, None, None);
+        let mut granularity = None;
         for entry in document.iter() {
             let (key, raw) = entry.map_err(corrupt)?;
             match (key.as_str(), raw) {
@@ -311,9 +315,7 @@ impl BucketAuto {
                         ),
                     ));
                 }
-                ("granularity", _) => {
-                    return Err(Error::not_implemented("$bucketAuto with granularity"));
-                }
+                ("granularity", raw) => granularity = Some(Granularity::parse(raw)?),
                 (other, _) => {
                     return Err(Error::location(
                         40245,
@@ -339,6 +341,7 @@ impl BucketAuto {
         Ok(Self {
             group_by,
             buckets,
+            granularity,
             accumulators,
         })
     }
@@ -412,6 +415,8 @@ pub struct AutoBuckets {
     /// Documents of a bucket, but for equal keys.
     even: u64,
     made: usize,
+    /// The boundary behind the last one.
+    max: Option<RawBson>,
 }
 
 /// A document, and the value by which it is grouped.
@@ -441,6 +446,9 @@ impl Bucketed {
         let key = value.to_raw()?.unwrap_or(RawBson::Null);
         let key_bytes = value.size_bytes();
         drop(value);
+        if let Some(granularity) = &self.stage.granularity {
+            granularity.check(key.as_raw_bson_ref())?;
+        }
         self.total += 1;
         let (mut encoded, mut types) = (Vec::new(), TypeBits::new());
         variables.collation().encode(
@@ -470,6 +478,7 @@ impl Bucketed {
             sorted,
             even: even.max(1),
             made: 0,
+            max: None,
         })
     }
 }
@@ -513,15 +522,29 @@ impl AutoBuckets {
         self.add(&mut states, &first.document)?;
         let min = first.key;
         let (mut count, mut max) = (1, min.clone());
+        // With a granularity: what is less than this belongs to the bucket too.
+        let mut boundary = None;
         while let Some(next) = self.sorted.next().transpose()? {
-            if count >= self.even && !is_last && self.differ(&max, &next.key) {
-                max = next.key.clone();
-                self.next = Some(next);
-                break;
+            if count >= self.even && !is_last {
+                let is_beyond = match &self.stage.granularity {
+                    None => self.order(&next.key, &max).is_ne(),
+                    Some(granularity) => {
+                        let boundary = match &mut boundary {
+                            Some(boundary) => boundary,
+                            none => none.insert(granularity.above(&max)?),
+                        };
+                        self.order(&next.key, boundary).is_ge()
+                    }
+                };
+                if is_beyond {
+                    self.next = Some(next);
+                    break;
+                }
             }
             self.add(&mut states, &next.document)?;
             (count, max) = (count + 1, next.key);
         }
+        let (min, max) = self.bounds(min, max, boundary)?;
         let mut id = RawDocumentBuf::new();
         id.append(bson::raw::cstr!("min"), min);
         id.append(bson::raw::cstr!("max"), max);
@@ -536,10 +559,39 @@ impl AutoBuckets {
         within_levels(bucket).map(Some)
     }
 
-    /// Whether two keys may be parted.
-    fn differ(&self, one: &RawBson, other: &RawBson) -> bool {
+    /// The bounds of a bucket whose least and greatest keys these are. Buckets end where the next begins.
+    fn bounds(
+        &mut self,
+        min: RawBson,
+        max: RawBson,
+        boundary: Option<RawBson>,
+    ) -> Result<(RawBson, RawBson)> {
+        let next = self.next.as_ref().map(|next| &next.key);
+        let Some(granularity) = &self.stage.granularity else {
+            let end = next.cloned();
+            return Ok((min, end.unwrap_or(max)));
+        };
+        let boundary = match boundary {
+            Some(boundary) => boundary,
+            None => granularity.above(&max)?,
+        };
+        let is_zero = Number::from_raw(boundary.as_raw_bson_ref()).is_some_and(Number::is_zero);
+        // Nothing of a series is 0, and nothing rounds up from it.
+        let end = match next {
+            Some(next) if is_zero => granularity.below(next)?,
+            _ => boundary,
+        };
+        let begin = match self.max.take() {
+            Some(max) => max,
+            None => granularity.below(&min)?,
+        };
+        self.max = Some(end.clone());
+        Ok((begin, end))
+    }
+
+    fn order(&self, one: &RawBson, other: &RawBson) -> Ordering {
         let (one, other) = (one.as_raw_bson_ref(), other.as_raw_bson_ref());
-        self.variables.collation().compare(one, other).is_ne()
+        self.variables.collation().compare(one, other)
     }
 
     fn begin(&self) -> Result<Vec<AccumulatorState>> {

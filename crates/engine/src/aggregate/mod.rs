@@ -17,6 +17,7 @@ mod executor;
 #[cfg(test)]
 mod expression_tests;
 mod geo_near;
+mod granularity;
 mod group;
 mod group_key;
 mod join;
