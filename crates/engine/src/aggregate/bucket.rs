@@ -331,8 +331,8 @@ impl BucketAuto {
             ));
         };
         let accumulators = match accumulators {
-            Some(accumulators) => accumulators,
-            None => parse_output(&rawdoc! { "count": { "$sum": 1 } }, scope)?,
+            Some(accumulators) if !accumulators.is_empty() => accumulators,
+            _ => parse_output(&rawdoc! { "count": { "$sum": 1 } }, scope)?,
         };
         if accumulators.iter().any(Accumulator::reads_key) {
             let message = "Can't refer to the group key in $bucketAuto";

@@ -16,6 +16,7 @@ use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::number::Number;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -187,7 +188,14 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<TableKey> {
             .iter()
             .flatten()
             .find(|(key, _)| key.as_str().contains('.'));
-        if dotted.is_some() {
+        let is_inclusion = |value: RawBsonRef<'_>| match value {
+            RawBsonRef::Boolean(value) => value,
+            value => Number::from_raw(value).is_some_and(|number| !number.is_zero()),
+        };
+        let first = document.iter().flatten().next();
+        let is_operator = first.is_some_and(|(key, _)| key.as_str().starts_with('$'));
+        let includes = |(_, value)| is_inclusion(value);
+        if dotted.is_some() || (!is_operator && document.iter().flatten().any(includes)) {
             return Err(Error::location(
                 17390,
                 "$group does not support inclusion-style expressions",

@@ -11,6 +11,7 @@
 
 mod accumulator;
 mod bucket;
+mod collection_stats;
 mod counting;
 mod densify;
 mod executor;
@@ -26,6 +27,7 @@ mod output;
 mod own_documents;
 mod pipeline;
 mod redact;
+mod refused;
 mod replace_root;
 mod script;
 mod stage;
@@ -39,6 +41,7 @@ mod window;
 pub use crate::sorter::Limits;
 pub use accumulator::{Accumulator, AccumulatorKind};
 pub use bucket::BucketAuto;
+pub use collection_stats::CollectionStatsOptions;
 pub use counting::{CountingGroup, KeyRunEnds};
 pub use densify::Densify;
 pub use executor::{Executor, RUNNING, StageContext, at_run_time, facet_document, run};

@@ -1,6 +1,7 @@
 //! The stages of a pipeline, parsed.
 
 use super::bucket::{BucketAuto, parse_bucket};
+use super::collection_stats::CollectionStatsOptions;
 use super::densify::{Densify, parse_densify};
 use super::geo_near::{AddDistance, GeoNear};
 use super::group::Group;
@@ -9,6 +10,7 @@ use super::output::{Merge, Out};
 use super::own_documents::OwnDocuments;
 use super::pipeline::Pipeline;
 use super::redact::Redact;
+use super::refused::refusal;
 use super::replace_root::ReplaceRoot;
 use super::stage_options::refuse_doubled;
 use super::transform::Transform;
@@ -19,6 +21,7 @@ use crate::expression::FieldSet;
 use crate::expression::value::corrupt;
 use crate::expression::{MetadataScope, SearchKind, UNAVAILABLE};
 use crate::expression::{VariableScope, parse_field_path};
+use crate::query::exact_integer;
 use crate::query::{Filter, Measure, ParseContext, Sort};
 use crate::text;
 use crate::timeseries::UnpackBucket;
@@ -99,20 +102,12 @@ pub enum Stage {
     /// `$planCacheStats`: the engine supplies the documents.
     PlanCacheStats,
     /// `$collStats` with its options: the engine supplies the documents.
-    CollectionStats(RawDocumentBuf),
+    CollectionStats(CollectionStatsOptions),
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 11] = [
-    "$changeStream",
-    "$search",
-    "$searchMeta",
-    "$shardedDataDistribution",
-    "$operationMetrics",
+const ABSENT: [&str; 3] = [
     "$listCatalog",
-    "$backupCursor",
-    "$backupCursorExtend",
-    "$queue",
     "$_internalInhibitOptimization",
     "$_internalSplitPipeline",
 ];
@@ -164,7 +159,7 @@ pub(super) fn parse(
         "$documents" => Stage::Documents(OwnDocuments::parse(raw, scope)?),
         "$indexStats" => parse_index_stats(raw)?,
         "$planCacheStats" => parse_plan_cache_stats(raw)?,
-        "$collStats" => parse_collection_stats(raw)?,
+        "$collStats" => Stage::CollectionStats(CollectionStatsOptions::parse(raw)?),
         // About the server: whoever takes requests answers those that stand where they may.
         "$currentOp" | "$listLocalSessions" | "$listSessions" => return Err(out_of_place(name)),
         known if ABSENT.contains(&known) => {
@@ -173,6 +168,9 @@ pub(super) fn parse(
             )));
         }
         unknown => {
+            if let Some(refusal) = refusal(unknown, raw) {
+                return Err(refusal);
+            }
             return Err(Error::location(
                 40324,
                 format!("Unrecognized pipeline stage name: '{unknown}'"),
@@ -355,19 +353,6 @@ fn parse_plan_cache_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
     }
 }
 
-fn parse_collection_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
-    match raw {
-        RawBsonRef::Document(options) => Ok(Stage::CollectionStats(options.to_owned())),
-        other => Err(Error::location(
-            5_447_000,
-            format!(
-                "$collStats must take a nested object but found: {}",
-                text::element("$collStats", other)
-            ),
-        )),
-    }
-}
-
 fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     let RawBsonRef::Document(document) = raw else {
         return Err(Error::location(
@@ -419,10 +404,13 @@ fn whole(name: &str, code: i32, raw: RawBsonRef<'_>) -> Result<u64> {
             format!("invalid argument to {name} stage: {reason} {shown}"),
         )
     };
-    let number = Number::from_raw(raw).ok_or_else(|| fail("Expected a number in:"))?;
-    let value = number
-        .to_i64_exact()
-        .ok_or_else(|| fail("Expected an integer:"))?;
+    let value = match exact_integer(name, raw) {
+        Ok(value) => value,
+        Err(error) => {
+            let message = format!("invalid argument to {name} stage: {}", error.message);
+            return Err(Error::location(code, message));
+        }
+    };
     u64::try_from(value).map_err(|_| fail("Expected a non-negative number in:"))
 }
 
@@ -584,7 +572,14 @@ fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result
             .map_or("", |(key, _)| key.as_str());
         if matches!(
             name,
-            "$out" | "$merge" | "$facet" | "$indexStats" | "$collStats" | "$geoNear" | "$documents"
+            "$out"
+                | "$merge"
+                | "$facet"
+                | "$indexStats"
+                | "$collStats"
+                | "$planCacheStats"
+                | "$geoNear"
+                | "$documents"
         ) {
             return Err(Error::location(
                 40600,

@@ -268,6 +268,8 @@ pub struct CollectionState {
     index_filters: IndexFilters,
     arrivals: Arrivals,
     has_delta_rows: AtomicBool,
+    scans: AtomicI64,
+    tailed: AtomicI64,
 }
 
 /// What only the holder of the write lock may read or change.
@@ -299,6 +301,8 @@ impl CollectionState {
             index_filters: IndexFilters::default(),
             arrivals: Arrivals::default(),
             has_delta_rows: AtomicBool::new(true),
+            scans: AtomicI64::new(0),
+            tailed: AtomicI64::new(0),
         }
     }
 
@@ -320,6 +324,18 @@ impl CollectionState {
     /// Who waits for documents of a capped collection.
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
+    }
+
+    /// How often statements read all documents since the start: in all, and those that were not tailing.
+    pub fn scans(&self) -> (i64, i64) {
+        let total = self.scans.load(Ordering::Relaxed);
+        (total, total - self.tailed.load(Ordering::Relaxed))
+    }
+
+    /// Counts a statement that reads all documents.
+    pub fn note_scan(&self, is_tailing: bool) {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        self.tailed.fetch_add(is_tailing.into(), Ordering::Relaxed);
     }
 
     /// Whether rows may wait in the delta store: readers put them into buckets first. Set by the holder of the write

@@ -7,9 +7,10 @@ use super::foreign::ForeignCollections;
 use super::output::check_output;
 use super::read::{Opened, ends_after};
 use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
-use super::statistics::CollectionStats;
 use super::view::other_collation;
-use crate::aggregate::{Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time};
+use crate::aggregate::{
+    CollectionStatsOptions, Executor, Limits, Pipeline, RUNNING, Stage, StageContext, at_run_time,
+};
 use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
@@ -22,8 +23,8 @@ use crate::plan::{
 };
 use crate::query::ParseContext;
 use crate::sorter::SpillSpace;
-use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{DateTime, cstr, rawdoc};
+use bson::DateTime;
+use bson::raw::RawDocumentBuf;
 use meridian_value::Collation;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -42,12 +43,17 @@ impl Engine {
             && !self.asks_for_figures_of_series(namespace, request)?
             && let Some(view) = self.catalog.resolve_view(namespace)?
         {
-            if first_stage(request) == Some("$collStats") {
-                return Err(at_run_time(self.catalog.not_a_collection(namespace)));
+            match stats_options(request)? {
+                Some(options) if options.first_of_collection().is_some() => {
+                    return Err(at_run_time(self.catalog.not_a_collection(namespace)));
+                }
+                Some(_) => {}
+                None => {
+                    let target = AggregateTarget::Collection(view.namespace.clone());
+                    let hint = view.hint(request.hint);
+                    return self.aggregate(&target, &view.before(request, hint.as_deref())?);
+                }
             }
-            let target = AggregateTarget::Collection(view.namespace.clone());
-            let hint = view.hint(request.hint);
-            return self.aggregate(&target, &view.before(request, hint.as_deref())?);
         }
         let collation = match target {
             AggregateTarget::Collection(namespace) => {
@@ -80,6 +86,7 @@ impl Engine {
             },
             variables: Variables::new(DateTime::now()).with_collation(collation.clone()),
             host: request.host,
+            latencies: request.latencies.clone(),
         };
         let (answer, output) = if begins_with_source(&pipeline) {
             let output = pipeline.stages.pop_if(|stage| stage.is_output());
@@ -281,49 +288,18 @@ impl Engine {
             )),
             Stage::PlanCacheStats => Ok(Vec::new()),
             Stage::CollectionStats(options) => self
-                .collection_stats_document(namespace, options, running.host)
+                .collection_stats_document(
+                    namespace,
+                    *options,
+                    running.latencies.as_deref(),
+                    running.host,
+                )
                 .map(|one| vec![one]),
             other => Err(Error::not_implemented(format!(
                 "the stage {} as a source",
                 other.name()
             ))),
         }
-    }
-
-    fn collection_stats_document(
-        &self,
-        namespace: &Namespace,
-        options: &RawDocument,
-        host: &str,
-    ) -> Result<RawDocumentBuf> {
-        let figures = self.bucket_figures(namespace);
-        let stats = match &figures {
-            Some((stats, _)) => stats.clone(),
-            None => self.collection_stats(namespace)?,
-        };
-        let mut answer =
-            rawdoc! { "ns": namespace.to_string(), "host": host, "localTime": DateTime::now() };
-        for (name, _) in options.iter().flatten() {
-            match name.as_str() {
-                "count" if figures.is_some() => {
-                    return Err(at_run_time(self.catalog.not_a_collection(namespace)));
-                }
-                "count" => match i32::try_from(stats.count) {
-                    Ok(count) => answer.append(cstr!("count"), count),
-                    Err(_) => answer.append(cstr!("count"), stats.count),
-                },
-                "storageStats" => {
-                    let figures = figures.as_ref().map(|(_, figures)| figures);
-                    answer.append(cstr!("storageStats"), storage_stats(&stats, figures));
-                }
-                other => {
-                    return Err(Error::not_implemented(format!(
-                        "the option '{other}' of $collStats"
-                    )));
-                }
-            }
-        }
-        Ok(answer)
     }
 }
 
@@ -333,30 +309,15 @@ pub(super) struct Running<'a> {
     pub variables: Variables,
     /// What `$indexStats` calls this server.
     pub host: &'a str,
+    /// What `$collStats` tells of latencies.
+    pub latencies: Option<RawDocumentBuf>,
 }
 
-/// `storageStats` of `$collStats`; a time series has the figures of its buckets in place of counts.
-fn storage_stats(stats: &CollectionStats, buckets: Option<&RawDocumentBuf>) -> RawDocumentBuf {
-    let mut answer = rawdoc! { "size": stats.size };
-    match buckets {
-        Some(figures) => answer.append(cstr!("timeseries"), figures.clone()),
-        None => {
-            answer.append(cstr!("count"), stats.count);
-            answer.append(cstr!("avgObjSize"), stats.average_object_size);
-        }
-    }
-    answer.append(cstr!("storageSize"), stats.storage_size);
-    if let Some(capped) = stats.capped {
-        answer.append(cstr!("capped"), true);
-        answer.append(cstr!("max"), capped.max.unwrap_or(0));
-        answer.append(cstr!("maxSize"), capped.size);
-    }
-    answer.append(cstr!("totalIndexSize"), stats.total_index_size);
-    let total = stats.storage_size + stats.total_index_size;
-    answer.append(cstr!("totalSize"), total);
-    let indexes = i32::try_from(stats.index_sizes.len()).unwrap_or(i32::MAX);
-    answer.append(cstr!("nindexes"), indexes);
-    answer
+/// The options of `$collStats`, where a pipeline begins with it.
+fn stats_options(request: &AggregateRequest<'_>) -> Result<Option<CollectionStatsOptions>> {
+    let first = request.pipeline.first();
+    let first = first.and_then(|stage| stage.get("$collStats").ok().flatten());
+    first.map(CollectionStatsOptions::parse).transpose()
 }
 
 /// The name of the first stage.

@@ -75,6 +75,8 @@ pub struct CreateIndexesOutcome {
     pub before: i32,
     /// Indexes after.
     pub after: i32,
+    /// How many of those that were asked for were there.
+    pub existing: usize,
     /// Of the new ones, those that are listed and not built, by name.
     pub unbuilt: Vec<String>,
 }
@@ -316,6 +318,7 @@ impl Engine {
         if let Some((timeseries, buckets)) = self.catalog.timeseries(namespace) {
             return self.create_timeseries_indexes(&timeseries, &buckets, specs, progress);
         }
+        let asked = specs.len();
         let specs = specs
             .iter()
             .map(|spec| self.requested(spec))
@@ -354,6 +357,7 @@ impl Engine {
             created_collection,
             before,
             after,
+            existing: asked.saturating_sub(usize::try_from(after - before).unwrap_or(0)),
             unbuilt: self.list_unbuilt(namespace, unbuilt)?,
         })
     }

@@ -128,6 +128,7 @@ impl Foreign for ForeignCollections {
             },
             variables: variables.clone(),
             host: &self.host,
+            latencies: None,
         };
         let query = QuerySpec {
             collation: variables.collation().clone(),

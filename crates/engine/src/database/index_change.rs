@@ -86,6 +86,10 @@ pub(super) fn modify_index(
             )?;
         }
     }
+    if let Some(hidden) = wanted.hidden {
+        reply.append(cstr!("hidden_old"), index.spec.hidden);
+        reply.append(cstr!("hidden_new"), hidden);
+    }
     let validates = request.validation_level.is_some() || request.validation_action.is_some();
     check_together(&wanted, validates, request.dry_run)?;
     if wanted.unique == Some(true) {
@@ -132,9 +136,7 @@ fn read_change(
         }
         "hidden" => {
             let hidden = truth(name, value)?;
-            reply.append(cstr!("hidden_old"), spec.hidden);
-            reply.append(cstr!("hidden_new"), hidden);
-            wanted.hidden = Some(hidden);
+            wanted.hidden = Some(hidden).filter(|hidden| *hidden != spec.hidden);
         }
         "unique" => wanted.unique = Some(truth(name, value)?),
         "prepareUnique" => wanted.prepare_unique = Some(truth(name, value)?),

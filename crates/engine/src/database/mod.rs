@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod background;
+mod collection_stats;
 mod counting;
 mod definition;
 mod distinct;

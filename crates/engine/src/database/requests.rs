@@ -118,6 +118,8 @@ pub struct AggregateRequest<'a> {
     pub bypass_validation: bool,
     /// What `$indexStats` calls this server.
     pub host: &'a str,
+    /// What `$collStats` tells of latencies, where it is asked.
+    pub latencies: Option<RawDocumentBuf>,
 }
 
 impl<'a> AggregateRequest<'a> {
@@ -131,6 +133,7 @@ impl<'a> AggregateRequest<'a> {
             allow_disk_use: true,
             bypass_validation: false,
             host: "",
+            latencies: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! those of a view.
 
 use super::aggregate::first_stage;
+use super::collection_stats::compact;
 use super::requests::AggregateRequest;
 use super::{
     CollModRequest, CollectionStats, CreateIndexesOutcome, DeleteStatement, DropIndexes,
@@ -275,11 +276,6 @@ impl Engine {
         })
         .collect()
     }
-}
-
-/// A number as MongoDB's statistics have it: 32 bits where it fits.
-fn compact(number: i64) -> bson::RawBson {
-    i32::try_from(number).map_or(bson::RawBson::Int64(number), bson::RawBson::Int32)
 }
 
 /// A hint by key pattern in the words of buckets; `None` for one that stays as it is, and then names no index.

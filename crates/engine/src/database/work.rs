@@ -117,6 +117,7 @@ impl Work {
         let used = plan.used();
         if used.is_empty() && matches!(plan.access, Access::Collection(_)) {
             self.collection_scans.fetch_add(1, Ordering::Relaxed);
+            collection.state.note_scan(plan.query.tailable);
         }
         add_uses(collection, &used);
     }

@@ -493,7 +493,12 @@ impl Arity {
             Arity::Exactly(count) if given != count => (
                 16020,
                 format!(
-                    "Expression {name} takes exactly {count} arguments. {given} were passed in."
+                    "Expression {} takes exactly {count} arguments. {given} were passed in.",
+                    if name == "$substr" {
+                        "$substrBytes"
+                    } else {
+                        name
+                    }
                 ),
             ),
             Arity::Between(least, most) if !(least..=most).contains(&given) => (

@@ -139,14 +139,13 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Parses a `hint`; an empty document or string is none.
+    /// Parses a `hint`; an empty document is none.
     ///
     /// # Errors
     /// `FailedToParse` for other types.
     pub fn parse(hint: Option<RawBsonRef<'_>>) -> Result<Option<Self>> {
         match hint {
             None => Ok(None),
-            Some(RawBsonRef::String("")) => Ok(None),
             Some(RawBsonRef::String(name)) => Ok(Some(Self::Name(name.to_owned()))),
             Some(RawBsonRef::Document(key)) if key.is_empty() => Ok(None),
             Some(RawBsonRef::Document(key)) => Self::parse_key(key).map(Some),
@@ -172,13 +171,19 @@ impl Hint {
         let Ok(Some(natural)) = key.get("$natural") else {
             return Ok(Self::Key(key.to_owned()));
         };
-        let number = meridian_value::number::Number::from_raw(natural)
-            .and_then(|number| number.to_i64_exact());
-        match number {
-            Some(1) => Ok(Self::Natural(Order::Forward)),
-            Some(-1) => Ok(Self::Natural(Order::Backward)),
-            _ => Err(Error::bad_value("$natural hint must be 1 or -1")),
+        if key.iter().nth(1).is_some() {
+            let shown = crate::text::document_text(key);
+            return Err(Error::bad_value(format!(
+                "Cannot include '$natural' in compound hint: {shown}"
+            )));
         }
+        // Whatever it is: as mongod takes it.
+        let is_backward = meridian_value::number::Number::from_raw(natural)
+            .is_some_and(meridian_value::number::Number::is_negative);
+        Ok(Self::Natural(match is_backward {
+            true => Order::Backward,
+            false => Order::Forward,
+        }))
     }
 }
 

@@ -25,7 +25,7 @@ pub use filter::{
     Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Measure, Nearest,
     Operand, Predicate,
 };
-pub use parse::ParseContext;
+pub use parse::{ParseContext, exact_integer};
 pub use projection::Projection;
 pub use schema::Schema;
 pub use sort::{Sort, SortField};

@@ -822,6 +822,17 @@ impl IntegerOperand {
     }
 }
 
+/// A number as an exact integer.
+///
+/// # Errors
+/// `FailedToParse` in MongoDB's words.
+pub fn exact_integer(name: &str, value: RawBsonRef<'_>) -> Result<i64> {
+    match integer(name, value) {
+        Ok(IntegerOperand(whole)) => Ok(whole),
+        Err(IntegerError(message)) => Err(Error::failed_to_parse(message)),
+    }
+}
+
 /// The operand as an exact integer.
 pub(super) fn integer(
     name: &str,

@@ -3,9 +3,9 @@
 use super::arguments::{Arguments, array_values, elements, integer};
 use super::context::Context;
 use super::cursor_reply::write_first_batch;
-use super::find::{hint, parse_cursor_document};
-use super::{explain, server_stages};
-use bson::raw::{RawBsonRef, RawDocument};
+use super::find::{boolean_or, hint, parse_cursor_document};
+use super::{explain, server_stages, top};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{
     AggregateRequest, AggregateTarget, Code, Error, ExplainRequest, Namespace, Result, Verbosity,
 };
@@ -33,7 +33,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let arguments = arguments(context)?;
     let request = parse(&arguments, &context.service.host)?;
     let target = target(context, &request.pipeline)?;
-    if arguments.boolean_or("explain", false)? {
+    let explain = arguments.get_even_null("explain");
+    let is_explained = match explain {
+        None => false,
+        Some(RawBsonRef::Boolean(value)) => value,
+        Some(_) => return Err(Error::type_mismatch("explain must be a boolean")),
+    };
+    if is_explained {
         explain::refuse_write_concern(context)?;
         let request = ExplainRequest::Aggregate(request);
         let verbosity = Verbosity::QueryPlanner;
@@ -45,17 +51,49 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             reply,
         );
     }
-    if arguments.get("cursor").is_none() {
-        return Err(Error::failed_to_parse(
-            "The 'cursor' option is required, except for aggregate with the explain argument",
-        ));
+    // As in mongod, whoever says anything of it need not say the other.
+    if explain.is_none() {
+        require_cursor(&arguments)?;
     }
     let options = parse_cursor_document(&arguments)?;
+    let latencies = latencies(context, &target, &request);
+    let request = AggregateRequest {
+        latencies,
+        ..request
+    };
     let query = match server_stages::query(context, &target, &request)? {
         Some(query) => query,
         None => context.engine().aggregate(&target, &request)?,
     };
     write_first_batch(context, query, cursor_namespace(&target), options, reply)
+}
+
+/// How long operations on the collection took, where `$collStats` asks for it.
+fn latencies(
+    context: &Context<'_>,
+    target: &AggregateTarget,
+    request: &AggregateRequest<'_>,
+) -> Option<RawDocumentBuf> {
+    let AggregateTarget::Collection(namespace) = target else {
+        return None;
+    };
+    let options = request.pipeline.first()?.get_document("$collStats").ok()?;
+    let asked = options.get_document("latencyStats").ok()?;
+    let histograms = asked.get_bool("histograms").unwrap_or(false);
+    Some(top::latencies(context.service, namespace, histograms))
+}
+
+/// Refuses an aggregate without `cursor`.
+///
+/// # Errors
+/// `FailedToParse`.
+pub fn require_cursor(arguments: &Arguments<'_>) -> Result<()> {
+    match arguments.get_even_null("cursor") {
+        Some(_) => Ok(()),
+        None => Err(Error::failed_to_parse(
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        )),
+    }
 }
 
 /// Whether a command is a pipeline that ends with `$out` or `$merge`.
@@ -81,17 +119,18 @@ pub fn parse<'a>(arguments: &Arguments<'a>, host: &'a str) -> Result<AggregateRe
     Ok(AggregateRequest {
         collation,
         pipeline: parse_pipeline(arguments)?,
-        hint: hint(arguments),
+        hint: hint(arguments)?,
         variables: arguments.document("let")?,
-        allow_disk_use: arguments.boolean_or("allowDiskUse", true)?,
+        allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         host,
+        latencies: None,
     })
 }
 
 fn parse_pipeline<'a>(arguments: &Arguments<'a>) -> Result<Vec<&'a RawDocument>> {
     let pipeline = arguments
-        .get("pipeline")
+        .get_even_null("pipeline")
         .ok_or_else(|| arguments.missing("pipeline"))?;
     let Some(stages) = pipeline.as_array() else {
         return Err(Error::type_mismatch(

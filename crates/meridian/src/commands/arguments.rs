@@ -4,6 +4,7 @@ use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result};
 use meridian_value::Collation;
 use meridian_value::field::fields;
+use meridian_value::number::{Decimal, Number};
 
 /// The known fields that a document has.
 ///
@@ -102,7 +103,7 @@ impl<'a> Arguments<'a> {
         Ok(self.typed(name, BOOLEANS, truth)?.unwrap_or(false))
     }
 
-    /// An integer of any numeric type, truncated towards zero.
+    /// An integer of any numeric type, as [`integer`] has it.
     pub fn integer(&self, name: &str) -> Result<Option<i64>> {
         self.typed(name, INTEGERS, integer)
     }
@@ -246,11 +247,12 @@ pub fn truth(value: RawBsonRef<'_>) -> Option<bool> {
     match value {
         RawBsonRef::Boolean(value) => Some(value),
         RawBsonRef::Double(value) => Some(value != 0.0),
+        RawBsonRef::Decimal128(_) => Number::from_raw(value).map(|number| !number.is_zero()),
         value => integer(value).map(|number| number != 0),
     }
 }
 
-/// A number as an integer: truncated towards zero, clamped to 64 bits.
+/// A number as an integer, clamped to 64 bits: doubles truncated towards zero, decimals rounded, halves to even.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "clamping is MongoDB's rule for these fields"
@@ -260,8 +262,9 @@ pub fn integer(value: RawBsonRef<'_>) -> Option<i64> {
         RawBsonRef::Int32(value) => Some(i64::from(value)),
         RawBsonRef::Int64(value) => Some(value),
         RawBsonRef::Double(value) => Some(value as i64),
-        RawBsonRef::Decimal128(_) => {
-            meridian_value::number::Number::from_raw(value).map(|number| number.to_f64() as i64)
+        RawBsonRef::Decimal128(value) => {
+            let rounded = Decimal::from_bson(value).round(0);
+            Some(rounded.to_i64_exact().unwrap_or(rounded.to_f64() as i64))
         }
         _ => None,
     }

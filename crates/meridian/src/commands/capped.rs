@@ -12,7 +12,7 @@ const SIZE_MAX: i64 = 1 << 50;
 
 /// Makes a collection capped.
 pub fn convert(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments("convertToCapped", &["size"])?;
+    let arguments = context.known_arguments("convertToCapped", &["size"])?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     let size = size(&arguments)?;
     context.engine().convert_to_capped(&namespace, size)?;
@@ -23,7 +23,7 @@ pub fn convert(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<
 /// Copies a collection to a new one, which is capped.
 pub fn clone(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["toCollection", "size", "temp"];
-    let arguments = context.arguments("cloneCollectionAsCapped", &known)?;
+    let arguments = context.known_arguments("cloneCollectionAsCapped", &known)?;
     let name = |name: &str, value: Option<RawBsonRef<'_>>| match value {
         Some(RawBsonRef::String(text)) => Ok(text.to_owned()),
         _ => Err(Error::type_mismatch(format!(

@@ -20,6 +20,8 @@ pub struct Context<'a> {
     pub sequences: &'a [Sequence<'a>],
     /// What every command may carry, checked.
     pub generic: Generic<'a>,
+    /// `ok` is a 32-bit integer in the reply: mongod makes that of a view's pipeline.
+    pub is_ok_integer: bool,
 }
 
 impl<'a> Context<'a> {
@@ -73,12 +75,23 @@ impl<'a> Context<'a> {
             .map_or(RawBsonRef::Null, |(_, value)| value)
     }
 
+    /// The first field's name, the command's.
+    fn value_name(&self) -> &'a str {
+        elements(self.body).next().map_or("", |(name, _)| name)
+    }
+
     /// The command's own fields: neither its name nor what every command may carry.
     pub fn arguments(&self, scope: &'static str, known: &[&str]) -> Result<Arguments<'a>> {
         let own = elements(self.body)
             .skip(1)
             .filter(|(name, _)| !generic::is_generic(name));
         Arguments::collect(scope, own, known)
+    }
+
+    /// As [`Self::arguments`], for commands whose other fields MongoDB does not look at.
+    pub fn known_arguments(&self, scope: &'static str, known: &[&str]) -> Result<Arguments<'a>> {
+        let own = elements(self.body).skip(1);
+        Arguments::collect(scope, own.filter(|(name, _)| known.contains(name)), known)
     }
 
     /// The collection that the command's value names.
@@ -106,7 +119,12 @@ impl<'a> Context<'a> {
 
     /// [`Self::namespace`] for `find`, `count` and `distinct`, which word a `$` in it differently.
     pub fn read_namespace(&self) -> Result<Namespace> {
-        let collection = collection_name(self.value(), Code::BadValue)?;
+        // A find is told otherwise.
+        let code = match self.value_name() {
+            "count" | "distinct" => Code::InvalidNamespace,
+            _ => Code::BadValue,
+        };
+        let collection = collection_name(self.value(), code)?;
         let database = self.generic.database;
         match Namespace::new(database, collection) {
             Err(_) if collection.contains('$') => {

@@ -1,18 +1,19 @@
 //! `count`: how many documents match.
 
-use super::arguments::{Arguments, integer};
+use super::arguments::Arguments;
 use super::context::Context;
 use super::find::{EMPTY, hint};
 use meridian_engine::{CountRequest, Error, Result};
+use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 
 /// Counts, and answers with the number.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
     let request = parse(&arguments)?;
-    let count = context
-        .engine()
-        .count(&context.read_namespace()?, &request)?;
+    let namespace = context.read_namespace()?;
+    let count = context.engine().count(&namespace, &request)?;
+    context.is_ok_integer = context.engine().has_view(&namespace);
     reply.count("n", count);
     Ok(())
 }
@@ -34,19 +35,23 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
 /// What to count.
 pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<CountRequest<'a>> {
     let collation = arguments.collation()?;
-    let limit = arguments.get("limit").map(|value| {
-        integer(value).ok_or_else(|| Error::bad_value("limit value is not a valid number"))
-    });
+    let limit = match arguments.get_even_null("limit") {
+        None => 0,
+        Some(written) if Number::from_raw(written).is_none() => {
+            return Err(Error::bad_value("limit value is not a valid number"));
+        }
+        Some(written) => meridian_engine::query::exact_integer("limit", written)?,
+    };
+    if limit == i64::MIN {
+        return Err(Error::bad_value("limit value for count cannot be min long"));
+    }
     // A negative limit means the same as its absolute value; 0 means none.
-    let limit = limit
-        .transpose()?
-        .map(i64::unsigned_abs)
-        .filter(|limit| *limit > 0);
+    let limit = Some(limit.unsigned_abs()).filter(|limit| *limit > 0);
     Ok(CountRequest {
         collation,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit,
-        hint: hint(arguments),
+        hint: hint(arguments)?,
     })
 }

@@ -85,10 +85,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     reply
         .int32("numIndexesBefore", outcome.before)
         .int32("numIndexesAfter", outcome.after);
-    if outcome.before == outcome.after && !outcome.created_collection {
-        reply.string("note", "all indexes already exist");
-    } else {
+    if outcome.before != outcome.after || outcome.created_collection {
         reply.boolean("createdCollectionAutomatically", outcome.created_collection);
+    }
+    if outcome.before == outcome.after {
+        reply.string("note", "all indexes already exist");
+    } else if outcome.existing > 0 && outcome.unbuilt.is_empty() {
+        reply.string("note", "index already exists");
     }
     if !outcome.unbuilt.is_empty() {
         let names = outcome.unbuilt.join(", ");
@@ -133,7 +136,6 @@ fn without_unknown_options(index: &RawDocument) -> RawDocumentBuf {
 
 /// `reIndex`: builds the secondary indexes anew; documents lie in the order of `_id` themselves.
 pub fn rebuild(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    context.arguments("reIndex", &[])?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     let activity = Arc::clone(&context.client.activity);
     let mut report = |progress| activity.report(progress);

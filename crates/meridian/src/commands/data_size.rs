@@ -9,7 +9,7 @@ use std::time::Instant;
 /// Answers with bytes and documents of the whole collection.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["keyPattern", "min", "max", "estimate"];
-    let arguments = context.arguments("dataSize", &known)?;
+    let arguments = context.known_arguments("dataSize", &known)?;
     arguments.refuse_fields(&["keyPattern", "min", "max"])?;
     let estimate = arguments.boolean_or("estimate", false)?;
     let started = Instant::now();

@@ -8,7 +8,7 @@ use meridian_wire::DocumentWriter;
 /// Answers with them, divided by `scale`. Sizes are doubles, as MongoDB's are.
 #[expect(clippy::cast_precision_loss, reason = "MongoDB answers in doubles")]
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments("dbStats", &["scale", "freeStorage"])?;
+    let arguments = context.known_arguments("dbStats", &["scale", "freeStorage"])?;
     arguments.flag("freeStorage")?;
     let scale = parse_scale(&arguments)? as f64;
     let stats = context.engine().database_stats(context.generic.database)?;

@@ -2,9 +2,12 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
+use super::find::hint;
 use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::raw::RawDocument;
+use meridian_engine::text::general;
 use meridian_engine::{DeleteStatement, Error, ErrorBytes, Result, WriteError};
+use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 
 /// Deletes, and answers with the number deleted and the errors.
@@ -71,21 +74,29 @@ fn parse<'a>(
 ) -> Result<DeleteStatement<'a>> {
     let known = ["q", "limit", "collation", "hint"];
     let arguments = Arguments::parse("delete.deletes", document, &known)?;
+    let filter = arguments
+        .document("q")?
+        .ok_or_else(|| arguments.missing("q"))?;
     let limit = arguments
-        .integer("limit")?
+        .get_even_null("limit")
         .ok_or_else(|| arguments.missing("limit"))?;
-    if limit != 0 && limit != 1 {
-        return Err(Error::failed_to_parse(format!(
-            "The limit field in delete objects must be 0 or 1. Got {limit}"
-        )));
-    }
+    // What is no number is 0.
+    let number = Number::from_raw(limit).unwrap_or(Number::Int32(0));
+    let limit_one = match number.to_i64_exact() {
+        Some(0) => false,
+        Some(1) => true,
+        _ => {
+            let shown = general(number.to_f64(), 6);
+            return Err(Error::failed_to_parse(format!(
+                "The limit field in delete objects must be 0 or 1. Got {shown}"
+            )));
+        }
+    };
     Ok(DeleteStatement {
         collation: arguments.written_collation()?,
-        filter: arguments
-            .document("q")?
-            .ok_or_else(|| arguments.missing("q"))?,
-        limit_one: limit == 1,
-        hint: arguments.get("hint"),
+        filter,
+        limit_one,
+        hint: hint(&arguments)?,
         variables,
     })
 }

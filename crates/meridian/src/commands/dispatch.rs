@@ -211,6 +211,7 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         body,
         sequences,
         generic,
+        is_ok_integer: false,
     };
     let begin = out.len();
     let mut reply = DocumentWriter::new(out);
@@ -229,8 +230,10 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         false => Ok(()),
     };
     let outcome = outcome.and(durable);
-    if outcome.is_ok() {
-        reply.double("ok", 1.0);
+    match (&outcome, context.is_ok_integer) {
+        (Ok(()), true) => _ = reply.int32("ok", 1),
+        (Ok(()), false) => _ = reply.double("ok", 1.0),
+        (Err(_), _) => {}
     }
     audited::record(service, context.client, command, (database, body), &outcome);
     let took = started.elapsed();

@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
-use super::find::{EMPTY, hint};
+use super::find::EMPTY;
 use meridian_engine::{DistinctRequest, Error, Result};
 use meridian_wire::DocumentWriter;
 
@@ -10,16 +10,16 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = arguments(context)?;
     let request = parse(&arguments)?;
-    let values = context
-        .engine()
-        .distinct(&context.read_namespace()?, &request)?;
+    let namespace = context.read_namespace()?;
+    let values = context.engine().distinct(&namespace, &request)?;
+    context.is_ok_integer = context.engine().has_view(&namespace);
     reply.embed_array("values", &values);
     Ok(())
 }
 
 /// The fields of a distinct, which `explain` shares.
 pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
-    context.arguments("distinct", &["key", "query", "collation", "hint"])
+    context.arguments("distinct", &["key", "query", "collation"])
 }
 
 /// Which field of which documents.
@@ -36,6 +36,6 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<DistinctRequest<'a>> {
         collation,
         key,
         filter: arguments.document("query")?.unwrap_or(&EMPTY),
-        hint: hint(arguments),
+        hint: None,
     })
 }

@@ -1,13 +1,39 @@
 //! `explain`: how another command would run, and on request how it did.
 
-use super::arguments::{Arguments, elements, wrong_type};
+use super::arguments::{Arguments, elements, field, wrong_type};
 use super::build_info::COMPATIBLE_VERSION;
 use super::context::Context;
+use super::write_reply::check_batch_count;
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::service::host_name;
 use bson::raw::RawDocument;
 use meridian_engine::{Code, Error, ExplainRequest, Namespace, Result, Verbosity};
 use meridian_wire::DocumentWriter;
+
+/// What stages may hold in memory, in bytes, by the names that MongoDB has for it.
+const LIMITS: [(&str, i32); 8] = [
+    ("internalQueryFacetBufferSizeBytes", MEMORY_BYTES_MAX),
+    ("internalQueryFacetMaxOutputDocSizeBytes", MEMORY_BYTES_MAX),
+    (
+        "internalLookupStageIntermediateDocumentMaxSizeBytes",
+        MEMORY_BYTES_MAX,
+    ),
+    (
+        "internalDocumentSourceGroupMaxMemoryBytes",
+        MEMORY_BYTES_MAX,
+    ),
+    (
+        "internalQueryMaxBlockingSortMemoryUsageBytes",
+        MEMORY_BYTES_MAX,
+    ),
+    ("internalQueryProhibitBlockingMergeOnMongoS", 0),
+    ("internalQueryMaxAddToSetBytes", MEMORY_BYTES_MAX),
+    (
+        "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+        MEMORY_BYTES_MAX,
+    ),
+];
+const MEMORY_BYTES_MAX: i32 = 100 * 1024 * 1024;
 
 /// Explains the command in its value.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
@@ -22,9 +48,23 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         body: inner,
         sequences: context.sequences,
         generic: context.generic.clone(),
+        is_ok_integer: false,
     };
+    check_database(&inner)?;
     let (namespace, request) = parse(&inner)?;
     write(&inner, &namespace, request, verbosity, reply)
+}
+
+/// What is explained may say its database again.
+fn check_database(inner: &Context<'_>) -> Result<()> {
+    let own = inner.generic.database;
+    match field(inner.body, "$db").and_then(|name| name.as_str()) {
+        Some(other) if other != own => Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Mismatched $db in explain command. Expected {own} but got {other}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn parse_verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
@@ -46,7 +86,14 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
         "distinct" => ExplainRequest::Distinct(distinct::parse(&distinct::arguments(context)?)?),
         "aggregate" => {
             refuse_write_concern(context)?;
-            let request = aggregate::parse(&aggregate::arguments(context)?, &context.service.host)?;
+            let arguments = aggregate::arguments(context)?;
+            if arguments.boolean_or("explain", false)? {
+                return Err(Error::failed_to_parse(
+                    "The 'explain' option is illegal when a explain verbosity is also provided",
+                ));
+            }
+            aggregate::require_cursor(&arguments)?;
+            let request = aggregate::parse(&arguments, &context.service.host)?;
             let target = aggregate::target(context, &request.pipeline)?;
             let namespace = aggregate::cursor_namespace(&target);
             return Ok((namespace, ExplainRequest::Aggregate(request)));
@@ -57,6 +104,10 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
             let arguments = find_and_modify::arguments(context)?;
             ExplainRequest::FindAndModify(find_and_modify::parse(&arguments)?)
         }
+        "explain" => {
+            let message = "Explain cannot explain itself.";
+            return Err(Error::new(Code::IllegalOperation, message));
+        }
         known if super::table::find(known).is_some() => {
             let message = format!("Cannot explain cmd: {known}");
             return Err(Error::new(Code::IllegalOperation, message));
@@ -66,7 +117,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
             return Err(Error::new(Code::CommandNotFound, message));
         }
     };
-    Ok((context.namespace()?, request))
+    Ok((context.namespace_or(Code::InvalidNamespace)?, request))
 }
 
 /// MongoDB explains no aggregate that says how its writes are acknowledged. Its message lacks a space.
@@ -95,6 +146,7 @@ fn parse_deletes<'a>(context: &Context<'a>) -> Result<Vec<meridian_engine::Delet
 }
 
 fn only<T>(mut statements: Vec<T>) -> Result<T> {
+    check_batch_count(statements.len())?;
     match (statements.pop(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
         _ => Err(Error::new(
@@ -124,6 +176,11 @@ pub fn write(
             "gitVersion",
             concat!("meridian-", env!("CARGO_PKG_VERSION")),
         );
+    let mut limits = reply.document("serverParameters");
+    for (name, value) in LIMITS {
+        limits.int32(name, value);
+    }
+    drop(limits);
     Ok(())
 }
 
@@ -132,5 +189,10 @@ fn write_command(body: &RawDocument, database: &str, reply: &mut DocumentWriter<
     for (name, value) in elements(body).filter(|(name, _)| !matches!(*name, "$db" | "lsid")) {
         command.value(name, value);
     }
-    command.string("$db", database);
+    let is_find_and_modify = elements(body)
+        .next()
+        .is_some_and(|(name, _)| matches!(name, "findAndModify" | "findandmodify"));
+    if !is_find_and_modify {
+        command.string("$db", database);
+    }
 }

@@ -1,6 +1,6 @@
 //! `find`: the documents that match, and a cursor for the rest of them.
 
-use super::arguments::{Arguments, below_minimum, integer, type_name};
+use super::arguments::{Arguments, integer, type_name};
 use super::context::Context;
 use super::cursor_reply::{CursorOptions, write_complete, write_first_batch};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -115,7 +115,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         sort: non_empty(document(arguments, "sort")?),
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit: arguments.natural("limit")?.filter(|limit| *limit > 0),
-        hint: hint(arguments),
+        hint: hint(arguments)?,
         // Allowed unless forbidden, as `allowDiskUseByDefault` of MongoDB 6.0.
         allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
         variables: arguments.document("let")?,
@@ -155,13 +155,17 @@ fn cursor_kind(arguments: &Arguments<'_>) -> Result<(bool, bool)> {
     Ok((tailable, await_data))
 }
 
-/// A hint; MongoDB takes an empty document or name for none.
-pub fn hint<'a>(arguments: &Arguments<'a>) -> Option<RawBsonRef<'a>> {
-    arguments.get("hint").filter(|hint| match hint {
-        RawBsonRef::Document(document) => !document.is_empty(),
-        RawBsonRef::String(name) => !name.is_empty(),
-        _ => true,
-    })
+/// A hint; MongoDB takes an empty document for none.
+///
+/// # Errors
+/// Other types than a name or a key pattern, null as well.
+pub fn hint<'a>(arguments: &Arguments<'a>) -> Result<Option<RawBsonRef<'a>>> {
+    match arguments.get_even_null("hint") {
+        None => Ok(None),
+        Some(RawBsonRef::Document(key)) if key.is_empty() => Ok(None),
+        Some(hint @ (RawBsonRef::Document(_) | RawBsonRef::String(_))) => Ok(Some(hint)),
+        Some(_) => Err(Error::failed_to_parse("Hint must be a string or an object")),
+    }
 }
 
 fn non_empty(document: Option<&RawDocument>) -> Option<&RawDocument> {
@@ -184,7 +188,11 @@ fn boolean(arguments: &Arguments<'_>, name: &str) -> Result<bool> {
     boolean_or(arguments, name, false)
 }
 
-fn boolean_or(arguments: &Arguments<'_>, name: &str, default: bool) -> Result<bool> {
+/// As [`boolean`]; absent means `default`. Null is no boolean.
+///
+/// # Errors
+/// `TypeMismatch`.
+pub fn boolean_or(arguments: &Arguments<'_>, name: &str, default: bool) -> Result<bool> {
     match arguments.get_even_null(name) {
         None => Ok(default),
         Some(RawBsonRef::Boolean(value)) => Ok(value),
@@ -196,8 +204,8 @@ fn boolean_or(arguments: &Arguments<'_>, name: &str, default: bool) -> Result<bo
 }
 
 /// The `cursor` of the list commands: everything comes at once unless a batch is asked for.
-pub fn list_options(arguments: &Arguments<'_>) -> Result<CursorOptions> {
-    let batch_count = match batch_size(arguments.document("cursor")?)? {
+pub fn list_options(arguments: &Arguments<'_>, scope: &'static str) -> Result<CursorOptions> {
+    let batch_count = match batch_size(arguments.document("cursor")?, scope)? {
         Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
@@ -209,7 +217,7 @@ pub fn list_options(arguments: &Arguments<'_>) -> Result<CursorOptions> {
 
 /// The `cursor` sub-document of `aggregate`.
 pub fn parse_cursor_document(arguments: &Arguments<'_>) -> Result<CursorOptions> {
-    let cursor = match arguments.get("cursor") {
+    let cursor = match arguments.get_even_null("cursor") {
         None => None,
         Some(RawBsonRef::Document(cursor)) => Some(cursor),
         Some(_) => {
@@ -217,20 +225,13 @@ pub fn parse_cursor_document(arguments: &Arguments<'_>) -> Result<CursorOptions>
             return Err(Error::type_mismatch(message));
         }
     };
-    Ok(CursorOptions::with_batch(batch_size(cursor)?))
+    Ok(CursorOptions::with_batch(batch_size(cursor, "cursor")?))
 }
 
-/// The `batchSize` of a `cursor` document.
-fn batch_size(cursor: Option<&RawDocument>) -> Result<Option<u64>> {
+/// The `batchSize` of a `cursor` document, which errors call so.
+fn batch_size(cursor: Option<&RawDocument>, scope: &'static str) -> Result<Option<u64>> {
     let Some(cursor) = cursor else {
         return Ok(None);
     };
-    let cursor = Arguments::parse("cursor", cursor, &["batchSize"])?;
-    let Some(size) = cursor.get("batchSize") else {
-        return Ok(None);
-    };
-    let size = integer(size)
-        .ok_or_else(|| Error::type_mismatch("cursor.batchSize field must be a number"))?;
-    let size = u64::try_from(size).map_err(|_| below_minimum("batchSize", size))?;
-    Ok(Some(size))
+    Arguments::parse(scope, cursor, &["batchSize"])?.natural("batchSize")
 }

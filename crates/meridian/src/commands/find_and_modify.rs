@@ -57,7 +57,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> 
         fields: arguments
             .document("fields")?
             .filter(|fields| !fields.is_empty()),
-        hint: hint(arguments),
+        hint: hint(arguments)?,
         variables: arguments.document("let")?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
     })

@@ -6,7 +6,7 @@ use meridian_wire::DocumentWriter;
 
 /// Writes everything to files, so that sizes are true and a start has no log to read.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments("fsync", &["async", "lock"])?;
+    let arguments = context.known_arguments("fsync", &["async", "lock"])?;
     arguments.refuse_flags(&["async", "lock"])?;
     context.engine().checkpoint()?;
     reply.int32("numFiles", 1);

@@ -13,10 +13,10 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["filter", "nameOnly", "authorizedCollections", "cursor"];
     let arguments = context.arguments("listCollections", &known)?;
-    let only_own = arguments.flag("authorizedCollections")?;
+    let only_own = arguments.boolean_or("authorizedCollections", false)?;
     let privileges = context.privileges()?.filter(|_| only_own);
-    let options = list_options(&arguments)?;
-    let name_only = arguments.flag("nameOnly")?;
+    let options = list_options(&arguments, "listCollections.cursor")?;
+    let name_only = arguments.boolean_or("nameOnly", false)?;
     let filter = arguments
         .document("filter")?
         .map(Filter::parse)

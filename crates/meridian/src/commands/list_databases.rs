@@ -11,7 +11,7 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["filter", "nameOnly", "authorizedDatabases"];
     let arguments = context.arguments("listDatabases", &known)?;
-    let only_own = arguments.flag("authorizedDatabases")?;
+    let only_own = arguments.boolean_or("authorizedDatabases", false)?;
     // Who may not list all sees those that it may do something in.
     let privileges = context.privileges()?.filter(|privileges| {
         let lists = ActionSet::of(&["listDatabases"]);

@@ -11,7 +11,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let known = ["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"];
     let arguments = context.arguments("listIndexes", &known)?;
     arguments.refuse_flags(&["includeBuildUUIDs", "includeIndexBuildInfo"])?;
-    let options = list_options(&arguments)?;
+    let options = list_options(&arguments, "listIndexes.cursor")?;
     let namespace = context.namespace()?;
     let indexes = context.engine().list_indexes(&namespace)?;
     write_list(context, indexes, namespace, options, reply)

@@ -95,6 +95,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         allow_disk_use: true,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         host: &context.service.host,
+        latencies: None,
     };
     let target = AggregateTarget::Collection(namespace);
     let results = results(context, &target, &request).map_err(within_context)?;

@@ -15,6 +15,7 @@ mod context;
 mod cursor_reply;
 mod dispatch;
 mod generic;
+mod shutdown;
 mod standalone;
 mod table;
 mod write_reply;

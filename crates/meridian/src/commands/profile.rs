@@ -30,7 +30,7 @@ const NOTE: &str = "When a filter expression is set, slowms and sampleRate are n
 /// Sets what is recorded, and answers with what was.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["slowms", "sampleRate", "filter"];
-    let arguments = context.arguments("profile", &known)?;
+    let arguments = context.known_arguments("profile", &known)?;
     if context.value() == RawBsonRef::Null {
         let message = "BSON field 'profile.profile' is missing but a required field";
         return Err(Error::location(40414, message));

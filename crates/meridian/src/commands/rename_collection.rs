@@ -18,7 +18,7 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     let to = arguments
         .string("to")?
         .ok_or_else(|| arguments.missing("to"))?;
-    let drop_target = arguments.flag("dropTarget")?;
+    let drop_target = arguments.boolean_or("dropTarget", false)?;
     let (from, to) = (parse("source", from)?, parse("target", to)?);
     if from.is_oplog() != to.is_oplog() {
         let message = "If either the source or target of a rename is an oplog name, both must be";

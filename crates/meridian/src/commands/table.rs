@@ -283,6 +283,7 @@ pub static COMMANDS: &[Command] = &[
     command("setFreeMonitoring", standalone::set_free_monitoring, "Free monitoring is off and stays so.").admin().server(&["setFreeMonitoring"]),
     command("setParameter", parameters::set, "Sets server parameters.").admin().server(&["setParameter"]),
     command("shardingState", standalone::sharding, "Whether this is a shard: it is not.").admin().server(&["shardingState"]),
+    command("shutdown", shutdown::run, "Ends the server as SIGTERM does.").admin().server(&["shutdown"]),
     command("startSession", sessions::start, "Starts a session.").needs(Needs::Login),
     command("top", top::run, "How often and how long each collection was used.").admin().server(&["top"]),
     command("update", update::run, "Updates the documents that match.").writes().stable().kind(Kind::Write).class(OperationClass::Write).special(privileges::update),

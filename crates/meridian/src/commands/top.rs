@@ -3,9 +3,9 @@
 use super::arguments::elements;
 use super::context::Context;
 use super::table::Command;
-use crate::service::{KINDS, Service, Use};
-use bson::raw::RawDocument;
-use meridian_engine::Result;
+use crate::service::{CollectionUse, KINDS, LATENCIES, Service, Use};
+use bson::raw::{RawDocument, RawDocumentBuf};
+use meridian_engine::{Namespace, Result};
 use meridian_wire::DocumentWriter;
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ pub fn count(
         let reads = !command.writes || command.name == "aggregate";
         let namespace = (database, collection);
         let usage = &service.usage;
-        usage.add(&service.engine, namespace, kind_of(command), reads, took);
+        let (kind, class) = (kind_of(command), command.class);
+        usage.add(&service.engine, namespace, kind, class, reads, took);
     }
 }
 
@@ -44,6 +45,38 @@ fn kind_of(command: &Command) -> usize {
         "delete" => 4,
         _ => 5,
     }
+}
+
+/// What `latencyStats` of `$collStats` tells of a collection, with histograms or without.
+pub fn latencies(service: &Service, namespace: &Namespace, histograms: bool) -> RawDocumentBuf {
+    let describe = |used: &CollectionUse| {
+        let mut bytes = Vec::new();
+        let mut stats = DocumentWriter::new(&mut bytes);
+        for (name, own) in LATENCIES.iter().zip(&used.latencies) {
+            let mut row = stats.document(name);
+            if histograms {
+                let mut list = row.array("histogram");
+                for (micros, count) in own.buckets() {
+                    list.document()
+                        .int64("micros", micros)
+                        .int64("count", count);
+                }
+            }
+            row.int64("latency", own.all.micros)
+                .int64("ops", own.all.count);
+        }
+        // A standalone has no transactions.
+        let mut row = stats.document("transactions");
+        if histograms {
+            drop(row.array("histogram"));
+        }
+        row.int64("latency", 0).int64("ops", 0);
+        drop(row);
+        drop(stats);
+        RawDocumentBuf::from_bytes(bytes).unwrap_or_default()
+    };
+    let known = service.usage.of(namespace, describe);
+    known.unwrap_or_else(|| describe(&CollectionUse::default()))
 }
 
 /// Lists them, all times in microseconds.

@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::context::Context;
+use super::find::hint;
 use super::write_reply::{check_batch_count, ends_command, write_errors};
 use bson::Bson;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -153,7 +154,7 @@ fn parse<'a>(
         multi: arguments.boolean_or("multi", false)?,
         upsert: arguments.boolean_or("upsert", false)?,
         array_filters: arguments.documents("arrayFilters")?.unwrap_or_default(),
-        hint: arguments.get("hint"),
+        hint: hint(&arguments)?,
         variables,
         constants: arguments.document("c")?,
         bypass_validation,

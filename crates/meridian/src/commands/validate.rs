@@ -34,7 +34,7 @@ const EXCLUSIVE: &[(&str, &str)] = &[
 /// none any more stays so, where MongoDB (`fixMultikey`) unsets the mark: a reader on an older
 /// snapshot may still meet the arrays.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    let arguments = context.arguments("validate", KNOWN)?;
+    let arguments = context.known_arguments("validate", KNOWN)?;
     check_combination(&arguments)?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     if is_on(&arguments, "metadata") {

@@ -6,7 +6,6 @@ use meridian_wire::DocumentWriter;
 
 /// Answers with `address:port`.
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    context.arguments("whatsmyuri", &[])?;
     reply.string("you", &context.client.peer);
     Ok(())
 }

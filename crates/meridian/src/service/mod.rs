@@ -18,7 +18,7 @@ pub use profiler::{DatabaseProfile, ProfileLevel, Profiler};
 pub use reply_memory::{BATCH_BYTES_MAX, ReplyMemory};
 pub use sessions::{SessionName, Sessions};
 pub use startup_warning::StartupWarning;
-pub use usage::{KINDS, Use};
+pub use usage::{CollectionUse, KINDS, LATENCIES, Use};
 
 use crate::access::Access;
 use crate::cli::Settings;

@@ -1,5 +1,6 @@
 //! How often and how long each collection was used.
 
+use super::OperationClass;
 use meridian_engine::{Engine, Namespace};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,6 +16,59 @@ const COLLECTIONS_MAX: usize = 10_000;
 /// Longer names are no collection's ([`Namespace::new`]), and not worth putting together.
 const NAME_BYTES_MAX: usize = 255;
 
+/// The classes whose latencies `$collStats` tells, in its order.
+pub const LATENCIES: [&str; 3] = ["reads", "writes", "commands"];
+
+/// Where the buckets of a histogram begin, in microseconds: as MongoDB has them.
+const BOUNDS: [i64; 51] = bounds();
+
+const fn bounds() -> [i64; 51] {
+    // 0, powers of two up to 1,024, then also what lies halfway up to 2^21, then powers of two again.
+    let mut bounds = [0; 51];
+    let (mut number, mut power) = (1, 2);
+    while number < bounds.len() {
+        bounds[number] = power;
+        number += 1;
+        if power >= 1_024 && power < 1 << 20 && number < bounds.len() {
+            bounds[number] = power + power / 2;
+            number += 1;
+        }
+        power *= 2;
+    }
+    bounds
+}
+
+/// How long operations took.
+#[derive(Debug)]
+pub struct Histogram {
+    /// Of all together.
+    pub all: Use,
+    counts: [i64; BOUNDS.len()],
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            all: Use::default(),
+            counts: [0; BOUNDS.len()],
+        }
+    }
+}
+
+impl Histogram {
+    fn add(&mut self, micros: i64) {
+        self.all.add(micros);
+        let bucket = BOUNDS.partition_point(|bound| *bound <= micros);
+        self.counts[bucket.saturating_sub(1)] += 1;
+    }
+
+    /// The buckets that hold any: from how many microseconds, and how many operations.
+    pub fn buckets(&self) -> impl Iterator<Item = (i64, i64)> {
+        let all = BOUNDS.iter().copied().zip(self.counts.iter().copied());
+        all.filter(|(_, count)| *count > 0)
+    }
+}
+
 /// What was used since the server began.
 #[derive(Debug, Default)]
 pub struct Usage(Mutex<Collections>);
@@ -29,6 +83,8 @@ struct Collections {
 /// How a collection was used.
 #[derive(Debug, Default)]
 pub struct CollectionUse {
+    /// By class of operation, in the order of [`LATENCIES`].
+    pub latencies: [Histogram; LATENCIES.len()],
     /// By commands that only read.
     pub reads: Use,
     /// By the others.
@@ -83,12 +139,23 @@ impl Collections {
 }
 
 impl Usage {
-    /// Counts a command on a collection: which of [`KINDS`] it is, whether it only reads, and how long it took.
+    /// Shows how one collection was used; none where it was not.
+    pub fn of<T>(
+        &self,
+        namespace: &Namespace,
+        show: impl FnOnce(&CollectionUse) -> T,
+    ) -> Option<T> {
+        let collections = self.0.lock();
+        collections.by_name.get(&namespace.to_string()).map(show)
+    }
+
+    /// Counts a command on a collection: which of [`KINDS`] it is, its class, whether it only reads, and how long it took.
     pub fn add(
         &self,
         engine: &Engine,
         (database, collection): (&str, &str),
         kind: usize,
+        class: OperationClass,
         reads: bool,
         took: Duration,
     ) {
@@ -98,6 +165,12 @@ impl Usage {
             return;
         };
         used.kinds[kind].add(micros);
+        let class = match class {
+            OperationClass::Read => 0,
+            OperationClass::Write => 1,
+            OperationClass::Command => 2,
+        };
+        used.latencies[class].add(micros);
         match reads {
             true => used.reads.add(micros),
             false => used.writes.add(micros),

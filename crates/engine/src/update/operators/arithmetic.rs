@@ -85,8 +85,12 @@ impl Arithmetic {
         };
         let result = result.ok_or_else(|| {
             Error::bad_value(format!(
-                "Failed to apply {} operations to current value ((NumberLong){}) for document {{{}}}",
+                "Failed to apply {} operations to current value (({}){}) for document {{{}}}",
                 self.name(),
+                match current {
+                    Number::Int32(_) => "NumberInt",
+                    _ => "NumberLong",
+                },
                 text::text(existing.value),
                 place.document_id()
             ))
