@@ -225,8 +225,13 @@ impl Query {
         let (mut count, mut bytes) = (0, 0);
         loop {
             if count == count_max {
+                if self.tail.is_some() {
+                    // One without any document to go on behind is over.
+                    self.held = self.held || (count == 0 && self.advance()?);
+                    return Ok(self.exhausted && !self.held);
+                }
                 let is_left_open = std::mem::take(&mut self.opens_with_first_batch);
-                return Ok(self.is_over() && self.tail.is_none() && !is_left_open);
+                return Ok(self.is_over() && !is_left_open);
             }
             if !self.held && !self.advance()? {
                 return Ok(self.exhausted);

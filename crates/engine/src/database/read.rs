@@ -154,7 +154,7 @@ impl Engine {
         let query = match request.tailable {
             true => self.tail(prepared, request.await_data),
             false => {
-                let finds_one = finds_one(request) && !is_clustered(&prepared.collection);
+                let finds_one = finds_one(request, &prepared.collection);
                 let end = finds_one.then_some(1).or(ends_after(&prepared.plan));
                 Query::from_rows(prepared.rows()?).ending_after(end)
             }
@@ -225,9 +225,9 @@ impl Engine {
         match found {
             Some(document) => {
                 let document = document.map_err(crate::error::corrupt_document)?;
-                let ends_after = match is_clustered(&collection) {
-                    true => limit,
-                    false => Some(1),
+                let ends_after = match finds_one(request, &collection) {
+                    true => Some(1),
+                    false => limit,
                 };
                 Ok(Some(
                     Query::from_document(document).ending_after(ends_after),
@@ -347,13 +347,17 @@ pub(super) fn ends_after(plan: &Plan) -> Option<u64> {
     limit.filter(|_| plan.sort.is_none())
 }
 
-fn is_clustered(collection: &Collection) -> bool {
-    collection.options.clustered_index.is_some()
-}
-
 /// Whether a find asks for one `_id`, so that mongod's plan (IDHACK) knows that there is no second document.
-fn finds_one(request: &FindRequest<'_>) -> bool {
+fn finds_one(request: &FindRequest<'_>, collection: &Collection) -> bool {
     let bounds = request.min.or(request.max);
+    let own = &collection.options;
+    let compares_otherwise = request
+        .collation
+        .as_ref()
+        .is_some_and(|asked| *asked != own.collation);
+    if compares_otherwise || own.clustered_index.is_some() {
+        return false;
+    }
     if request.hint.is_some() || request.skip > 0 || request.return_key || bounds.is_some() {
         return false;
     }

@@ -200,10 +200,15 @@ impl Writer {
             return Err(Error::new(Code::IllegalOperation, message));
         }
         if self.catalog.get(from).is_none() {
-            return Err(Error::new(
-                Code::NamespaceNotFound,
-                format!("Source collection {from} does not exist"),
-            ));
+            let message = match from.database == to.database {
+                false => "source namespace does not exist".to_owned(),
+                true if self.catalog.in_database(&from.database).is_empty() => format!(
+                    "Database {} does not exist or is drop pending",
+                    from.database
+                ),
+                true => format!("Source collection {from} does not exist"),
+            };
+            return Err(Error::new(Code::NamespaceNotFound, message));
         }
         let _defining = self.defining.lock();
         let source = self.catalog.require(from)?;
