@@ -188,9 +188,8 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<TableKey> {
             .iter()
             .flatten()
             .find(|(key, _)| key.as_str().contains('.'));
-        let is_inclusion = |value: RawBsonRef<'_>| match value {
-            RawBsonRef::Boolean(value) => value,
-            value => Number::from_raw(value).is_some_and(|number| !number.is_zero()),
+        let is_inclusion = |value: RawBsonRef<'_>| {
+            matches!(value, RawBsonRef::Boolean(_)) || Number::from_raw(value).is_some()
         };
         let first = document.iter().flatten().next();
         let is_operator = first.is_some_and(|(key, _)| key.as_str().starts_with('$'));

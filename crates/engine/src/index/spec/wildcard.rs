@@ -260,6 +260,10 @@ impl ScopeParser {
     }
 
     fn add(&mut self, path: &str, name: &str, includes: bool) -> Result<()> {
+        let parts: Vec<&str> = path.split('.').collect();
+        if !self.named.insert(&parts) {
+            return Err(collision(&self.named, name, &parts));
+        }
         if path == "_id" {
             self.id = Some(includes);
             return Ok(());
@@ -277,28 +281,25 @@ impl ScopeParser {
             }
             _ => self.excludes = Some(!includes),
         }
-        let parts: Vec<&str> = path.split('.').collect();
-        match self.named.insert(&parts) {
-            true => Ok(()),
-            false => Err(collision(&self.named, path, &parts)),
-        }
+        Ok(())
     }
 }
 
-fn collision(named: &PathTree, path: &str, parts: &[&str]) -> Error {
+fn collision(named: &PathTree, name: &str, parts: &[&str]) -> Error {
     let mut tree = named;
     for (number, part) in parts.iter().enumerate() {
         match tree.0.get(*part) {
             Some(Some(below)) => tree = below,
             _ if number + 1 < parts.len() => {
-                let rest = parts[number + 1..].join(".");
-                let message = format!("Path collision at {path} remaining portion {rest}");
+                // MongoDB leaves out the first name, wherever the two paths part.
+                let (_, rest) = name.split_once('.').unwrap_or_default();
+                let message = format!("Path collision at {name} remaining portion {rest}");
                 return Error::location(31249, message);
             }
             _ => break,
         }
     }
-    Error::location(31250, format!("Path collision at {path}"))
+    Error::location(31250, format!("Path collision at {name}"))
 }
 
 /// The error of a number that the field of a wildcard index may not have.

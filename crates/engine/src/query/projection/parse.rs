@@ -163,9 +163,9 @@ impl<'s> ProjectionParser<'s> {
             | RawBsonRef::Double(_)
             | RawBsonRef::Decimal128(_) => self.flag(&path, name, truthy(value)),
             literal => {
-                self.set_mode_for_expression(name, literal)?;
                 let expression = Expression::parse(literal, self.scope)?;
-                self.insert(&path, FieldAction::Compute(Box::new(expression)))
+                self.insert_named(name, &path, FieldAction::Compute(Box::new(expression)))?;
+                self.set_mode_for_expression(name, literal)
             }
         }
     }
@@ -178,10 +178,10 @@ impl<'s> ProjectionParser<'s> {
         };
         if path == "_id" {
             self.id = Some(is_kept);
-            return self.insert(path, action);
+            return self.insert_named(name, path, action);
         }
-        self.set_mode(name, if is_kept { Rest::Drop } else { Rest::Keep })?;
-        self.insert(path, action)
+        self.insert_named(name, path, action)?;
+        self.set_mode(name, if is_kept { Rest::Drop } else { Rest::Keep })
     }
 
     fn set_mode(&mut self, name: &str, mode: Rest) -> Result<()> {
@@ -256,15 +256,15 @@ impl<'s> ProjectionParser<'s> {
 
     fn expression(&mut self, name: &str, path: &str, document: &RawDocument) -> Result<()> {
         let value = RawBsonRef::Document(document);
-        self.set_mode_for_expression(name, value)?;
         let expression = Expression::parse(value, self.scope).map_err(|error| {
-            let error = unknown_expression(error);
+            let error = unknown_expression(error, document);
             match self.dialect {
                 Dialect::Find => without_folding_prefix(error),
                 Dialect::Stage => error,
             }
         })?;
-        self.insert(path, FieldAction::Compute(Box::new(expression)))
+        self.insert_named(name, path, FieldAction::Compute(Box::new(expression)))?;
+        self.set_mode_for_expression(name, value)
     }
 
     /// Metadata goes with an inclusion and with an exclusion.
@@ -387,8 +387,13 @@ impl<'s> ProjectionParser<'s> {
     }
 
     fn insert(&mut self, path: &str, action: FieldAction) -> Result<()> {
+        self.insert_named(path, path, action)
+    }
+
+    /// A collision is told by the name that the field has within its object.
+    fn insert_named(&mut self, name: &str, path: &str, action: FieldAction) -> Result<()> {
         let parts: Vec<Box<str>> = path.split('.').map(Box::from).collect();
-        self.tree.insert(&parts, action)
+        self.tree.insert_named(&parts, name, action)
     }
 
     fn finish(mut self) -> (FieldTree, Rest) {
@@ -410,13 +415,16 @@ fn positional_and_first_match() -> Error {
     Error::location(31255, "Cannot specify positional operator and $elemMatch.")
 }
 
-/// In a projection an unknown operator has a code of its own.
-fn unknown_expression(error: Error) -> Error {
-    match error.message.strip_prefix("Unrecognized expression '") {
-        Some(name) if error.code == Code::InvalidPipelineOperator => Error::location(
-            31325,
-            format!("Unknown expression {}", name.trim_end_matches('\'')),
-        ),
+/// In a projection an unknown operator has a code of its own, unless it is an operand.
+fn unknown_expression(error: Error, expression: &RawDocument) -> Error {
+    let unknown = error.message.strip_prefix("Unrecognized expression '");
+    let own = expression.iter().flatten().next();
+    match (unknown.map(|name| name.trim_end_matches('\'')), own) {
+        (Some(unknown), Some((own, _)))
+            if error.code == Code::InvalidPipelineOperator && own.as_str() == unknown =>
+        {
+            Error::location(31325, format!("Unknown expression {unknown}"))
+        }
         _ => error,
     }
 }

@@ -37,29 +37,52 @@ impl FieldTree {
     /// # Errors
     /// 31249 and 31250 where the path, or a part of it, is named already.
     pub fn insert(&mut self, path: &[Box<str>], action: FieldAction) -> Result<()> {
-        self.insert_below(path, 0, action)
+        self.insert_below(path, 0, &path.join("."), action)
     }
 
-    fn insert_below(&mut self, path: &[Box<str>], depth: usize, action: FieldAction) -> Result<()> {
+    /// As [`Self::insert`]; errors call the path as it is `shown`.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_named(
+        &mut self,
+        path: &[Box<str>],
+        shown: &str,
+        action: FieldAction,
+    ) -> Result<()> {
+        self.insert_below(path, 0, shown, action)
+    }
+
+    fn insert_below(
+        &mut self,
+        path: &[Box<str>],
+        depth: usize,
+        shown: &str,
+        action: FieldAction,
+    ) -> Result<()> {
         let name = &path[depth];
         let is_last = depth + 1 == path.len();
         let collision = |code, rest: String| {
-            let message = format!("Path collision at {}{rest}", path.join("."));
+            let message = format!("Path collision at {shown}{rest}");
             Err(Error::location(code, message))
         };
         match self.fields.get_mut(name.as_bytes()) {
             None if is_last => self.fields.push(name.clone(), action),
             None => {
                 let mut below = Self::default();
-                below.insert_below(path, depth + 1, action)?;
+                below.insert_below(path, depth + 1, shown, action)?;
                 self.fields.push(name.clone(), FieldAction::Below(below));
             }
             Some(FieldAction::Below(below)) if !is_last => {
-                return below.insert_below(path, depth + 1, action);
+                return below.insert_below(path, depth + 1, shown, action);
             }
             Some(_) if is_last => return collision(31250, String::new()),
             Some(_) => {
-                return collision(31249, format!(" remaining portion {}", path[1..].join(".")));
+                return collision(31249, {
+                    // MongoDB leaves out the first name, wherever the two paths part.
+                    let (_, rest) = shown.split_once('.').unwrap_or_default();
+                    format!(" remaining portion {rest}")
+                });
             }
         }
         Ok(())
