@@ -8,6 +8,7 @@ use super::read::{Opened, PreparedPlan, count_spec, query_spec};
 use super::requests::{
     AggregateRequest, ExplainRequest, FindAndModifyAction, FindRequest, Verbosity,
 };
+use super::stage_statistics::{Executed, with_statistics};
 use super::view::ViewStatement;
 use crate::aggregate::{Limits, Stage};
 use crate::catalog::{Collection, ResolvedView};
@@ -65,6 +66,9 @@ impl Engine {
                 let mut run = run(&prepared, verbosity)?;
                 if let Some(stage) = write {
                     run.stage = above(rawdoc! { "stage": stage }, run.stage);
+                    if !matches!(request, ExplainRequest::FindAndModify(_)) {
+                        run.counted = std::mem::take(&mut run.returned);
+                    }
                 }
                 explained.append(run, &prepared.context, &mut answer);
             }
@@ -381,6 +385,8 @@ struct ExplainedRun {
     /// The root of its stages.
     stage: RawDocumentBuf,
     returned: u64,
+    /// What a count counted, or how many documents are to be changed.
+    counted: u64,
     elapsed: Duration,
     /// Documents that were drawn for a sample and did not match.
     rejected: Option<u64>,
@@ -398,6 +404,7 @@ impl ExplainedRun {
         Self {
             stage,
             returned: 0,
+            counted: 0,
             elapsed: Duration::ZERO,
             rejected: None,
             rejected_plans: RawArrayBuf::new(),
@@ -437,17 +444,21 @@ fn run_count(prepared: &PreparedPlan, by: &CountBy, verbosity: Verbosity) -> Res
     let counted_by = match by {
         CountBy::Metadata => {
             let input = rawdoc! { "stage": "RECORD_STORE_FAST_COUNT" };
-            return Ok(ExplainedRun::of(above(rawdoc! { "stage": "COUNT" }, input)));
+            return Ok(ExplainedRun {
+                counted: prepared.count(by)?,
+                ..ExplainedRun::of(input)
+            });
         }
         CountBy::RankIndex(_) => "rankIndex",
         CountBy::Entries | CountBy::Rows => "scan",
     };
     let stage = rawdoc! { "stage": "COUNT", "countedBy": counted_by };
     let run = ExplainedRun::of(count_document(&prepared.plan, stage, &amounts(prepared)));
-    if verbosity.runs() {
-        prepared.count(by)?;
-    }
-    Ok(run)
+    let counted = match verbosity.runs() {
+        true => prepared.count(by)?,
+        false => 0,
+    };
+    Ok(ExplainedRun { counted, ..run })
 }
 
 /// From value to value of an index.
@@ -563,7 +574,15 @@ fn execution_stats(run: ExplainedRun, context: &Context, verbosity: Verbosity) -
         "totalKeysExamined": number(context.counters.keys_examined()),
         "totalDocsExamined": number(context.counters.documents_examined()),
     };
-    let mut stage = run.stage;
+    let executed = Executed {
+        returned: run.returned,
+        counted: run.counted,
+        keys: context.counters.keys_examined(),
+        documents: context.counters.documents_examined(),
+        sorted: context.counters.rows_sorted(),
+        millis,
+    };
+    let mut stage = with_statistics(&run.stage, &executed);
     if let Some(rejected) = run.rejected {
         stage.append(cstr!("rejected"), signed(rejected));
     }

@@ -19,6 +19,7 @@ mod offline;
 mod output;
 mod read;
 mod requests;
+mod stage_statistics;
 mod statistics;
 mod timeseries;
 mod verify;

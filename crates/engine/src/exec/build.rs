@@ -56,7 +56,7 @@ pub fn rows(
     let mut rows = builder.access(&plan.access, wanted);
     rows = filtered(rows, plan.residual.as_ref());
     if let Some(sort) = &plan.sort {
-        rows = Box::new(SortRows::new(rows, sort.clone(), window, &context.limits));
+        rows = Box::new(SortRows::new(rows, sort.clone(), window, context));
     }
     Ok(shaped(
         limited(rows, query),

@@ -205,6 +205,7 @@ impl Examined {
 pub struct Counters {
     keys: AtomicU64,
     documents: AtomicU64,
+    sorted: AtomicU64,
     /// Added to at the end of the statement.
     all: Option<Arc<Examined>>,
 }
@@ -215,6 +216,7 @@ impl Counters {
         Self {
             keys: AtomicU64::default(),
             documents: AtomicU64::default(),
+            sorted: AtomicU64::default(),
             all: Some(all),
         }
     }
@@ -227,6 +229,15 @@ impl Counters {
     /// Documents read.
     pub fn documents_examined(&self) -> u64 {
         self.documents.load(Ordering::Relaxed)
+    }
+
+    /// Rows that were sorted.
+    pub fn rows_sorted(&self) -> u64 {
+        self.sorted.load(Ordering::Relaxed)
+    }
+
+    fn add_sorted(&self, rows: u64) {
+        self.sorted.fetch_add(rows, Ordering::Relaxed);
     }
 
     fn add_keys(&self, keys: u64) {

@@ -1,15 +1,16 @@
 //! Sorts rows in memory, within a limit, or else on disk; keeps only the best when a limit follows.
 
-use super::{Row, Rows};
+use super::{Context, Counters, Row, Rows};
 use crate::error::{Code, Error, Result};
 use crate::query::Sort;
-use crate::sorter::{InOrder, Limits, Spillable, TopSorter, sort_too_large};
+use crate::sorter::{InOrder, Spillable, TopSorter, sort_too_large};
 use bson::raw::RawDocumentBuf;
 use std::sync::Arc;
 
 /// The input's rows in the order of a sort pattern; rows that compare equal keep the input's order.
 pub struct SortRows {
     sort: Arc<Sort>,
+    counters: Arc<Counters>,
     /// Before the first row is asked for.
     input: Option<(Box<dyn Rows>, TopSorter<HeldRow>)>,
     sorted: Option<InOrder<HeldRow>>,
@@ -18,10 +19,17 @@ pub struct SortRows {
 
 impl SortRows {
     /// Sorts `input`; only the first `keep` rows are needed when given.
-    pub fn new(input: Box<dyn Rows>, sort: Arc<Sort>, keep: Option<u64>, limits: &Limits) -> Self {
+    pub fn new(
+        input: Box<dyn Rows>,
+        sort: Arc<Sort>,
+        keep: Option<u64>,
+        context: &Context,
+    ) -> Self {
+        let sorter = TopSorter::new(keep, &context.limits, sort_too_large);
         Self {
             sort,
-            input: Some((input, TopSorter::new(keep, limits, sort_too_large))),
+            counters: Arc::clone(&context.counters),
+            input: Some((input, sorter)),
             sorted: None,
             current: None,
         }
@@ -31,11 +39,14 @@ impl SortRows {
 impl Rows for SortRows {
     fn advance(&mut self) -> Result<bool> {
         if let Some((mut input, mut sorter)) = self.input.take() {
+            let mut rows = 0;
             while input.advance()? {
+                rows += 1;
                 let row = input.row();
                 let key = self.sort.key(row.document)?;
                 sorter.push(key, || HeldRow::from(row))?;
             }
+            self.counters.add_sorted(rows);
             self.sorted = Some(sorter.finish()?);
         }
         self.current = self.sorted.as_mut().and_then(Iterator::next).transpose()?;

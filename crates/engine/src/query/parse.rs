@@ -842,7 +842,7 @@ pub(super) fn integer(
     let Some(number) = Number::from_raw(operand) else {
         return fail("Expected a number in");
     };
-    if number.is_nan() {
+    if matches!(number, Number::Double(double) if double.is_nan()) {
         return fail("Expected an integer, but found NaN in");
     }
     match (number.to_i64_exact(), number) {

@@ -260,13 +260,13 @@ impl ScopeParser {
     }
 
     fn add(&mut self, path: &str, name: &str, includes: bool) -> Result<()> {
-        let parts: Vec<&str> = path.split('.').collect();
-        if !self.named.insert(&parts) {
-            return Err(collision(&self.named, name, &parts));
-        }
         if path == "_id" {
             self.id = Some(includes);
             return Ok(());
+        }
+        let parts: Vec<&str> = path.split('.').collect();
+        if !self.named.insert(&parts) {
+            return Err(collision(&self.named, name, &parts));
         }
         match self.excludes {
             Some(false) if !includes => {
