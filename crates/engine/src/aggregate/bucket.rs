@@ -1,9 +1,9 @@
 //! `$bucket`, which becomes a `$group` and a `$sort`, and `$bucketAuto`.
 
 use super::accumulator::{Accumulator, AccumulatorState};
-use super::granularity::Granularity;
 use super::group::Group;
 use super::keeping::Kept;
+use super::preferred_numbers::PreferredNumbers;
 use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::expression::FieldSet;
@@ -268,7 +268,7 @@ fn bucket_switch(
 pub struct BucketAuto {
     group_by: Expression,
     buckets: usize,
-    granularity: Option<Granularity>,
+    granularity: Option<PreferredNumbers>,
     accumulators: Vec<Accumulator>,
 }
 
@@ -315,7 +315,7 @@ impl BucketAuto {
                         ),
                     ));
                 }
-                ("granularity", raw) => granularity = Some(Granularity::parse(raw)?),
+                ("granularity", raw) => granularity = Some(PreferredNumbers::parse(raw)?),
                 (other, _) => {
                     return Err(Error::location(
                         40245,

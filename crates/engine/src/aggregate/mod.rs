@@ -18,7 +18,6 @@ mod executor;
 #[cfg(test)]
 mod expression_tests;
 mod geo_near;
-mod granularity;
 mod group;
 mod group_key;
 mod join;
@@ -26,6 +25,7 @@ mod keeping;
 mod output;
 mod own_documents;
 mod pipeline;
+mod preferred_numbers;
 mod redact;
 mod refused;
 mod replace_root;

@@ -24,14 +24,14 @@ const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// What is known in memory of the rows that are stored. As long as it knows of no row, there is none.
 #[derive(Debug)]
 pub struct DeltaStore {
-    partitions: [Partition; PARTITIONS],
+    partitions: [DeltaPartition; PARTITIONS],
     series: RandomState,
     /// When a row came last.
     pub appended: Instant,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Partition {
+struct DeltaPartition {
     next_chunk: u64,
     rows: usize,
     bytes: usize,
@@ -40,7 +40,7 @@ struct Partition {
 impl Default for DeltaStore {
     fn default() -> Self {
         Self {
-            partitions: [Partition::default(); PARTITIONS],
+            partitions: [DeltaPartition::default(); PARTITIONS],
             series: RandomState::new(),
             appended: Instant::now(),
         }

@@ -27,7 +27,7 @@ struct OpenBucket {
 
 impl OpenBuckets {
     /// Of how many series a bucket is open.
-    pub fn len(&self) -> usize {
+    pub fn series(&self) -> usize {
         self.by_series.len()
     }
 

@@ -227,22 +227,7 @@ fn decode_collection(
         document.get("temporary"),
         Ok(Some(RawBsonRef::Boolean(true)))
     );
-    let mut indexes = Vec::new();
-    for element in document.get_array("indexes").map_err(bad)? {
-        let entry = element
-            .map_err(|_| corrupt(&name))?
-            .as_document()
-            .ok_or_else(|| corrupt(&name))?;
-        let spec = IndexSpec::parse(entry.get_document("spec").map_err(bad)?)?;
-        let mut index = Index::new(
-            spec,
-            decode_tree(entry, "tree").ok_or_else(|| corrupt(&name))?,
-        )?;
-        index.ready = entry.get_bool("ready").map_err(bad)?;
-        let multikey = entry.get_i64("multikey").map_err(bad)?.cast_unsigned();
-        index.note_multikey(Multikey::from_bits(multikey));
-        indexes.push(Arc::new(index));
-    }
+    let indexes = decode_indexes(document).ok_or_else(|| corrupt(&name))??;
     let unbuilt = match document.get("unbuilt") {
         Ok(Some(RawBsonRef::Array(listed))) => listed
             .into_iter()
@@ -275,6 +260,28 @@ fn decode_collection(
         counted.insert(family, tree, RankIndex::unbuilt());
     }
     Ok(collection.compiled())
+}
+
+/// `None` for what cannot be read.
+fn decode_indexes(document: &RawDocument) -> Option<Result<Vec<Arc<Index>>>> {
+    let mut indexes = Vec::new();
+    for element in document.get_array("indexes").ok()? {
+        let entry = element.ok()?.as_document()?;
+        let (spec, tree) = (
+            entry.get_document("spec").ok()?,
+            decode_tree(entry, "tree")?,
+        );
+        let index = IndexSpec::parse(spec).and_then(|spec| Index::new(spec, tree));
+        let mut index = match index {
+            Ok(index) => index,
+            Err(error) => return Some(Err(error)),
+        };
+        index.ready = entry.get_bool("ready").ok()?;
+        let multikey = entry.get_i64("multikey").ok()?.cast_unsigned();
+        index.note_multikey(Multikey::from_bits(multikey));
+        indexes.push(Arc::new(index));
+    }
+    Some(Ok(indexes))
 }
 
 fn decode_tree(document: &RawDocument, name: &str) -> Option<TreeKey> {

@@ -42,18 +42,11 @@ impl Engine {
         if let AggregateTarget::Collection(namespace) = target
             && !self.asks_for_figures_of_series(namespace, request)?
             && let Some(view) = self.catalog.resolve_view(namespace)?
+            && !self.asks_for_figures_of_view(namespace, request)?
         {
-            match stats_options(request)? {
-                Some(options) if options.first_of_collection().is_some() => {
-                    return Err(at_run_time(self.catalog.not_a_collection(namespace)));
-                }
-                Some(_) => {}
-                None => {
-                    let target = AggregateTarget::Collection(view.namespace.clone());
-                    let hint = view.hint(request.hint);
-                    return self.aggregate(&target, &view.before(request, hint.as_deref())?);
-                }
-            }
+            let target = AggregateTarget::Collection(view.namespace.clone());
+            let hint = view.hint(request.hint);
+            return self.aggregate(&target, &view.before(request, hint.as_deref())?);
         }
         let collation = match target {
             AggregateTarget::Collection(namespace) => {
@@ -104,6 +97,20 @@ impl Engine {
         match output {
             None => Ok(answer.of_pipeline()),
             Some(output) => self.write_output(namespace, &output, answer, request),
+        }
+    }
+
+    /// Whether a pipeline on a view begins with a `$collStats` about the view itself.
+    fn asks_for_figures_of_view(
+        &self,
+        namespace: &Namespace,
+        request: &AggregateRequest<'_>,
+    ) -> Result<bool> {
+        match stats_options(request)? {
+            Some(options) if options.first_of_collection().is_some() => {
+                Err(at_run_time(self.catalog.not_a_collection(namespace)))
+            }
+            options => Ok(options.is_some()),
         }
     }
 

@@ -153,7 +153,7 @@ pub fn divide<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
 }
 
 /// `$mod`.
-pub fn modulo<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+pub fn modulo<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let [left, right] = &*arguments else {
         unreachable!("arity 2")
     };
@@ -179,20 +179,24 @@ pub fn modulo<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Val
         (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
             from_number(Number::Decimal(a.to_decimal().remainder(b.to_decimal())))
         }
-        (Number::Int32(a), Number::Int32(b)) => Value::int32(a.wrapping_rem(b)),
         // A whole double of 32 bits leaves integers integers.
         (Number::Int32(_) | Number::Int64(_), Number::Double(double))
             if whole_i32(double).is_some() =>
         {
             let divisor = Number::Int32(whole_i32(double).unwrap_or(1));
-            return modulo(name, &mut [from_number(a), from_number(divisor)]);
+            return Ok(integer_remainder(a, divisor));
         }
         (Number::Double(_), _) | (_, Number::Double(_)) => Value::double(a.to_f64() % b.to_f64()),
-        _ => {
-            let whole = |number: Number| number.to_i64_exact().expect("an integer type");
-            Value::int64(whole(a).wrapping_rem(whole(b)))
-        }
+        _ => integer_remainder(a, b),
     })
+}
+
+fn integer_remainder(a: Number, b: Number) -> Value<'static> {
+    if let (Number::Int32(a), Number::Int32(b)) = (a, b) {
+        return Value::int32(a.wrapping_rem(b));
+    }
+    let whole = |number: Number| number.to_i64_exact().expect("an integer type");
+    Value::int64(whole(a).wrapping_rem(whole(b)))
 }
 
 fn whole_i32(double: f64) -> Option<i32> {

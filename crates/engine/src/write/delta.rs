@@ -97,7 +97,7 @@ impl Writer {
     /// Puts the fullest partition into buckets, if it is full. The rows are stored already: a failure is told, and tried
     /// again.
     pub(super) fn flush_fullest(&self, collection: &Arc<Collection>, writing: &mut WriteState) {
-        let series = writing.open_buckets.len();
+        let series = writing.open_buckets.series();
         let fullest = writing
             .delta
             .as_ref()

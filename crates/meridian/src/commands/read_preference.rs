@@ -83,7 +83,7 @@ fn check_staleness(value: Option<RawBsonRef<'_>>, is_primary: bool) -> Result<()
         _ if is_primary => Err(Error::bad_value(
             "maxStalenessSeconds can not be set for the primary mode",
         )),
-        ..STALENESS_SECONDS_MIN => wrong("maxStalenessSeconds value can not be less than 90"),
+        1..STALENESS_SECONDS_MIN => wrong("maxStalenessSeconds value can not be less than 90"),
         _ => Ok(()),
     }
 }

@@ -36,14 +36,14 @@ const E24: &[i32] = &[
 
 /// What boundaries are rounded to.
 #[derive(Debug, Clone)]
-pub enum Granularity {
+pub enum PreferredNumbers {
     /// Numbers of a series between 1 and 10, ascending, times 10 or 100.
     Series(Vec<i32>),
     /// Powers of two.
     PowersOfTwo,
 }
 
-impl Granularity {
+impl PreferredNumbers {
     /// Reads its name.
     ///
     /// # Errors
