@@ -130,6 +130,51 @@ impl CollectionOptions {
     }
 }
 
+/// Options that count as absent when they are null.
+const ABSENT_BY_NULL: [&str; 15] = [
+    "autoIndexId",
+    "capped",
+    "changeStreamPreAndPostImages",
+    "collation",
+    "expireAfterSeconds",
+    "flags",
+    "indexOptionDefaults",
+    "max",
+    "recordPreImages",
+    "size",
+    "storageEngine",
+    "temp",
+    "timeseries",
+    "validationAction",
+    "validationLevel",
+];
+
+/// Whether changes are to be recorded with the documents before and after them.
+fn post_images(options: &RawDocument) -> Result<bool> {
+    const PATH: &str = "create.changeStreamPreAndPostImages";
+    let mut enabled = None;
+    for (name, value) in options.iter().flatten() {
+        let is_known = name.as_str() == "enabled";
+        match value {
+            RawBsonRef::Boolean(value) if is_known => enabled = Some(value),
+            other if is_known => {
+                let found = crate::types::type_name(other.element_type());
+                return Err(Error::type_mismatch(format!(
+                    "BSON field '{PATH}.enabled' is the wrong type '{found}', expected type 'bool'"
+                )));
+            }
+            _ => {
+                let message = format!("BSON field '{PATH}.{name}' is an unknown field.");
+                return Err(Error::location(40415, message));
+            }
+        }
+    }
+    enabled.ok_or_else(|| {
+        let message = format!("BSON field '{PATH}.enabled' is missing but a required field");
+        Error::location(40414, message)
+    })
+}
+
 #[derive(Default)]
 struct OptionParts {
     collation: Collation,
@@ -139,6 +184,9 @@ struct OptionParts {
     clustered_index: Option<RawDocumentBuf>,
     /// What MongoDB lists, and heeds no longer.
     auto_index_id: bool,
+    /// For change streams, which a standalone refuses: listed.
+    pre_images: bool,
+    post_images: bool,
     /// `clusteredIndex: true`, which only collections of buckets may have.
     clustered_legacy: bool,
     timeseries: Option<Arc<Timeseries>>,
@@ -151,6 +199,9 @@ struct OptionParts {
 impl OptionParts {
     /// Takes one option; false when it is not to be listed.
     fn take(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
+        if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined) && ABSENT_BY_NULL.contains(&key) {
+            return Ok(false);
+        }
         match key {
             "validator" => self.validator = Some(document(key, value)?.to_owned()),
             "validationLevel" => self.level = Some(validation_level(string(key, value)?)?),
@@ -175,7 +226,6 @@ impl OptionParts {
                 self.capped.take(key, value)?;
                 return Ok(false);
             }
-            "collation" if value == RawBsonRef::Null => return Ok(false),
             "collation" => {
                 self.collation =
                     crate::collation::parse("create.collation", document(key, value)?)?;
@@ -184,7 +234,6 @@ impl OptionParts {
             "temp" => return Err(invalid("the 'temp' field is an invalid option")),
             // As good as absent, in mongod too.
             "flags" if Number::from_raw(value).is_some() => return Ok(false),
-            "autoIndexId" if value == RawBsonRef::Null => return Ok(false),
             "autoIndexId" if is_truth(value) => {
                 self.auto_index_id = truthy(value);
                 return Ok(false);
@@ -193,9 +242,6 @@ impl OptionParts {
                 return Err(wrong_types(key, value, "bool, long, int, decimal, double"));
             }
             "flags" => return Err(wrong_types(key, value, "long, int, decimal, double")),
-            "storageEngine" | "indexOptionDefaults" if value == RawBsonRef::Null => {
-                return Ok(false);
-            }
             "storageEngine" => {
                 let engines = document(key, value)?;
                 self.compression = storage_engine::parse(engines)?;
@@ -206,7 +252,16 @@ impl OptionParts {
                 self.index_compression = index_defaults(defaults)?;
                 return Ok(!defaults.is_empty());
             }
-            "viewOn" | "pipeline" | "changeStreamPreAndPostImages" | "encryptedFields" => {
+            "changeStreamPreAndPostImages" => {
+                self.post_images = post_images(document(key, value)?)?;
+                return Ok(false);
+            }
+            "recordPreImages" => {
+                let expected = || wrong_types(key, value, "bool");
+                self.pre_images = value.as_bool().ok_or_else(expected)?;
+                return Ok(false);
+            }
+            "viewOn" | "pipeline" | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
                     "the option '{key}' of create"
                 )));
@@ -223,7 +278,19 @@ impl OptionParts {
 
     fn finish(self, listed: RawDocumentBuf) -> Result<CollectionOptions> {
         let capped = self.capped.finish()?;
+        if self.pre_images && self.post_images {
+            return Err(invalid(
+                "'recordPreImages' and 'changeStreamPreAndPostImages.enabled' can not be set to true simultaneously",
+            ));
+        }
         let mut original = capped.map_or_else(RawDocumentBuf::new, Capped::listing);
+        if self.pre_images {
+            original.append(bson::cstr!("recordPreImages"), true);
+        }
+        if self.post_images {
+            let enabled = bson::rawdoc! { "enabled": true };
+            original.append(bson::cstr!("changeStreamPreAndPostImages"), enabled);
+        }
         if self.auto_index_id {
             original.append(bson::cstr!("autoIndexId"), true);
         }
