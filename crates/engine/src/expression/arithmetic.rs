@@ -8,7 +8,7 @@ use crate::expression::sum::{Deviation, OrderedSum, averaged};
 use crate::expression::value::compare;
 use bson::RawBsonRef;
 use meridian_value::Collation;
-use meridian_value::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MIN, Number};
+use meridian_value::number::{Decimal, Number};
 use std::cmp::Ordering;
 
 /// A number as a value.
@@ -294,7 +294,7 @@ fn positive(code: i32, name: &'static str) -> impl Fn(Number) -> Result<()> {
         if number.compare(Number::Int32(0)) == Ordering::Greater || number.is_nan() {
             return Ok(());
         }
-        let shown = shown(number);
+        let shown = general(number.to_f64(), 6);
         Err(Error::location(
             code,
             format!("{name}'s argument must be a positive number, but is {shown}"),
@@ -302,26 +302,30 @@ fn positive(code: i32, name: &'static str) -> impl Fn(Number) -> Result<()> {
     }
 }
 
+/// Of a decimal a decimal, but of NaN always a double.
+fn logarithm<'a>(
+    name: &str,
+    argument: &Value<'a>,
+    check: impl FnOnce(Number) -> Result<()>,
+    double: fn(f64) -> f64,
+    decimal: fn(Decimal) -> Decimal,
+) -> Result<Value<'a>> {
+    match number(argument) {
+        Some(number) if number.is_nan() => Ok(Value::double(f64::NAN)),
+        _ => floating(name, argument, check, double, decimal),
+    }
+}
+
 /// `$ln`.
 pub fn ln<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    floating(
-        name,
-        &arguments[0],
-        positive(28766, name),
-        f64::ln,
-        Decimal::ln,
-    )
+    let check = positive(28766, name);
+    logarithm(name, &arguments[0], check, f64::ln, Decimal::ln)
 }
 
 /// `$log10`.
 pub fn log10<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    floating(
-        name,
-        &arguments[0],
-        |number| positive(28761, name)(Number::Double(number.to_f64())),
-        f64::log10,
-        Decimal::log10,
-    )
+    let check = positive(28761, name);
+    logarithm(name, &arguments[0], check, f64::log10, Decimal::log10)
 }
 
 /// `$log`: of the first argument to the base of the second.
@@ -340,9 +344,15 @@ pub fn log<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
             )
         })
     };
-    let value = numeric(argument, 28756, "argument")?;
-    let base = numeric(base, 28757, "base")?;
-    positive(28758, name)(Number::Double(value.to_f64()))?;
+    let mut value = numeric(argument, 28756, "argument")?;
+    let mut base = numeric(base, 28757, "base")?;
+    if value.is_nan() || base.is_nan() {
+        (value, base) = (
+            Number::Double(value.to_f64()),
+            Number::Double(base.to_f64()),
+        );
+    }
+    positive(28758, name)(value)?;
     let one = base.compare(Number::Int32(1)) == Ordering::Equal;
     let above_zero = base.is_nan() || base.compare(Number::Int32(0)) == Ordering::Greater;
     if one || !above_zero {
@@ -354,11 +364,27 @@ pub fn log<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<
     }
     Ok(match (value, base) {
         (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
-            let quotient = value.to_decimal().ln().divide(base.to_decimal().ln());
-            from_number(Number::Decimal(quotient))
+            let logarithm = decimal_logarithm(value.to_decimal(), base.to_decimal());
+            from_number(Number::Decimal(logarithm))
         }
         _ => Value::double(value.to_f64().ln() / base.to_f64().ln()),
     })
+}
+
+/// What MongoDB answers: to a base other than 2 and 10, the natural logarithm divided by the
+/// base, where it should be by the base's logarithm (a mistake of MongoDB's, in decimals only).
+fn decimal_logarithm(value: Decimal, base: Decimal) -> Decimal {
+    if is_integer(base, 2) {
+        value.log2()
+    } else if is_integer(base, 10) {
+        value.log10()
+    } else {
+        value.ln().divide(base)
+    }
+}
+
+fn is_integer(value: Decimal, integer: i64) -> bool {
+    value.compare(Decimal::from_i64(integer)) == Ordering::Equal
 }
 
 /// `$sqrt`.
@@ -393,17 +419,25 @@ pub fn pow<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
     };
     let base = numeric(base, 28762, "base")?;
     let exponent = numeric(exponent, 28763, "exponent")?;
-    if base.is_zero() && exponent.compare(Number::Int32(0)) == Ordering::Less && !exponent.is_nan()
-    {
+    let decimal = matches!(
+        (base, exponent),
+        (Number::Decimal(_), _) | (_, Number::Decimal(_))
+    );
+    // (Of decimals, a power of -0 counts.)
+    let negative = match decimal {
+        true => exponent.to_decimal().is_negative(),
+        false => exponent.compare(Number::Int32(0)) == Ordering::Less && !exponent.is_nan(),
+    };
+    if base.is_zero() && negative {
         return Err(Error::location(
             28764,
             "$pow cannot take a base of 0 and a negative exponent",
         ));
     }
     Ok(match (base, exponent) {
-        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
-            let power = base.to_decimal().pow(exponent.to_decimal());
-            from_number(Number::Decimal(all_digits(power)))
+        _ if decimal => {
+            let power = decimal_power(base.to_decimal(), exponent.to_decimal());
+            from_number(Number::Decimal(power))
         }
         (Number::Double(_), _) | (_, Number::Double(_)) => {
             Value::double(base.to_f64().powf(exponent.to_f64()))
@@ -412,30 +446,12 @@ pub fn pow<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
     })
 }
 
-/// With zeros up to all 34 digits, as the library that MongoDB uses gives powers.
-fn all_digits(value: Decimal) -> Decimal {
-    with_zeros(value, EXPONENT_MIN)
-}
-
-/// With zeros down to an exponent, where 34 digits allow.
-fn with_zeros(value: Decimal, exponent_min: i32) -> Decimal {
-    let Some((negative, mut coefficient, mut exponent)) = value.parts() else {
-        return value;
-    };
-    while exponent > exponent_min && coefficient != 0 && coefficient <= COEFFICIENT_MAX / 10 {
-        coefficient *= 10;
-        exponent -= 1;
+/// What MongoDB answers: 0 for 10 to the power of 0 (a mistake of MongoDB's, in decimals only).
+fn decimal_power(base: Decimal, exponent: Decimal) -> Decimal {
+    if is_integer(base, 10) && exponent.is_zero() {
+        return Decimal::ZERO.with_all_digits();
     }
-    Decimal::from_parts(negative, coefficient, exponent).unwrap_or(value)
-}
-
-/// With zeros up to so many places after the point.
-fn to_place(value: Decimal, place: i32) -> Decimal {
-    if place > 0 {
-        with_zeros(value, -place)
-    } else {
-        value
-    }
+    base.pow(exponent)
 }
 
 fn integer_power<'a>(base: Number, exponent: Number) -> Value<'a> {
@@ -443,6 +459,7 @@ fn integer_power<'a>(base: Number, exponent: Number) -> Value<'a> {
     let whole = |number: Number| number.to_i64_exact().expect("an integer type");
     let power = match (whole(base), whole(exponent)) {
         (1, _) => Some(1),
+        (0, exponent) if exponent > 0 => Some(0),
         (-1, exponent) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
         (base, exponent) => u32::try_from(exponent)
             .ok()
@@ -476,10 +493,8 @@ pub fn round<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     };
     let truncate = name == "$trunc";
     Ok(match value {
-        Number::Decimal(value) if truncate => {
-            from_number(Number::Decimal(to_place(value.truncate(place), place)))
-        }
-        Number::Decimal(value) => from_number(Number::Decimal(to_place(value.round(place), place))),
+        Number::Decimal(value) if truncate => from_number(Number::Decimal(value.truncate(place))),
+        Number::Decimal(value) => from_number(Number::Decimal(value.round(place))),
         Number::Double(value) => Value::double(round_double(value, place, truncate)),
         integer if place >= 0 => from_number(integer),
         Number::Int32(value) => {

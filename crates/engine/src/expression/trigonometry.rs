@@ -1,57 +1,92 @@
-//! Trigonometry on doubles. On decimals only the conversions of angles.
+//! Trigonometry on doubles and decimals.
 
 use super::Value;
 use super::arithmetic::{from_number, shown, single};
 use super::control::number;
 use crate::error::{Error, Result};
 use meridian_value::number::{Decimal, Number};
+use std::cmp::Ordering;
+
+/// A function of one angle: of doubles, of decimals, and where it is defined.
+type Function = (fn(f64) -> f64, fn(Decimal) -> Decimal, Domain);
 
 /// The functions of one angle, and the two conversions of angles.
 pub fn of_angle<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let Some(value) = single(name, &arguments[0])? else {
         return Ok(Value::NULL);
     };
-    let (function, bounds): (fn(f64) -> f64, _) = match name {
-        "$sin" => (f64::sin, Domain::Finite),
-        "$cos" => (f64::cos, Domain::Finite),
-        "$tan" => (f64::tan, Domain::Finite),
-        "$asin" => (f64::asin, Domain::Unit),
-        "$acos" => (f64::acos, Domain::Unit),
-        "$atanh" => (atanh, Domain::Unit),
-        "$acosh" => (acosh, Domain::FromOne),
-        "$atan" => (f64::atan, Domain::None),
-        "$sinh" => (f64::sinh, Domain::None),
-        "$cosh" => (f64::cosh, Domain::None),
-        "$tanh" => (f64::tanh, Domain::None),
-        "$asinh" => (asinh, Domain::None),
-        "$degreesToRadians" => (
-            |degrees| degrees * (std::f64::consts::PI / 180.0),
-            Domain::None,
-        ),
-        _ => (
-            |radians| radians * (180.0 / std::f64::consts::PI),
-            Domain::None,
-        ),
-    };
-    let angle = value.to_f64();
-    let (inside, range) = match bounds {
-        Domain::None => (true, ""),
-        Domain::Finite => (angle.is_finite(), "(-inf,inf)"),
-        Domain::Unit => ((-1.0..=1.0).contains(&angle), "[-1,1]"),
-        Domain::FromOne => (angle >= 1.0, "[1,inf]"),
-    };
-    if !inside && !angle.is_nan() {
+    let (double, decimal, domain) = function(name);
+    if !value.is_nan() && !domain.contains(value) {
         return Err(Error::location(
             50989,
             format!(
-                "cannot apply {name} to {}, value must be in {range}",
-                shown(value)
+                "cannot apply {name} to {}, value must be in {}",
+                shown(value),
+                domain.range()
             ),
         ));
     }
-    match value {
-        Number::Decimal(decimal) if decimal.is_finite() => decimal_trigonometry(name, decimal),
-        _ => Ok(Value::double(function(angle))),
+    Ok(match value {
+        Number::Decimal(value) => from_number(Number::Decimal(decimal(value))),
+        other => Value::double(double(other.to_f64())),
+    })
+}
+
+fn function(name: &str) -> Function {
+    match name {
+        "$sin" => (f64::sin, Decimal::sin, Domain::Finite),
+        "$cos" => (f64::cos, Decimal::cos, Domain::Finite),
+        "$tan" => (f64::tan, Decimal::tan, Domain::Finite),
+        "$asin" => (f64::asin, Decimal::asin, Domain::Unit),
+        "$acos" => (f64::acos, Decimal::acos, Domain::Unit),
+        "$atanh" => (atanh, Decimal::atanh, Domain::Unit),
+        "$acosh" => (acosh, Decimal::acosh, Domain::FromOne),
+        "$atan" => (f64::atan, Decimal::atan, Domain::All),
+        "$sinh" => (f64::sinh, Decimal::sinh, Domain::All),
+        "$cosh" => (f64::cosh, Decimal::cosh, Domain::All),
+        "$tanh" => (f64::tanh, Decimal::tanh, Domain::All),
+        "$asinh" => (asinh, Decimal::asinh, Domain::All),
+        "$degreesToRadians" => (
+            |degrees| degrees * (std::f64::consts::PI / 180.0),
+            Decimal::to_radians,
+            Domain::All,
+        ),
+        _ => (
+            |radians| radians * (180.0 / std::f64::consts::PI),
+            Decimal::to_degrees,
+            Domain::All,
+        ),
+    }
+}
+
+/// Where a function is defined.
+enum Domain {
+    All,
+    Finite,
+    Unit,
+    FromOne,
+}
+
+impl Domain {
+    fn contains(&self, value: Number) -> bool {
+        let order = |bound| value.compare(Number::Int32(bound));
+        match self {
+            Domain::All => true,
+            Domain::Finite => match value {
+                Number::Decimal(value) => value.is_finite(),
+                other => other.to_f64().is_finite(),
+            },
+            Domain::Unit => order(-1) != Ordering::Less && order(1) != Ordering::Greater,
+            Domain::FromOne => order(1) != Ordering::Less,
+        }
+    }
+
+    fn range(&self) -> &'static str {
+        match self {
+            Domain::All | Domain::Finite => "(-inf,inf)",
+            Domain::Unit => "[-1,1]",
+            Domain::FromOne => "[1,inf]",
+        }
     }
 }
 
@@ -91,27 +126,6 @@ fn atanh(value: f64) -> f64 {
     result.copysign(value)
 }
 
-enum Domain {
-    None,
-    Finite,
-    Unit,
-    FromOne,
-}
-
-fn decimal_trigonometry<'a>(name: &str, value: Decimal) -> Result<Value<'a>> {
-    // 34 digits of pi and what is built from it; the series are not worth their code yet.
-    let pi: Decimal = "3.141592653589793238462643383279503"
-        .parse()
-        .unwrap_or(Decimal::from_f64(std::f64::consts::PI));
-    let half_turn = Decimal::from_i64(180);
-    let result = match name {
-        "$degreesToRadians" => value.multiply(pi).divide(half_turn),
-        "$radiansToDegrees" => value.multiply(half_turn).divide(pi),
-        _ => return Err(Error::not_implemented(format!("{name} of a decimal"))),
-    };
-    Ok(from_number(Number::Decimal(result)))
-}
-
 /// `$atan2`.
 pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     if arguments[0].is_nullish() {
@@ -134,7 +148,8 @@ pub fn atan2<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
     }
     let x = numeric(&arguments[1], 51045)?;
     if matches!((y, x), (Number::Decimal(_), _) | (_, Number::Decimal(_))) {
-        return Err(Error::not_implemented(format!("{name} of a decimal")));
+        let angle = y.to_decimal().atan2(x.to_decimal());
+        return Ok(from_number(Number::Decimal(angle)));
     }
     Ok(Value::double(y.to_f64().atan2(x.to_f64())))
 }

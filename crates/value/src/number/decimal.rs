@@ -43,6 +43,12 @@ enum Kind {
     NaN,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parity {
+    Even,
+    Odd,
+}
+
 impl Default for Decimal {
     fn default() -> Self {
         Self::ZERO
@@ -85,6 +91,19 @@ impl Decimal {
             },
             negative,
         })
+    }
+
+    /// A positive number whose parts are known to fit.
+    pub(super) const fn constant(coefficient: u128, exponent: i32) -> Self {
+        assert!(coefficient <= COEFFICIENT_MAX);
+        assert!(EXPONENT_MIN <= exponent && exponent <= EXPONENT_MAX);
+        Decimal {
+            kind: Kind::Finite {
+                coefficient,
+                exponent,
+            },
+            negative: false,
+        }
     }
 
     /// Reads the 16 bytes of BSON. A coefficient above 34 digits counts as zero, as IEEE 754 asks.
@@ -176,7 +195,7 @@ impl Decimal {
     }
 
     /// Drops trailing zeros of the coefficient while the exponent is negative.
-    fn trim_fraction(self) -> Self {
+    pub(super) fn trim_fraction(self) -> Self {
         let Kind::Finite {
             mut coefficient,
             mut exponent,
@@ -345,6 +364,12 @@ impl Decimal {
         self.binary(other, |context, a, b| context.mul(a, b))
     }
 
+    /// The product plus a summand, rounded once.
+    pub fn multiply_add(self, factor: Self, summand: Self) -> Self {
+        let summand = summand.to_dec();
+        self.binary(factor, |context, a, b| context.fma(a, b, summand))
+    }
+
     /// The quotient; division by zero gives an infinity or NaN.
     pub fn divide(self, other: Self) -> Self {
         self.binary(other, |context, a, b| context.div(a, b))
@@ -397,61 +422,53 @@ impl Decimal {
         }
     }
 
-    /// Rounded half to even at `place` digits after the point (before it, when negative).
+    /// Rounded half to even at `place` digits after the point (before it, when negative),
+    /// with as many digits; with all 34 where those would be more.
     pub fn round(self, place: i32) -> Self {
         self.quantize(place, Rounding::HalfEven)
+            .unwrap_or_else(|| self.with_all_digits())
     }
 
-    /// Rounded towards zero at `place` digits after the point.
+    /// As [`Decimal::round`], but towards zero.
     pub fn truncate(self, place: i32) -> Self {
         self.quantize(place, Rounding::Down)
+            .unwrap_or_else(|| self.with_all_digits())
     }
 
-    /// The largest integer not above it.
+    /// The largest integer not above it; NaN where that has more than 34 digits, as MongoDB
+    /// answers.
     pub fn floor(self) -> Self {
-        self.quantize(0, Rounding::Floor)
+        self.quantize(0, Rounding::Floor).unwrap_or(Self::NAN)
     }
 
-    /// The smallest integer not below it.
+    /// The smallest integer not below it; NaN where that has more than 34 digits, as MongoDB
+    /// answers.
     pub fn ceiling(self) -> Self {
-        self.quantize(0, Rounding::Ceiling)
+        self.quantize(0, Rounding::Ceiling).unwrap_or(Self::NAN)
     }
 
-    fn quantize(self, place: i32, rounding: Rounding) -> Self {
-        let Kind::Finite {
-            coefficient,
-            exponent,
-        } = self.kind
-        else {
-            return self;
+    /// With exactly `place` digits after the point, or `None` where that takes more than 34
+    /// in all.
+    fn quantize(self, place: i32, rounding: Rounding) -> Option<Self> {
+        let (negative, coefficient, exponent) = match self.kind {
+            Kind::NaN => return Some(self),
+            _ => self.parts()?,
         };
-        if exponent >= -place {
-            return self;
-        }
-        let dropped = (-place - exponent) as u32;
-        let (whole, rest, half) = match 10u128.checked_pow(dropped) {
-            Some(unit) => (
-                coefficient / unit,
-                coefficient % unit,
-                (coefficient % unit).cmp(&(unit / 2)),
-            ),
-            None => (0, coefficient, Ordering::Less),
+        let dropped = -place - exponent;
+        let whole = if dropped > 0 {
+            rounded(coefficient, dropped as u32, negative, rounding)
+        } else if coefficient == 0 {
+            0
+        } else {
+            shifted(coefficient, -dropped)?
         };
-        let away = rest != 0
-            && match rounding {
-                Rounding::Floor => self.negative,
-                Rounding::Ceiling => !self.negative,
-                Rounding::HalfEven => {
-                    half == Ordering::Greater || (half == Ordering::Equal && whole % 2 == 1)
-                }
-                _ => false,
-            };
-        let exponent = (-place).min(EXPONENT_MAX);
-        let kind = Kind::Finite {
-            coefficient: whole + u128::from(away),
-            exponent,
-        };
-        Decimal { kind, ..self }
+        Self::from_parts(negative, whole, -place)
+    }
+
+    /// With zeros after the last digit up to all 34, as MongoDB gives powers; zero with the
+    /// least exponent, and positive.
+    pub fn with_all_digits(self) -> Self {
+        self.add(Self::constant(0, EXPONENT_MIN))
     }
 
     /// The square root.
@@ -459,25 +476,37 @@ impl Decimal {
         self.wide(|context, value| context.sqrt(value))
     }
 
-    /// e to this power.
-    pub fn exp(self) -> Self {
-        self.wide(|context, value| context.exp(value))
-    }
-
-    /// The natural logarithm.
-    pub fn ln(self) -> Self {
-        self.wide(|context, value| context.ln(value))
-    }
-
-    /// The logarithm to base 10.
-    pub fn log10(self) -> Self {
-        self.wide(|context, value| context.log10(value))
-    }
-
-    /// This number to the power of `exponent`.
+    /// This number to the power of `exponent`, with all 34 digits. As in C, NaN to the power
+    /// of 0 is 1, and so is 1 to the power of NaN.
     pub fn pow(self, exponent: Self) -> Self {
-        let power = Wide::from(exponent.to_dec());
-        self.wide(|context, value| context.pow(value, &power))
+        let one = Self::constant(1, 0);
+        let is_one = |value: Self| value.compare(one) == Ordering::Equal;
+        let parity = exponent.parity();
+        let is_real = parity.is_some() || !self.negative || self.is_zero();
+        let power =
+            if exponent.is_zero() || is_one(self) || (is_one(self.abs()) && exponent.is_infinite())
+            {
+                one
+            } else if self.is_finite() && exponent.is_finite() && !is_real {
+                Self::NAN
+            } else {
+                let exponent = Wide::from(exponent.to_dec());
+                let magnitude = self.abs();
+                magnitude.wide(|context, value| context.pow(value, &exponent))
+            };
+        let odd = self.negative && parity == Some(Parity::Odd);
+        let power = if odd { power.negate() } else { power };
+        power.with_all_digits()
+    }
+
+    /// Of an integer.
+    fn parity(self) -> Option<Parity> {
+        let (coefficient, exponent) = self.normalized()?;
+        match exponent {
+            ..0 => None,
+            0 if coefficient % 2 == 1 => Some(Parity::Odd),
+            _ => Some(Parity::Even),
+        }
     }
 
     fn binary(
@@ -551,6 +580,29 @@ impl Decimal {
         };
         Decimal { kind, negative }
     }
+}
+
+/// A coefficient without so many of its last digits.
+fn rounded(coefficient: u128, dropped: u32, negative: bool, rounding: Rounding) -> u128 {
+    let Some(unit) = 10u128.checked_pow(dropped) else {
+        let away = match rounding {
+            Rounding::Floor => negative,
+            Rounding::Ceiling => !negative,
+            _ => false,
+        };
+        return u128::from(away && coefficient != 0);
+    };
+    let (whole, rest) = (coefficient / unit, coefficient % unit);
+    let away = match rounding {
+        Rounding::Floor => negative && rest != 0,
+        Rounding::Ceiling => !negative && rest != 0,
+        Rounding::HalfEven => match rest.cmp(&(unit / 2)) {
+            Ordering::Equal => whole % 2 == 1,
+            unequal => unequal == Ordering::Greater,
+        },
+        _ => false,
+    };
+    whole + u128::from(away)
 }
 
 /// `coefficient · 10^shift` if it fits 128 bits.

@@ -4,8 +4,10 @@
 //! expressions do: int32 to int64 to double when a result does not fit, double with
 //! anything gives double, decimal with anything gives decimal.
 
+mod binary;
 mod decimal;
 pub(crate) mod exact;
+mod transcendental;
 
 pub use decimal::{COEFFICIENT_MAX, Decimal, EXPONENT_MAX, EXPONENT_MIN, ParseDecimalError};
 

@@ -129,7 +129,7 @@ fn decimal_rounding() {
         "1.414213562373095048801688724209698"
     );
     let power = "2".parse::<Decimal>().unwrap().pow(Decimal::from_i64(10));
-    assert_eq!(power.to_string(), "1024");
+    assert_eq!(power.to_string(), "1024.000000000000000000000000000000");
 }
 
 #[test]
