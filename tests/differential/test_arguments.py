@@ -83,3 +83,19 @@ def test_fields(servers, field, value):
 def test_commands_one_after_the_other(servers):
     for command in COMMANDS:
         compare(servers, command)
+
+
+IMAGES = [None, True, False, 1, 0, "x", {}, {"enabled": True}, {"enabled": False}, {"enabled": 1}, {"x": 1}, []]
+NULLS = ["timeseries", "expireAfterSeconds", "validator", "validationLevel", "validationAction", "flags", "temp", "collation", "autoIndexId", "storageEngine", "indexOptionDefaults", "capped", "size", "max"]
+
+
+@pytest.mark.parametrize("option", [*({name: None} for name in NULLS), *({name: value} for name in ("changeStreamPreAndPostImages", "recordPreImages") for value in IMAGES)], ids=str)
+def test_options_of_create(servers, option):
+    compare(servers, {"create": "created", **option})
+    for server in servers:
+        server.run(DATABASE, {"ping": 1})
+    listed = {"listCollections": 1, "filter": {"name": "created"}}
+    case = cases.Case(name="created", commands=[], database=DATABASE, ignore=("cursor.firstBatch.*.info",))
+    cases.compare_command(*servers, case, listed)
+    for server in servers:
+        server.run(DATABASE, {"drop": "created"})

@@ -763,7 +763,7 @@ mod tests {
         assert!(!query.fill(None, 1, &mut numbers(&mut batch)).unwrap());
         assert!(
             query
-                .fill(Some(2), usize::MAX, &mut numbers(&mut batch))
+                .fill(Some(3), usize::MAX, &mut numbers(&mut batch))
                 .unwrap()
         );
         assert_eq!(batch, [0, 1, 2, 3, 4]);

@@ -131,7 +131,7 @@ impl CollectionOptions {
 }
 
 /// Options that count as absent when they are null.
-const ABSENT_BY_NULL: [&str; 15] = [
+const ABSENT_BY_NULL: [&str; 16] = [
     "autoIndexId",
     "capped",
     "changeStreamPreAndPostImages",
@@ -147,6 +147,7 @@ const ABSENT_BY_NULL: [&str; 15] = [
     "timeseries",
     "validationAction",
     "validationLevel",
+    "validator",
 ];
 
 /// Whether changes are to be recorded with the documents before and after them.
@@ -199,7 +200,9 @@ struct OptionParts {
 impl OptionParts {
     /// Takes one option; false when it is not to be listed.
     fn take(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
-        if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined) && ABSENT_BY_NULL.contains(&key) {
+        if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
+            && ABSENT_BY_NULL.contains(&key)
+        {
             return Ok(false);
         }
         match key {
@@ -256,10 +259,12 @@ impl OptionParts {
                 self.post_images = post_images(document(key, value)?)?;
                 return Ok(false);
             }
-            "recordPreImages" => {
-                let expected = || wrong_types(key, value, "bool");
-                self.pre_images = value.as_bool().ok_or_else(expected)?;
+            "recordPreImages" if is_truth(value) => {
+                self.pre_images = truthy(value);
                 return Ok(false);
+            }
+            "recordPreImages" => {
+                return Err(wrong_types(key, value, "bool, long, int, decimal, double"));
             }
             "viewOn" | "pipeline" | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
