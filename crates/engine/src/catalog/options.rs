@@ -200,11 +200,14 @@ struct OptionParts {
 impl OptionParts {
     /// Takes one option; false when it is not to be listed.
     fn take(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
-        if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
-            && ABSENT_BY_NULL.contains(&key)
-        {
-            return Ok(false);
+        let is_null = matches!(value, RawBsonRef::Null | RawBsonRef::Undefined);
+        match is_null && ABSENT_BY_NULL.contains(&key) {
+            true => Ok(false),
+            false => self.take_present(key, value),
         }
+    }
+
+    fn take_present(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<bool> {
         match key {
             "validator" => self.validator = Some(document(key, value)?.to_owned()),
             "validationLevel" => self.level = Some(validation_level(string(key, value)?)?),
@@ -255,16 +258,8 @@ impl OptionParts {
                 self.index_compression = index_defaults(defaults)?;
                 return Ok(!defaults.is_empty());
             }
-            "changeStreamPreAndPostImages" => {
-                self.post_images = post_images(document(key, value)?)?;
-                return Ok(false);
-            }
-            "recordPreImages" if is_truth(value) => {
-                self.pre_images = truthy(value);
-                return Ok(false);
-            }
-            "recordPreImages" => {
-                return Err(wrong_types(key, value, "bool, long, int, decimal, double"));
+            "changeStreamPreAndPostImages" | "recordPreImages" => {
+                return self.take_images(key, value).map(|()| false);
             }
             "viewOn" | "pipeline" | "encryptedFields" => {
                 return Err(Error::not_implemented(format!(
@@ -279,6 +274,17 @@ impl OptionParts {
             }
         }
         Ok(true)
+    }
+
+    fn take_images(&mut self, key: &str, value: RawBsonRef<'_>) -> Result<()> {
+        match key {
+            "recordPreImages" if is_truth(value) => self.pre_images = truthy(value),
+            "recordPreImages" => {
+                return Err(wrong_types(key, value, "bool, long, int, decimal, double"));
+            }
+            _ => self.post_images = post_images(document(key, value)?)?,
+        }
+        Ok(())
     }
 
     fn finish(self, listed: RawDocumentBuf) -> Result<CollectionOptions> {

@@ -8,7 +8,7 @@ use meridian_value::number::{Decimal, Number};
 use std::cmp::Ordering;
 
 /// A function of one angle: of doubles, of decimals, and where it is defined.
-type Function = (fn(f64) -> f64, fn(Decimal) -> Decimal, Domain);
+type AngleFunction = (fn(f64) -> f64, fn(Decimal) -> Decimal, Domain);
 
 /// The functions of one angle, and the two conversions of angles.
 pub fn of_angle<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
@@ -32,7 +32,7 @@ pub fn of_angle<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<V
     })
 }
 
-fn function(name: &str) -> Function {
+fn function(name: &str) -> AngleFunction {
     match name {
         "$sin" => (f64::sin, Decimal::sin, Domain::Finite),
         "$cos" => (f64::cos, Decimal::cos, Domain::Finite),
