@@ -10,7 +10,7 @@ use super::delta::are_to_wait;
 use super::insert::gone;
 use super::prepare::{DOCUMENT_BYTES_MAX, check_insertable};
 use super::{InsertOptions, InsertOutcome, WriteError, Writer};
-use crate::catalog::{Collection, Index, WriteState};
+use crate::catalog::{Collection, Index, OpenBuckets, WriteState};
 use crate::error::{Code, Error, Result, corrupt_document};
 use crate::namespace::Namespace;
 use crate::operation;
@@ -32,6 +32,10 @@ const SAFE_BYTES_MAX: usize = 2 * 1024 * 1024;
 const REWRITTEN_BYTES_MIN: usize = 6 * 1024;
 /// ... and a larger one if it is at most so many times as large as what it gets.
 const REWRITTEN_SHARE_MAX: usize = 2;
+
+/// A commit that has read so many bytes of open buckets reads no more of them, and begins others: rows of a delta store
+/// become buckets in one commit, however large the buckets of their series are.
+const OPEN_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// A measurement, and where its document stands in the request.
 pub(super) struct PlacedMeasurement<'d> {
@@ -213,10 +217,11 @@ impl Writer {
             if seen > 0 && bytes > bytes_max {
                 break;
             }
+            let open = (bytes <= OPEN_BYTES_MAX).then_some(&writing.open_buckets);
             bytes += self.place(
                 timeseries,
                 &collection,
-                writing,
+                open,
                 &measured[number..],
                 &mut changed,
             )?;
@@ -244,12 +249,13 @@ impl Writer {
         })
     }
 
-    /// Gives the first measurement to a bucket; returns the bytes that this adds to the commit.
+    /// Gives the first measurement to a bucket, an open one where these are told; returns the bytes that this adds to the
+    /// commit.
     fn place<'t, 'm>(
         &self,
         timeseries: &'t Timeseries,
         collection: &Collection,
-        writing: &WriteState,
+        open: Option<&OpenBuckets>,
         measured: &'m [PlacedMeasurement<'_>],
         changed: &mut ChangedBuckets<'t, 'm>,
     ) -> Result<usize> {
@@ -258,7 +264,7 @@ impl Writer {
         let mut bytes = measurement.size_bytes();
         let mut number = changed.open.get(series).copied();
         if number.is_none()
-            && let Some(id) = writing.open_buckets.get(series)
+            && let Some(id) = open.and_then(|open| open.get(series))
             && let Some(found) = self.open_bucket(timeseries, collection, id)?
             && found.bucket.is_of(measurement)
         {
