@@ -229,7 +229,11 @@ fn what_every_command_may_carry_is_checked() {
     );
     let snapshot = rawdoc! { "level": "snapshot" };
     assert_eq!(
-        code(rawdoc! { "ping": 1, "$db": "d", "readConcern": snapshot }),
+        code(rawdoc! { "ping": 1, "$db": "d", "readConcern": snapshot.clone() }),
+        72
+    );
+    assert_eq!(
+        code(rawdoc! { "find": "c", "$db": "d", "readConcern": snapshot }),
         123
     );
     assert_eq!(code(rawdoc! { "listDatabases": 1, "$db": "d" }), 13);
