@@ -79,7 +79,7 @@ CASES = [
     Case("rename", [admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"}), {"find": "OTHER", "sort": {"_id": 1}}, {"find": "COLL"}, {"listIndexes": "OTHER"}], DOCS, [{"key": {"n": 1}}]),
     Case("rename_existing", [{"create": "OTHER"}, admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"})], DOCS),
     Case("rename_drop_target", [{"insert": "OTHER", "documents": [{"_id": 99}]}, admin({"renameCollection": "diff.COLL", "to": "diff.OTHER", "dropTarget": True}), {"find": "OTHER", "sort": {"_id": 1}}], DOCS),
-    Case("rename_missing", [admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"})]),
+    Case("rename_missing", [{"create": "OTHER"}, admin({"renameCollection": "diff.COLL", "to": "diff.OTHER"})]),
     Case("rename_same", [admin({"renameCollection": "diff.COLL", "to": "diff.COLL"})], DOCS),
     Case("rename_other_database", [admin({"renameCollection": "diff.COLL", "to": "diff_two.COLL"}), ("diff_two", READ)], DOCS, leave=("diff_two",)),
     Case("rename_not_admin", [{"renameCollection": "diff.COLL", "to": "diff.OTHER"}], DOCS),
