@@ -143,16 +143,21 @@ impl Decimal {
 
     /// The angle between -π/2 and π/2 of this tangent.
     pub fn atan(self) -> Self {
+        self.towards(PI_1_2, 40, BigFloat::atan)
+    }
+
+    /// An odd function that is its argument where that is tiny, and a limit beyond a power of ten.
+    fn towards(self, limit: Self, exponent_max: i32, function: Function) -> Self {
         if self.is_nan() || self.is_zero() {
             return self;
         }
-        if self.is_infinite() || self.magnitude_exponent() > 40 {
-            return PI_1_2.with_sign_of(self);
+        if self.is_infinite() || self.magnitude_exponent() > exponent_max {
+            return limit.with_sign_of(self);
         }
         if self.is_tiny() {
             return self.with_tiny_more();
         }
-        Binary::nearest(self).apply(BigFloat::atan).to_decimal()
+        Binary::nearest(self).apply(function).to_decimal()
     }
 
     /// The angle of the point `(x, self)`, between -π and π.
@@ -257,16 +262,7 @@ impl Decimal {
 
     /// The hyperbolic tangent.
     pub fn tanh(self) -> Self {
-        if self.is_nan() || self.is_zero() {
-            return self;
-        }
-        if self.is_infinite() || self.magnitude_exponent() > 4 {
-            return ONE.with_sign_of(self);
-        }
-        if self.is_tiny() {
-            return self.with_tiny_more();
-        }
-        Binary::nearest(self).apply(BigFloat::tanh).to_decimal()
+        self.towards(ONE, 4, BigFloat::tanh)
     }
 
     /// The inverse of [`Decimal::sinh`].
