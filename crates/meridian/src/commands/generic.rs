@@ -16,11 +16,14 @@ use bson::raw::{RawBsonRef, RawDocument};
 use bson::spec::BinarySubtype;
 use meridian_engine::check_database_name;
 use meridian_engine::{Code, Error, Result};
+use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// So many names are compared one by one.
 const FEW_NAMES: usize = 16;
+/// So many are remembered: a message holds millions, and a command that has more than it knows refuses them anyway.
+const NAMES_MAX: usize = 4_096;
 /// A user in a session's name is a SHA-256.
 const USER_DIGEST_BYTES: usize = 32;
 
@@ -201,7 +204,7 @@ impl<'a> Fields<'a> {
 /// Names of fields, few of them mostly.
 #[derive(Default)]
 struct SeenNames<'a> {
-    few: Vec<&'a str>,
+    few: SmallVec<[&'a str; FEW_NAMES]>,
     many: HashSet<&'a str>,
 }
 
@@ -212,7 +215,11 @@ impl<'a> SeenNames<'a> {
             self.few.push(name);
             return is_new;
         }
-        !self.few.contains(&name) && self.many.insert(name)
+        let is_known = self.few.contains(&name) || self.many.contains(name);
+        if !is_known && self.many.len() < NAMES_MAX {
+            self.many.insert(name);
+        }
+        !is_known
     }
 }
 
@@ -427,5 +434,23 @@ fn parse_max_time(value: RawBsonRef<'_>, command: &Command) -> Result<Option<Ins
     match limit {
         0 => Ok(None),
         limit => Ok(Instant::now().checked_add(Duration::from_millis(limit.into()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At both bounds and beyond: a name that comes again is found, as long as it is remembered.
+    #[test]
+    fn names_that_come_again_are_found_up_to_a_bound() {
+        let names: Vec<String> = (0..3 * NAMES_MAX).map(|name| name.to_string()).collect();
+        let remembered = FEW_NAMES + NAMES_MAX;
+        for again in [0, FEW_NAMES - 1, FEW_NAMES, remembered - 1, remembered] {
+            let mut seen = SeenNames::default();
+            assert!(names.iter().all(|name| seen.is_new(name)));
+            assert_eq!(seen.is_new(&names[again]), again >= remembered, "{again}");
+            assert_eq!(seen.many.len(), NAMES_MAX);
+        }
     }
 }
