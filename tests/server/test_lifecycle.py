@@ -32,6 +32,19 @@ def test_stops_cleanly(server, signal):
     assert server.client["db"]["c"].find_one() == {"_id": 1}
 
 
+def test_stops_by_command(server):
+    """As by SIGTERM; only `admin` takes it, and nothing that was acknowledged is lost."""
+    client = server.client
+    client["db"]["c"].insert_one({"_id": 1})
+    for database, command, code in (("db", {"shutdown": 1}, 13), ("admin", {"shutdown": 1, "x": 1}, 40415), ("admin", {"shutdown": 1, "timeoutSecs": "x"}, 14)):
+        assert server.run(database, command).get("code") == f"int32({code})"
+    assert client.admin.command("shutdown", timeoutSecs=5)["ok"] == 1
+    assert server.process.wait(20) == 0
+    server.disconnect()
+    server.start()
+    assert server.client["db"]["c"].find_one() == {"_id": 1}
+
+
 def test_stops_while_clients_are_busy(server):
     client = server.client
     client["db"]["c"].insert_many([{"_id": i} for i in range(1000)])
