@@ -214,7 +214,11 @@ fn decode_collection(
     let name = namespace.to_string();
     let bad = |_| corrupt(&name);
     let documents = decode_tree(document, "tree").ok_or_else(|| corrupt(&name))?;
-    let delta = decode_tree(document, "delta");
+    // Absent where there are no buckets, and in those of earlier releases.
+    let delta = match document.get("delta") {
+        Ok(None) => None,
+        _ => Some(decode_tree(document, "delta").ok_or_else(|| corrupt(&name))?),
+    };
     let uuid = document
         .get_binary("uuid")
         .map_err(bad)?

@@ -54,9 +54,9 @@ impl Engine {
                 "can't compact a view",
             ));
         }
-        self.flush_rows(namespace)?;
         let missing = || Error::new(Code::NamespaceNotFound, "collection does not exist");
         let collection = self.catalog.get(namespace).ok_or_else(missing)?;
+        self.flush_rows(&collection)?;
         let indexes = collection
             .indexes
             .iter()

@@ -316,7 +316,7 @@ impl Engine {
     /// Storage failures.
     pub fn checkpoint(&self) -> Result<()> {
         for collection in self.catalog.all() {
-            self.flush_rows(&collection.namespace)?;
+            self.flush_rows(&collection)?;
         }
         self.save_rank_indexes()?;
         self.store.sync()?;

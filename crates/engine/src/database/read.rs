@@ -213,7 +213,7 @@ impl Engine {
         let Some(ids) = collection.id_order() else {
             return Ok(None);
         };
-        self.flush_rows(namespace)?;
+        self.flush_rows(&collection)?;
         if requested.is_some_and(|requested| requested != ids && holds_text(id)) {
             return Ok(None);
         }
@@ -265,10 +265,10 @@ impl Engine {
     /// # Errors
     /// Rows of a time series that cannot be put into buckets.
     pub(crate) fn open_view(&self, namespace: &Namespace) -> Result<Option<Opened>> {
-        self.flush_rows(namespace)?;
         let Some(collection) = self.catalog.get(namespace) else {
             return Ok(None);
         };
+        self.flush_rows(&collection)?;
         // Taken before the plan is made: what it takes for granted, such as that no entry repeats a
         // document, was known before it was committed.
         let view = ReadView::open(collection.state.ranks(), &self.store);
@@ -279,10 +279,10 @@ impl Engine {
     ///
     /// # Errors
     /// Storage failures.
-    pub(super) fn flush_rows(&self, namespace: &Namespace) -> Result<()> {
-        match self.holds_buckets(namespace) {
-            true => self.writer.flush_rows(namespace),
-            false => Ok(()),
+    pub(super) fn flush_rows(&self, collection: &Collection) -> Result<()> {
+        match &collection.options.timeseries {
+            Some(_) => self.writer.flush_rows(&collection.namespace),
+            None => Ok(()),
         }
     }
 

@@ -87,11 +87,11 @@ impl Engine {
     /// # Errors
     /// None today; storage failures are possible.
     pub fn collection_stats(&self, namespace: &Namespace) -> Result<CollectionStats> {
-        self.flush_rows(namespace)?;
         let Some(collection) = self.catalog.get(namespace) else {
             self.catalog.refuse_view(namespace)?;
             return Ok(CollectionStats::default());
         };
+        self.flush_rows(&collection)?;
         let (count, size) = (collection.state.documents(), collection.state.bytes());
         let mut index_sizes = Vec::new();
         let mut compression = Vec::new();
@@ -140,7 +140,7 @@ impl Engine {
             ..DatabaseStats::default()
         };
         for collection in self.catalog.in_database(database) {
-            self.flush_rows(&collection.namespace)?;
+            self.flush_rows(&collection)?;
             stats.collections += 1;
             stats.objects += collection.state.documents();
             stats.data_size += collection.state.bytes();

@@ -107,8 +107,8 @@ impl Engine {
     /// # Errors
     /// `NamespaceNotFound`; storage failures. What is wrong with the data is in the report.
     pub fn validate(&self, namespace: &Namespace) -> Result<ValidationReport> {
-        self.flush_rows(namespace)?;
         let collection = self.catalog.require(namespace)?;
+        self.flush_rows(&collection)?;
         // Totals and snapshot must belong together, so both are taken under the write lock.
         let writing = collection.state.lock();
         let collection = self.catalog.require(namespace)?;

@@ -1,11 +1,12 @@
 //! `aggregate`: a pipeline over a collection or over none.
 
-use super::arguments::{Arguments, array_values, elements, integer};
+use super::arguments::{Arguments, array_values, elements, field, integer};
 use super::context::Context;
 use super::cursor_reply::write_first_batch;
 use super::find::{boolean_or, hint, parse_cursor_document};
 use super::{explain, server_stages, top};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_engine::aggregate::CollectionStatsOptions;
 use meridian_engine::{
     AggregateRequest, AggregateTarget, Code, Error, ExplainRequest, Namespace, Result, Verbosity,
 };
@@ -77,9 +78,9 @@ fn latencies(
     let AggregateTarget::Collection(namespace) = target else {
         return None;
     };
-    let options = request.pipeline.first()?.get_document("$collStats").ok()?;
-    let asked = options.get_document("latencyStats").ok()?;
-    let histograms = asked.get_bool("histograms").unwrap_or(false);
+    let options = field(request.pipeline.first()?, "$collStats")?;
+    // What is wrong with them is told by the stage.
+    let histograms = CollectionStatsOptions::parse(options).ok()?.latencies?;
     Some(top::latencies(context.service, namespace, histograms))
 }
 

@@ -76,7 +76,7 @@ impl<'a> Context<'a> {
     }
 
     /// The first field's name, the command's.
-    fn value_name(&self) -> &'a str {
+    pub fn command_name(&self) -> &'a str {
         elements(self.body).next().map_or("", |(name, _)| name)
     }
 
@@ -120,7 +120,7 @@ impl<'a> Context<'a> {
     /// [`Self::namespace`] for `find`, `count` and `distinct`, which word a `$` in it differently.
     pub fn read_namespace(&self) -> Result<Namespace> {
         // A find is told otherwise.
-        let code = match self.value_name() {
+        let code = match self.command_name() {
             "count" | "distinct" => Code::InvalidNamespace,
             _ => Code::BadValue,
         };

@@ -79,7 +79,7 @@ fn parse_verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
 }
 
 fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
-    let name = elements(context.body).next().map_or("", |(name, _)| name);
+    let name = context.command_name();
     let request = match name {
         "find" => ExplainRequest::Find(find::parse(&find::arguments(context)?)?),
         "count" => ExplainRequest::Count(count::parse(&count::arguments(context)?)?),

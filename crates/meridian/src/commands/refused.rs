@@ -6,9 +6,7 @@ use meridian_wire::DocumentWriter;
 
 /// Refuses `commitTransaction` and `abortTransaction`.
 pub fn transaction(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
-    let name = super::arguments::elements(context.body)
-        .next()
-        .map_or("", |(name, _)| name);
+    let name = context.command_name();
     let message = format!("{name} must be run within a transaction");
     Err(Error::new(Code::CommandFailed, message))
 }
@@ -21,11 +19,6 @@ pub fn replica_set(_: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()
     ))
 }
 
-fn name<'a>(context: &Context<'a>) -> &'a str {
-    let first = super::arguments::elements(context.body).next();
-    first.map_or("", |(name, _)| name)
-}
-
 /// Refuses `replSetInitiate`.
 pub fn replica_set_to_begin(_: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     Err(Error::new(
@@ -36,7 +29,10 @@ pub fn replica_set_to_begin(_: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> 
 
 /// Refuses `appendOplogNote`.
 pub fn oplog_note(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
-    let message = format!("Must have replication set up to run \"{}\"", name(context));
+    let message = format!(
+        "Must have replication set up to run \"{}\"",
+        context.command_name()
+    );
     Err(Error::new(Code::NoReplicationEnabled, message))
 }
 
@@ -47,7 +43,10 @@ pub fn oplog(_: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
 
 /// Refuses `getDefaultRWConcern` and `setDefaultRWConcern`.
 pub fn default_concern(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
-    let message = format!("'{}' is not supported on standalone nodes.", name(context));
+    let message = format!(
+        "'{}' is not supported on standalone nodes.",
+        context.command_name()
+    );
     Err(Error::location(51300, message))
 }
 
