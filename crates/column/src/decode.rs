@@ -131,6 +131,42 @@ impl<'a> Stream<'a> {
         }
     }
 
+    /// Passes over values of the word, as many as there are but at most so many; returns how many.
+    ///
+    /// # Errors
+    /// Differences to what has none.
+    pub fn skip_in_word(&mut self, rows: usize) -> Result<usize> {
+        let mut passed = 0;
+        while passed < rows && self.words.is_in_word() {
+            if let Some(delta) = self.words.take() {
+                self.move_by(delta)?;
+            }
+            passed += 1;
+        }
+        Ok(passed)
+    }
+
+    /// Whether the values are dates.
+    #[inline(always)]
+    pub fn is_of_dates(&self) -> bool {
+        self.kind == 0x09
+    }
+
+    /// The next value of the word where they are dates, in milliseconds; `None` a missing one.
+    ///
+    /// # Errors
+    /// Differences to what has none.
+    #[inline(always)]
+    pub fn next_date_in_word(&mut self) -> Result<Option<i64>> {
+        match self.words.take() {
+            None => Ok(None),
+            Some(delta) => {
+                self.move_by(delta)?;
+                Ok(Some(self.narrow))
+            }
+        }
+    }
+
     /// The next value of the block, `Some(None)` a missing one; `None` at its end.
     ///
     /// # Errors
@@ -164,6 +200,13 @@ impl<'a> Stream<'a> {
 
     #[inline(always)]
     fn step(&mut self, delta: u64) -> Result<ColumnValue<'a>> {
+        self.move_by(delta)?;
+        Ok(self.last())
+    }
+
+    /// Goes on to the value with this difference.
+    #[inline(always)]
+    fn move_by(&mut self, delta: u64) -> Result<()> {
         let delta = unzigzag(delta);
         match self.class {
             Class::DeltaOfDelta => {
@@ -173,14 +216,14 @@ impl<'a> Stream<'a> {
             Class::Repeat if self.kind == NO_KIND => {
                 return Err(self.wrong("a block before the first value that stores one"));
             }
-            _ if delta == 0 => return Ok(self.last()),
+            _ if delta == 0 => return Ok(()),
             Class::Repeat => {
                 return Err(self.wrong("a difference to a value of a type that has none"));
             }
             _ => self.narrow = self.narrow.wrapping_add(delta),
         }
         self.is_computed = true;
-        Ok(ColumnValue::new(self.kind, self.narrow_bytes()))
+        Ok(())
     }
 
     #[inline(always)]

@@ -54,6 +54,47 @@ impl<'a> ColumnDecoder<'a> {
             .map_or(0, |interleaved| interleaved.memory_bytes())
     }
 
+    /// Passes over rows without making their values, and returns how many there were. Where few bytes may claim many rows,
+    /// ask for few at once.
+    ///
+    /// # Errors
+    /// As of the rows themselves.
+    pub fn skip_rows(&mut self, rows: usize) -> Result<usize> {
+        let mut passed = 0;
+        while passed < rows {
+            if self.stream.is_in_word() {
+                let skipped = self.stream.skip_in_word(rows - passed);
+                passed += skipped.inspect_err(|_| self.end())?;
+                continue;
+            }
+            match self.next().transpose()? {
+                None => break,
+                Some(_) => passed += 1,
+            }
+        }
+        Ok(passed)
+    }
+
+    /// The next row of a column of dates, in milliseconds since 1970; `Some(Ok(None))` where it has none.
+    ///
+    /// # Errors
+    /// As of the row itself, and values that are no dates.
+    #[inline]
+    pub fn next_date(&mut self) -> Option<Result<Option<i64>>> {
+        if self.stream.is_in_word() && self.stream.is_of_dates() {
+            return Some(self.stream.next_date_in_word().inspect_err(|_| self.end()));
+        }
+        let row = self.next()?;
+        Some(row.and_then(|value| value.map(|value| self.date_of(&value)).transpose()))
+    }
+
+    fn date_of(&self, value: &ColumnValue<'_>) -> Result<i64> {
+        let bytes = value.bytes().try_into().ok();
+        let bytes = bytes.filter(|_| value.kind() == 0x09);
+        let millis = bytes.map(i64::from_le_bytes);
+        millis.ok_or_else(|| ColumnError::new("a value that is no date", self.at))
+    }
+
     #[cold]
     fn end(&mut self) {
         self.is_over = true;

@@ -232,12 +232,51 @@ fn random_bytes_are_errors_or_values() {
     }
 }
 
+#[test]
+fn rows_that_are_skipped_change_nothing() {
+    for case in cases() {
+        skip_some(&case.column, &case.rows);
+    }
+}
+
+/// Skips every other few rows, and reads dates as numbers.
+fn skip_some(column: &[u8], rows: &[Row]) {
+    let mut some = ColumnDecoder::new(column);
+    let (mut at, mut step) = (0, 1);
+    while at < rows.len() {
+        let skipped = some.skip_rows(step.min(rows.len() - at));
+        assert_eq!(skipped, Ok(step.min(rows.len() - at)), "{column:02x?}");
+        at += step;
+        step = step * 5 % 97;
+        if let Some(row) = rows.get(at) {
+            assert_eq!(
+                some.next().map(|row| row.map(|value| value.map(own))),
+                Some(Ok(row.clone()))
+            );
+            at += 1;
+        }
+    }
+    let mut dates = ColumnDecoder::new(column);
+    for row in rows {
+        let expected = match row {
+            Some((0x09, bytes)) => Some(i64::from_le_bytes(bytes[..].try_into().unwrap())),
+            None => None,
+            Some(_) => {
+                assert!(dates.next_date().is_some_and(|date| date.is_err()));
+                return;
+            }
+        };
+        assert_eq!(dates.next_date(), Some(Ok(expected)), "{column:02x?}");
+    }
+}
+
 /// Reads a column; what is read must be encodable and come back.
 fn read_all(column: &[u8]) {
     let rows: Vec<Row> = ColumnDecoder::new(column)
         .take(ROWS_MAX)
         .map_while(|row| Some(row.ok()?.map(own)))
         .collect();
+    skip_some(column, &rows);
     let mut encoder = ColumnEncoder::default();
     for row in &rows {
         match row {

@@ -58,10 +58,9 @@ impl TimeRange {
         }
     }
 
-    /// Whether a time is wanted, given its bytes.
-    fn holds(self, time: &[u8]) -> bool {
-        let millis = time.try_into().map(i64::from_le_bytes);
-        millis.is_ok_and(|millis| (self.from..=self.until).contains(&millis))
+    /// Whether a time is wanted.
+    fn holds(self, millis: i64) -> bool {
+        (self.from..=self.until).contains(&millis)
     }
 }
 
@@ -83,12 +82,66 @@ impl<'b> CompressedColumn<'b> {
     fn next(&mut self) -> Result<Option<Option<ColumnValue<'b>>>> {
         let value = self.values.next().transpose();
         let value = value.map_err(|error| bad_column(self.name, &error))?;
-        // Documents of many fields take some thirty times as much as their column.
-        let bytes = self.values.memory_bytes();
-        if bytes > 0 {
-            self.memory.grow(bytes)?;
-        }
+        self.hold_memory()?;
         Ok(value)
+    }
+
+    /// Passes over the values of measurements that are not wanted.
+    fn skip(&mut self, rows: usize) -> Result<()> {
+        let mut left = rows;
+        while left > 0 {
+            operation::check()?;
+            let skipped = self.values.skip_rows(left.min(ROWS_UNCHECKED));
+            let skipped = skipped.map_err(|error| bad_column(self.name, &error))?;
+            self.hold_memory()?;
+            if skipped == 0 {
+                break;
+            }
+            left -= skipped;
+        }
+        Ok(())
+    }
+
+    /// Documents of many fields take some thirty times as much as their column.
+    fn hold_memory(&mut self) -> Result<()> {
+        match self.values.memory_bytes() {
+            0 => Ok(()),
+            bytes => self.memory.grow(bytes),
+        }
+    }
+}
+
+/// The times of a compressed bucket, row by row.
+struct CompressedTimes<'b> {
+    name: &'b [u8],
+    values: ColumnDecoder<'b>,
+    row: usize,
+}
+
+impl<'b> CompressedTimes<'b> {
+    fn new(name: &'b [u8], values: ColumnDecoder<'b>) -> Self {
+        Self {
+            name,
+            values,
+            row: 0,
+        }
+    }
+
+    /// The next one, in milliseconds.
+    #[inline]
+    fn next(&mut self) -> Result<Option<i64>> {
+        if self.row.is_multiple_of(ROWS_UNCHECKED) {
+            operation::check()?;
+        }
+        self.row += 1;
+        let Some(time) = self.values.next_date() else {
+            return Ok(None);
+        };
+        let time = time.map_err(|error| bad_column(self.name, &error))?;
+        match time {
+            None => Err(no_bucket("a measurement has no time")),
+            time => Ok(time),
+        }
     }
 }
 
@@ -186,13 +239,9 @@ impl UnpackBucket {
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         let mut count = 0;
         if let (Some(2), Some(values)) = (version_of(bucket), compressed_column(&times)) {
-            for (row, value) in values.enumerate() {
-                if row % ROWS_UNCHECKED == 0 {
-                    operation::check()?;
-                }
-                let value = value.map_err(|error| bad_column(time, &error))?;
-                let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
-                count += u64::from(self.takes(value.kind(), value.bytes()));
+            let mut times = CompressedTimes::new(time, values);
+            while let Some(time) = times.next()? {
+                count += u64::from(self.times.holds(time));
             }
             return Ok(count);
         }
@@ -231,30 +280,28 @@ impl UnpackBucket {
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
-        let first = match self.latest_only {
-            true => latest_row(
-                times
-                    .clone()
-                    .map(|time| time.ok()??.bytes().try_into().ok()),
-            )?,
-            false => 0,
-        };
-        for _ in 0..first {
-            skip_row(&mut columns)?;
+        let mut times = CompressedTimes::new(time, times);
+        // Rows that are not wanted, since the last one that was.
+        let mut passed = 0;
+        if self.latest_only {
+            let latest = latest_of(CompressedTimes::new(time, times.values.clone()))?;
+            for _ in 0..latest {
+                times.next()?;
+            }
+            passed = latest;
         }
-        for value in times.skip(first) {
-            let value = value.map_err(|error| bad_column(time, &error))?;
-            let value = value.ok_or_else(|| no_bucket("a measurement has no time"))?;
-            if !self.takes(value.kind(), value.bytes()) {
-                skip_row(&mut columns)?;
+        while let Some(millis) = times.next()? {
+            if !self.times.holds(millis) {
+                passed += 1;
                 continue;
             }
             let mut out = DocumentBuilder::with_capacity(128);
             if wants_time {
-                put_value(&mut out, time, &value)?;
+                out.field(ElementType::DateTime, time, &millis.to_le_bytes());
             }
             self.put_meta(&mut out, meta.as_ref())?;
             for column in &mut columns {
+                column.skip(passed)?;
                 let value = column.next()?.ok_or_else(|| {
                     no_bucket("a column ends before all measurements have their values")
                 })?;
@@ -262,6 +309,7 @@ impl UnpackBucket {
                     put_value(&mut out, column.name, &value)?;
                 }
             }
+            passed = 0;
             if emit(out.finish())?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -274,8 +322,10 @@ impl UnpackBucket {
 
     /// Whether a measurement of this time is wanted.
     fn takes(&self, kind: u8, time: &[u8]) -> bool {
+        let millis = || time.try_into().map(i64::from_le_bytes);
         self.times == TimeRange::ALL
-            || (kind == ElementType::DateTime as u8 && self.times.holds(time))
+            || kind == ElementType::DateTime as u8
+                && millis().is_ok_and(|millis| self.times.holds(millis))
     }
 
     /// The metadata, where it is wanted.
@@ -391,6 +441,17 @@ fn data_of(bucket: &RawDocument) -> Result<&RawDocument> {
     data.ok_or_else(|| no_bucket("it has no 'data'"))
 }
 
+/// The number of the newest row of a compressed bucket; of equals the first.
+fn latest_of(mut times: CompressedTimes<'_>) -> Result<usize> {
+    let (mut latest, mut number) = (None, 0);
+    while let Some(millis) = times.next()? {
+        if Some(millis) > latest {
+            (latest, number) = (Some(millis), times.row - 1);
+        }
+    }
+    Ok(number)
+}
+
 /// The number of the newest row, given the bytes of the times; of equals the first.
 fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
     let (mut latest, mut number) = (None, 0);
@@ -404,14 +465,6 @@ fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
         }
     }
     Ok(number)
-}
-
-/// Passes over the values of a measurement that is not wanted.
-fn skip_row(columns: &mut [CompressedColumn<'_>]) -> Result<()> {
-    for column in columns {
-        column.next()?;
-    }
-    operation::check()
 }
 
 fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> {
