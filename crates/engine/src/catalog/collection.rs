@@ -37,6 +37,11 @@ pub struct Index {
 }
 
 impl Index {
+    /// Whether a field of its key pattern is this path.
+    pub fn has_path(&self, path: &str) -> bool {
+        self.spec.key.iter().any(|(own, _)| own == path)
+    }
+
     /// An index that is being built.
     ///
     /// # Errors

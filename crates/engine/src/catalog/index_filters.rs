@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The index filters of one collection. In memory only, as in MongoDB: a start begins without any, and dropping the
 /// collection ends them.
 #[derive(Default)]
-pub struct IndexFilters(RwLock<BTreeMap<Box<[u8]>, Arc<IndexFilter>>>);
+pub struct IndexFilters(RwLock<BTreeMap<String, Arc<IndexFilter>>>);
 
 /// Which indexes may answer the statements of a shape.
 pub struct IndexFilter {
@@ -62,7 +62,7 @@ impl IndexFilters {
     }
 
     /// The filter of a shape.
-    pub fn of(&self, shape: &[u8]) -> Option<Arc<IndexFilter>> {
+    pub fn of(&self, shape: &str) -> Option<Arc<IndexFilter>> {
         self.0.read().get(shape).cloned()
     }
 
@@ -72,12 +72,12 @@ impl IndexFilters {
     }
 
     /// Sets the one of a shape in place of another.
-    pub fn set(&self, shape: Vec<u8>, filter: IndexFilter) {
-        self.0.write().insert(shape.into(), Arc::new(filter));
+    pub fn set(&self, shape: String, filter: IndexFilter) {
+        self.0.write().insert(shape, Arc::new(filter));
     }
 
     /// Ends the one of a shape, or all.
-    pub fn clear(&self, shape: Option<&[u8]>) {
+    pub fn clear(&self, shape: Option<&str>) {
         let mut filters = self.0.write();
         match shape {
             Some(shape) => drop(filters.remove(shape)),

@@ -189,5 +189,6 @@ pub(crate) fn distinct_spec(request: &DistinctRequest<'_>) -> Result<QuerySpec> 
     })?;
     spec.needs = FieldSet::none();
     spec.needs.add(request.key);
+    spec.distinct = Some(request.key.to_owned());
     Ok(spec)
 }

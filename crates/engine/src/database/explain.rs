@@ -17,7 +17,7 @@ use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
 use crate::plan::{
     Access, Amount, Answer, CountBy, Countable, FacetPlan, FieldRanges, Goal, Method, PipelinePlan,
-    PipelineSource, QuerySpec, SampleSize, Split, above, access_document, count_document,
+    PipelineSource, Plan, QuerySpec, SampleSize, Split, above, access_document, count_document,
     counted_document, plan_document,
 };
 use crate::query::Filter;
@@ -53,16 +53,14 @@ impl Engine {
             return Ok(answer);
         }
         let (query, goal, write) = query_of(request.clone(), collation)?;
-        let explained = Explained {
-            filter: query.filter.clone(),
-            collation: query.collation.clone(),
-            is_filtered: self.is_filtered(namespace, &query),
-            namespace,
-            verbosity,
-        };
+        let mut explained = self.explained(namespace, &query, verbosity);
         match self.prepare(namespace, query, &goal)? {
-            None => explained.append(ExplainedRun::nothing(), &Context::default(), &mut answer),
+            None => {
+                explained.is_canonical = write.is_none() && !matches!(goal, Goal::Count);
+                explained.append(ExplainedRun::nothing(), &Context::default(), &mut answer);
+            }
             Some(prepared) => {
+                explained.is_canonical = is_canonical(&prepared.plan, write);
                 let mut run = run(&prepared, verbosity)?;
                 if let Some(stage) = write {
                     run.stage = above(rawdoc! { "stage": stage }, run.stage);
@@ -74,6 +72,32 @@ impl Engine {
             }
         }
         Ok(answer)
+    }
+
+    /// What is said of a query whatever its plan is.
+    fn explained<'n>(
+        &self,
+        namespace: &'n Namespace,
+        query: &QuerySpec,
+        verbosity: Verbosity,
+    ) -> Explained<'n> {
+        let collection = self.catalog.get(namespace);
+        let collection = collection.as_deref();
+        Explained {
+            filter: query.filter.clone(),
+            collation: query.collation.clone(),
+            is_filtered: collection.is_some_and(|collection| query.is_filtered(collection)),
+            hashes: collection.map(|collection| {
+                (
+                    query.query_hash(collection),
+                    query.plan_cache_key(collection),
+                )
+            }),
+            is_canonical: true,
+            is_whole_pipeline: false,
+            namespace,
+            verbosity,
+        }
     }
 
     /// As a pipeline on what the view reads.
@@ -112,13 +136,8 @@ impl Engine {
             output,
         } = split;
         let is_whole = stages.is_empty() && output.is_none();
-        let explained = Explained {
-            filter: query.filter.clone(),
-            collation: query.collation.clone(),
-            is_filtered: self.is_filtered(namespace, &query),
-            namespace,
-            verbosity,
-        };
+        let mut explained = self.explained(namespace, &query, verbosity);
+        explained.is_whole_pipeline = is_whole;
         let mut cursor = RawDocumentBuf::new();
         let behind = match self.open_view(namespace)? {
             None => {
@@ -197,7 +216,14 @@ impl Engine {
     }
 }
 
-/// What all answers to `explain` say.
+/// Whether MongoDB parses the query: not to count a whole collection, and not to change one document by its `_id`.
+fn is_canonical(plan: &Plan, write: Option<&str>) -> bool {
+    match &plan.access {
+        Access::Primary(primary) => write.is_none() || !primary.bounds.is_single_point(),
+        _ => !matches!(plan.method, Method::Count(CountBy::Metadata)),
+    }
+}
+
 /// The query of a statement that compares texts by a collation, what it is for, and the stage that writes what it
 /// finds.
 fn query_of(
@@ -256,12 +282,19 @@ fn query_of(
     })
 }
 
+/// What all answers to `explain` say.
 struct Explained<'a> {
     /// The filter.
     filter: Arc<Filter>,
     collation: Collation,
     /// Whether an index filter has a say.
     is_filtered: bool,
+    /// `queryHash` and `planCacheKey`, where there is a collection.
+    hashes: Option<(String, String)>,
+    /// Whether MongoDB would make a query of it that it parses, and does not go to the collection at once.
+    is_canonical: bool,
+    /// Whether a pipeline has no stages but the plan's.
+    is_whole_pipeline: bool,
     namespace: &'a Namespace,
     verbosity: Verbosity,
 }
@@ -271,9 +304,18 @@ impl Explained<'_> {
     fn append(&self, run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
         let mut planner =
             rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": self.is_filtered };
-        planner.append(cstr!("parsedQuery"), self.filter.to_document());
+        if self.is_canonical {
+            planner.append(cstr!("parsedQuery"), self.filter.to_document());
+        }
         if let Some(collation) = crate::collation::listing(&self.collation) {
             planner.append(cstr!("collation"), collation);
+        }
+        if let (Some((query, plan)), true) = (&self.hashes, self.is_canonical) {
+            planner.append(cstr!("queryHash"), query.as_str());
+            planner.append(cstr!("planCacheKey"), plan.as_str());
+        }
+        if self.is_whole_pipeline {
+            planner.append(cstr!("optimizedPipeline"), true);
         }
         planner.append(cstr!("maxIndexedOrSolutionsReached"), false);
         planner.append(cstr!("maxIndexedAndSolutionsReached"), false);

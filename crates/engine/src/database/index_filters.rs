@@ -6,7 +6,6 @@ use super::requests::FindRequest;
 use crate::catalog::{Collection, IndexFilter};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::plan::QuerySpec;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawArrayBuf, cstr};
 use meridian_value::Collation;
@@ -40,7 +39,7 @@ impl Engine {
     ) -> Result<()> {
         let collection = self.collection_of_filters(namespace)?;
         let collection = collection.ok_or_else(|| Error::bad_value("no such collection"))?;
-        let shape = self.shape_of(namespace, statement)?;
+        let shape = self.shape_of(namespace, &collection, statement)?;
         let mut listed = RawDocumentBuf::new();
         let empty = RawDocumentBuf::new();
         listed.append(cstr!("query"), statement.query);
@@ -93,7 +92,7 @@ impl Engine {
         let Some(collection) = self.collection_of_filters(namespace)? else {
             return Ok(());
         };
-        let shape = statement.map(|statement| self.shape_of(namespace, statement));
+        let shape = statement.map(|statement| self.shape_of(namespace, &collection, statement));
         let shape = shape.transpose()?;
         collection.state.index_filters().clear(shape.as_deref());
         Ok(())
@@ -108,16 +107,12 @@ impl Engine {
         namespace: &Namespace,
         statement: Option<&ShapedStatement<'_>>,
     ) -> Result<()> {
-        if let (Some(_), Some(statement)) = (self.collection_of_filters(namespace)?, statement) {
-            self.shape_of(namespace, statement)?;
+        if let (Some(collection), Some(statement)) =
+            (self.collection_of_filters(namespace)?, statement)
+        {
+            self.shape_of(namespace, &collection, statement)?;
         }
         Ok(())
-    }
-
-    /// Whether an index filter has a say in a query.
-    pub(super) fn is_filtered(&self, namespace: &Namespace, query: &QuerySpec) -> bool {
-        let collection = self.catalog.get(namespace);
-        collection.is_some_and(|collection| query.is_filtered(&collection))
     }
 
     fn collection_of_filters(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
@@ -127,13 +122,18 @@ impl Engine {
         Ok(self.catalog.get(namespace))
     }
 
-    fn shape_of(&self, namespace: &Namespace, statement: &ShapedStatement<'_>) -> Result<Vec<u8>> {
+    fn shape_of(
+        &self,
+        namespace: &Namespace,
+        collection: &Collection,
+        statement: &ShapedStatement<'_>,
+    ) -> Result<String> {
         let find = FindRequest {
             sort: statement.sort,
             projection: statement.projection,
             collation: Some(self.collation_of(namespace, statement.collation.as_ref())),
             ..FindRequest::new(statement.query)
         };
-        Ok(query_spec(&find)?.shape())
+        Ok(query_spec(&find)?.shape(collection))
     }
 }

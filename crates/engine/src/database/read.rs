@@ -456,6 +456,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         measure.add_needs(&mut needs);
     }
     Ok(QuerySpec {
+        distinct: None,
         needs,
         nearest,
         filter: Arc::new(filter.with_implied()),

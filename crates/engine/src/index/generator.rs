@@ -95,6 +95,11 @@ impl KeyGenerator {
         })
     }
 
+    /// The filter of a partial index: it has entries for no other documents.
+    pub fn partial_filter(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+
     /// The top-level fields on which a document's entries depend; `None` for all.
     pub(super) fn reads(&self) -> Option<Vec<Box<[u8]>>> {
         let mut names = self.carried.names()?;

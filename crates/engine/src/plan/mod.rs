@@ -86,6 +86,8 @@ pub struct QuerySpec {
     pub show_record_id: bool,
     /// What the client wants used.
     pub hint: Option<Hint>,
+    /// The path whose values are asked for, of a `distinct`.
+    pub distinct: Option<String>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
     pub needs: FieldSet,
     /// Whether a sort that outgrows its memory may spill to disk.
@@ -120,6 +122,7 @@ impl QuerySpec {
             return_key: false,
             show_record_id: false,
             hint: None,
+            distinct: None,
             needs: FieldSet::All,
             allow_disk_use: false,
             may_scan: false,

@@ -40,7 +40,7 @@ impl Filter {
     }
 
     /// Where siblings of different kinds stand: MongoDB's order of match types.
-    fn rank(&self) -> (u8, Cow<'_, str>) {
+    pub(super) fn rank(&self) -> (u8, Cow<'_, str>) {
         match self {
             Self::And(_) => (0, "".into()),
             Self::Or(_) => (1, "".into()),
@@ -56,7 +56,7 @@ impl Filter {
 }
 
 impl Predicate {
-    fn rank(&self) -> u8 {
+    pub(super) fn rank(&self) -> u8 {
         match self {
             Self::ElemMatchObject(_) => 2,
             Self::ElemMatchValue(_) => 3,

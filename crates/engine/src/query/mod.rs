@@ -13,6 +13,7 @@ mod parse;
 mod position;
 pub(crate) mod projection;
 pub mod schema;
+mod shape;
 mod simplify;
 mod sort;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use filter::{
 pub use parse::{ParseContext, exact_integer};
 pub use projection::Projection;
 pub use schema::Schema;
+pub use shape::{ShapeNode, push_escaped};
 pub use sort::{Sort, SortField};
 pub use text::TextCondition;
 pub use validation::validation_failure;
