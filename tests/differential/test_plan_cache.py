@@ -152,3 +152,67 @@ def test_plan_cache_stats(planned):
         for stages in ([{"$planCacheStats": {}}], [{"$planCacheStats": 1}], [{"$planCacheStats": {"x": 1}}], [{"$match": {}}, {"$planCacheStats": {}}]):
             case = cases.Case(name="planned", commands=[], database="planned", ignore=("cursor.firstBatch",))
             cases.compare_command(*planned, case, {"aggregate": collection, "pipeline": stages, "cursor": {}})
+
+
+def entries(server, *behind):
+    """What $planCacheStats says of shapes; plans and their figures are each server's own."""
+    reply = server.run("planned", {"aggregate": "t", "pipeline": [{"$planCacheStats": {}}, {"$sort": {"planCacheKey": 1}}, *behind], "cursor": {}})
+    found = []
+    for entry in reply.get("cursor").get("firstBatch"):
+        assert entry.names()[-1] == "host" and entry.get("version") == '"1"'
+        assert len(entry.get("creationExecStats")) == len(entry.get("candidatePlanScores")) > 1
+        # (mongod has another shape for what its other engine runs.)
+        assert entry.get("cachedPlan").get("slots") or entry.get("cachedPlan").get("queryPlan") or entry.get("cachedPlan").get("stage") == entry.get("creationExecStats")[0].get("executionStages").get("stage")
+        assert int(entry.get("works")[6:-1]) > 0 and entry.get("estimatedSizeBytes") and entry.get("timeOfCreation")
+        found.append([entry.names(), *(entry.get(name) for name in ("queryHash", "planCacheKey", "isActive", "createdFromQuery", "indexFilterSet"))])
+    return found
+
+
+def test_plan_cache_entries(planned):
+    """Statements that had several plans are listed, as soon as they run, till an index changes or they are cleared."""
+
+    def run(command):
+        for server in planned:
+            assert server.run("planned", command).get("ok") == "double(1.0)", command
+
+    def agree(*behind):
+        subject, oracle = (entries(server, *behind) for server in planned)
+        assert subject == oracle
+        return len(subject)
+
+    run({"planCacheClear": "t"})
+    assert agree() == 0
+    both = {"a": 1, "b": 2}
+    run({"explain": {"find": "t", "filter": both}})
+    for unplanned in ({"find": "t", "filter": {"b": 1}}, {"find": "t"}, {"find": "t", "filter": both, "hint": "a_1"}, {"find": "t", "filter": {"_id": 1}}):
+        run(unplanned)
+    assert agree() == 0
+    run({"find": "t", "filter": both})
+    assert agree() == 1
+    run({"find": "t", "filter": {"b": 3, "a": 1}})
+    assert agree({"$match": {"isActive": True}}) == 1
+    run({"find": "t", "filter": {"a": 2, "b": 3}, "sort": {"c": -1}})
+    run({"find": "t", "filter": {"a": {"$gt": 2}, "b": 3}, "projection": {"a": 1}})
+    run({"find": "t", "filter": {"a": 2, "b": 3}, "collation": {"locale": "fr"}})
+    run({"distinct": "t", "key": "d", "query": {"a": {"$gt": 2, "$lt": 4}, "b": 3}})
+    run({"aggregate": "t", "pipeline": [{"$match": {"a": 1, "b": 1}}, {"$group": {"_id": "$d"}}], "cursor": {}})
+    run({"aggregate": "t", "pipeline": [{"$match": {"a": {"$lte": 1}, "b": {"$gte": 1}}}, {"$unwind": "$d"}], "cursor": {}})
+    run({"update": "t", "updates": [{"q": {"a": {"$lt": 1}, "b": 2}, "u": {"$set": {"q": 1}}}]})
+    run({"findAndModify": "t", "query": {"a": {"$in": [1, 2]}, "b": 2}, "update": {"$set": {"q": 1}}})
+    run({"delete": "t", "deletes": [{"q": {"a": 99, "b": {"$in": [2, 3]}}, "limit": 0}]})
+    run(SON([("planCacheSetFilter", "t"), ("query", {"a": 1, "b": {"$gt": 1}, "c": 1}), ("indexes", ["a_1", "b_1"])]))
+    run({"find": "t", "filter": {"a": 1, "b": {"$gt": 1}, "c": 1}})
+    assert agree() == 11
+    run({"planCacheClear": "t", "query": {"a": 7, "b": 7}})
+    assert agree() == 10
+    run({"planCacheClear": "t", "query": {"a": 7, "b": 7}, "sort": {"c": -1}})
+    assert agree() == 9
+    run({"createIndexes": "t", "indexes": [{"key": {"zz": 1}, "name": "zz_1"}]})
+    assert agree() == 0
+    run({"find": "t", "filter": both})
+    assert agree() == 1
+    run({"dropIndexes": "t", "index": "zz_1"})
+    assert agree() == 0
+    run({"find": "t", "filter": both})
+    run({"planCacheClear": "t"})
+    assert agree() == 0

@@ -1,6 +1,7 @@
 //! One published version of a collection, and the state all its versions share.
 
 use super::index_filters::IndexFilters;
+use super::plan_cache::PlanCache;
 use super::{
     Accesses, Arrivals, ChangeCapture, CollectionOptions, DeltaStore, OpenBuckets, UnbuiltIndex,
 };
@@ -271,6 +272,7 @@ pub struct CollectionState {
     change_capture: ChangeCapture,
     id_accesses: Accesses,
     index_filters: IndexFilters,
+    plan_cache: PlanCache,
     arrivals: Arrivals,
     has_delta_rows: AtomicBool,
     scans: AtomicI64,
@@ -304,6 +306,7 @@ impl CollectionState {
             change_capture: ChangeCapture::default(),
             id_accesses: Accesses::default(),
             index_filters: IndexFilters::default(),
+            plan_cache: PlanCache::default(),
             arrivals: Arrivals::default(),
             has_delta_rows: AtomicBool::new(true),
             scans: AtomicI64::new(0),
@@ -324,6 +327,11 @@ impl CollectionState {
     /// Which indexes may answer statements of some shapes.
     pub fn index_filters(&self) -> &IndexFilters {
         &self.index_filters
+    }
+
+    /// Which statements had several plans.
+    pub fn plan_cache(&self) -> &PlanCache {
+        &self.plan_cache
     }
 
     /// Who waits for documents of a capped collection.

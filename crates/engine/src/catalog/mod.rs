@@ -29,6 +29,7 @@ mod index_filters;
 mod open_buckets;
 mod options;
 mod persist;
+mod plan_cache;
 mod unbuilt;
 mod view_definition;
 
@@ -46,6 +47,7 @@ pub use persist::{
     delete_collection_entry, delete_totals, has_collection, has_collection_entry,
     no_collection_entry, put_collection_entry, put_next_tree, read_totals, statistics_entry,
 };
+pub use plan_cache::{PlanCache, PlannedShape, ShapeHashes};
 pub use unbuilt::{UnbuiltIndex, same_name};
 pub use view_definition::{ResolvedView, SYSTEM_VIEWS, ViewDefinition};
 
@@ -257,6 +259,7 @@ impl Catalog {
                 }
             }
             if let Some(after) = after {
+                after.state.plan_cache().clear(None);
                 let namespace = after.namespace.clone();
                 if let Some(series) = ViewDefinition::of_buckets(&namespace, &after.options) {
                     state

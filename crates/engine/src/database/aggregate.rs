@@ -289,11 +289,13 @@ impl Engine {
         match source {
             Stage::Documents(own) => own.documents(&running.variables).map_err(at_run_time),
             Stage::IndexStats => Ok(self.index_stats(namespace, running.host)),
-            // Every statement is planned anew, so that nothing is cached.
-            Stage::PlanCacheStats if self.catalog.get(namespace).is_none() => Err(at_run_time(
-                Error::location(50933, format!("collection '{namespace}' does not exist")),
-            )),
-            Stage::PlanCacheStats => Ok(Vec::new()),
+            Stage::PlanCacheStats => match self.catalog.get(namespace) {
+                None => Err(at_run_time(Error::location(
+                    50933,
+                    format!("collection '{namespace}' does not exist"),
+                ))),
+                Some(own) => self.plan_cache_stats(namespace, &own, running.host),
+            },
             Stage::CollectionStats(options) => self
                 .collection_stats_document(
                     namespace,

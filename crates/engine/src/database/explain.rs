@@ -434,6 +434,8 @@ struct ExplainedRun {
     rejected: Option<u64>,
     /// The plans that were not chosen.
     rejected_plans: RawArrayBuf,
+    /// Whether it was stopped before it knew of its end.
+    is_stopped: bool,
 }
 
 impl ExplainedRun {
@@ -450,6 +452,7 @@ impl ExplainedRun {
             elapsed: Duration::ZERO,
             rejected: None,
             rejected_plans: RawArrayBuf::new(),
+            is_stopped: false,
         }
     }
 }
@@ -576,6 +579,56 @@ fn drain(mut rows: Box<dyn Rows>) -> Result<u64> {
     Ok(returned)
 }
 
+/// What came of a plan that was tried.
+pub(super) struct Trial {
+    /// Its stages.
+    pub stage: RawDocumentBuf,
+    /// What they did, as `executionStats` tells it.
+    pub statistics: RawDocumentBuf,
+    /// The names of the indexes of other plans.
+    pub rejected: Vec<String>,
+}
+
+/// Tries what is planned for a query until it has given so many rows; `None` where there is no collection.
+///
+/// # Errors
+/// Storage failures; time limits.
+pub(super) fn trial(
+    engine: &Engine,
+    namespace: &Namespace,
+    query: QuerySpec,
+    rows_max: u64,
+) -> Result<Option<Trial>> {
+    let Some(prepared) = engine.prepare(namespace, query, &Goal::Rows)? else {
+        return Ok(None);
+    };
+    let indexes = prepared.plan.rejected.iter().filter_map(Access::index);
+    let rejected = indexes.map(|index| index.spec.name.clone()).collect();
+    let stage = plan_document(&prepared.plan, &amounts(&prepared));
+    let mut run = ExplainedRun::of(stage.clone());
+    let mut rows = prepared.rows()?;
+    while run.returned < rows_max && rows.advance()? {
+        run.returned += 1;
+    }
+    run.is_stopped = run.returned == rows_max;
+    drop(rows);
+    let mut statistics = execution_stats(run, &prepared.context, Verbosity::ExecutionStats);
+    let mut shown = RawDocumentBuf::new();
+    for (name, value) in statistics.iter().flatten() {
+        match name.as_str() {
+            "executionSuccess" => {}
+            "executionTimeMillis" => shown.append(cstr!("executionTimeMillisEstimate"), value),
+            _ => shown.append(name, value),
+        }
+    }
+    std::mem::swap(&mut statistics, &mut shown);
+    Ok(Some(Trial {
+        stage,
+        statistics,
+        rejected,
+    }))
+}
+
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -622,6 +675,7 @@ fn execution_stats(run: ExplainedRun, context: &Context, verbosity: Verbosity) -
         keys: context.counters.keys_examined(),
         documents: context.counters.documents_examined(),
         sorted: context.counters.rows_sorted(),
+        is_stopped: run.is_stopped,
         millis,
     };
     let mut stage = with_statistics(&run.stage, &executed);

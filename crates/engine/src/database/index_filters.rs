@@ -1,4 +1,5 @@
-//! Index filters: `planCacheSetFilter` and its like. There is no cache of plans: every statement is planned anew.
+//! Index filters: `planCacheSetFilter` and its like. What `$planCacheStats` knows is forgotten here,
+//! too.
 
 use super::Engine;
 use super::read::query_spec;
@@ -6,6 +7,7 @@ use super::requests::FindRequest;
 use crate::catalog::{Collection, IndexFilter};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::plan::QuerySpec;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{RawArrayBuf, cstr};
 use meridian_value::Collation;
@@ -98,20 +100,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks what `planCacheClear` is given: no plans are kept that could be forgotten.
+    /// Forgets what `$planCacheStats` knows of a shape, or of all.
     ///
     /// # Errors
     /// As [`Engine::clear_index_filters`].
-    pub fn check_shape(
+    pub fn clear_plan_cache(
         &self,
         namespace: &Namespace,
         statement: Option<&ShapedStatement<'_>>,
     ) -> Result<()> {
-        if let (Some(collection), Some(statement)) =
-            (self.collection_of_filters(namespace)?, statement)
-        {
-            self.shape_of(namespace, &collection, statement)?;
-        }
+        let Some(collection) = self.collection_of_filters(namespace)? else {
+            return Ok(());
+        };
+        let query = statement.map(|statement| self.query_of_shape(namespace, statement));
+        let key = query
+            .transpose()?
+            .map(|query| query.plan_cache_key(&collection));
+        collection.state.plan_cache().clear(key.as_deref());
         Ok(())
     }
 
@@ -128,12 +133,19 @@ impl Engine {
         collection: &Collection,
         statement: &ShapedStatement<'_>,
     ) -> Result<String> {
-        let find = FindRequest {
+        Ok(self.query_of_shape(namespace, statement)?.shape(collection))
+    }
+
+    fn query_of_shape(
+        &self,
+        namespace: &Namespace,
+        statement: &ShapedStatement<'_>,
+    ) -> Result<QuerySpec> {
+        query_spec(&FindRequest {
             sort: statement.sort,
             projection: statement.projection,
             collation: Some(self.collation_of(namespace, statement.collation.as_ref())),
             ..FindRequest::new(statement.query)
-        };
-        Ok(query_spec(&find)?.shape(collection))
+        })
     }
 }

@@ -17,6 +17,7 @@ mod maintenance;
 mod modify;
 mod offline;
 mod output;
+mod plan_cache;
 mod read;
 mod requests;
 mod stage_statistics;

@@ -20,13 +20,15 @@ pub(super) struct Executed {
     pub documents: u64,
     /// Rows that were sorted.
     pub sorted: u64,
+    /// Whether it was stopped before it knew of its end.
+    pub is_stopped: bool,
     /// Milliseconds.
     pub millis: i32,
 }
 
 /// The tree of stages with what each of them did; the root hands out what the plan returned.
 pub(super) fn with_statistics(stage: &RawDocument, executed: &Executed) -> RawDocumentBuf {
-    annotate(stage, executed.returned, false, executed).0
+    annotate(stage, executed.returned, executed.is_stopped, executed).0
 }
 
 /// A stage that hands out so many rows, and may be stopped before it knows of its end; and how many units of work it and those below it took, as MongoDB counts them: each

@@ -4,6 +4,7 @@
 //! neither are the sweeps of TTL indexes.
 
 use super::Engine;
+use super::plan_cache;
 use super::read::{Opened, PreparedPlan};
 use crate::catalog::Collection;
 use crate::error::Result;
@@ -91,6 +92,7 @@ impl Work {
             profile.add_plan(|| plan.summary());
             profile.sorts |= plan.sort.is_some();
         });
+        plan_cache::note(plan, collection);
         let access = &plan.access;
         match plan.method {
             Method::Count(CountBy::Metadata) => {}

@@ -9,9 +9,10 @@ use super::{Hint, QuerySpec};
 use crate::catalog::{Collection, Index};
 use crate::expression::FieldSet;
 use crate::query::{Comparison, Filter, Predicate, ShapeNode, push_escaped};
-use bson::{RawBson, RawBsonRef};
+use bson::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use meridian_value::{CaseFirst, Collation};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// What a statement's text ends with: that of statements which are not bound to one engine of MongoDB's two.
 const ENGINE: &str = "@t";
@@ -40,6 +41,27 @@ impl QuerySpec {
         hash(&key)
     }
 
+    /// A statement of this shape: `query`, `sort`, `projection` and, where there is one, `collation`. The projection is
+    /// of the fields that a pipeline reads.
+    pub fn written(&self, collection: &Collection) -> RawDocumentBuf {
+        let mut statement = RawDocumentBuf::new();
+        statement.append(cstr!("query"), self.filter.to_written());
+        let order = self.sort.as_ref().map(|sort| sort.to_document());
+        statement.append(cstr!("sort"), order.unwrap_or_default());
+        let fields = match (&self.projection_source, &self.needs) {
+            (Some(source), _) => source.clone(),
+            (None, FieldSet::Paths(paths)) if !self.reads_whole(collection, paths) => {
+                inclusion(paths)
+            }
+            _ => RawDocumentBuf::new(),
+        };
+        statement.append(cstr!("projection"), fields);
+        if let Some(collation) = crate::collation::listing(&self.collation) {
+            statement.append(cstr!("collation"), collation);
+        }
+        statement
+    }
+
     fn encode_order(&self, out: &mut String) {
         let order = self.sort.as_ref().map(|sort| sort.to_document());
         let order =
@@ -61,13 +83,7 @@ impl QuerySpec {
         let FieldSet::Paths(paths) = &self.needs else {
             return;
         };
-        let is_whole = match (&self.projection, &self.distinct) {
-            (Some(projection), _) => !projection.is_inclusion() || self.takes_parts_of_arrays(),
-            // MongoDB leaves the rest of the documents out where an index has the field.
-            (None, Some(path)) => !collection.ready_indexes().any(|index| index.has_path(path)),
-            (None, None) => paths.is_empty(),
-        };
-        if is_whole {
+        if self.reads_whole(collection, paths) {
             return;
         }
         out.push('|');
@@ -76,6 +92,16 @@ impl QuerySpec {
                 out.push('-');
             }
             push_escaped(out, path);
+        }
+    }
+
+    /// Whether MongoDB would read whole documents for these fields.
+    fn reads_whole(&self, collection: &Collection, paths: &BTreeSet<String>) -> bool {
+        match (&self.projection, &self.distinct) {
+            (Some(projection), _) => !projection.is_inclusion() || self.takes_parts_of_arrays(),
+            // It leaves the rest of the documents out where an index has the field.
+            (None, Some(path)) => !collection.ready_indexes().any(|index| index.has_path(path)),
+            (None, None) => paths.is_empty(),
         }
     }
 
@@ -116,6 +142,18 @@ impl QuerySpec {
         let filters = collection.state.index_filters();
         !filters.is_empty() && filters.of(&self.shape(collection)).is_some()
     }
+}
+
+/// The projection that keeps these paths and no other.
+fn inclusion(paths: &BTreeSet<String>) -> RawDocumentBuf {
+    let mut fields = RawDocumentBuf::new();
+    for path in paths {
+        crate::query::append(&mut fields, path, 1);
+    }
+    if !paths.contains("_id") {
+        fields.append(cstr!("_id"), 0);
+    }
+    fields
 }
 
 /// MongoDB's hash of a shape: the low half of the first half of MurmurHash3, x64, 128 bits.

@@ -5,7 +5,7 @@
 
 use super::filter::{Comparison, Filter, Predicate};
 use crate::types::{TypeSet, type_code};
-use bson::raw::CString;
+use bson::raw::{CString, RawBsonRef, RawDocument};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, Regex};
 use std::borrow::Cow;
 
@@ -37,6 +37,41 @@ impl Filter {
             Self::Schema(schema) => one("$jsonSchema", schema.source().to_owned()),
             Self::Text(condition) => one("$text", condition.to_document()),
         }
+    }
+
+    /// The filter as a client might have written it: `{ a: 1, b: { $gt: 2 } }`.
+    pub fn to_written(&self) -> RawDocumentBuf {
+        let mut fields: Vec<(String, RawBson)> = Vec::new();
+        for part in self.conjuncts() {
+            let part = match part {
+                Self::Field {
+                    path,
+                    predicate: Predicate::Compare(Comparison::Eq, operand),
+                } => one(path.as_str(), RawBson::clone(operand)),
+                other => other.to_document(),
+            };
+            for (name, value) in part.iter().flatten() {
+                let known = fields.iter_mut().find(|(known, _)| known == name.as_str());
+                match (known, value) {
+                    (None, value) => fields.push((name.as_str().to_owned(), value.into())),
+                    (Some((_, RawBson::Document(operators))), RawBsonRef::Document(further))
+                        if is_operators(operators) && is_operators(further) =>
+                    {
+                        further
+                            .iter()
+                            .flatten()
+                            .for_each(|(name, value)| operators.append(name, value));
+                    }
+                    // What cannot stand beside each other is joined.
+                    _ => return self.to_document(),
+                }
+            }
+        }
+        let mut written = RawDocumentBuf::new();
+        for (name, value) in fields {
+            super::append(&mut written, &name, value);
+        }
+        written
     }
 
     /// Where siblings of different kinds stand: MongoDB's order of match types.
@@ -143,6 +178,12 @@ fn field(path: &str, predicate: &Predicate) -> RawDocumentBuf {
         },
         _ => one(path, predicate.operators()),
     }
+}
+
+/// Whether a document is of operators, and no value.
+fn is_operators(document: &RawDocument) -> bool {
+    let first = document.iter().flatten().next();
+    first.is_some_and(|(name, _)| name.as_str().starts_with('$'))
 }
 
 fn documents(children: &[Filter]) -> RawArrayBuf {

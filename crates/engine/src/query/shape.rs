@@ -46,90 +46,32 @@ impl<'f> ShapeNode<'f> {
     }
 
     fn of_predicate(path: &'f str, predicate: &'f Predicate) -> Self {
-        let mut node = Self::new("", path);
-        node.predicate = Some(predicate);
-        node.code = match predicate {
-            Predicate::Compare(comparison, operand) => {
-                match (comparison, &**operand) {
-                    (Comparison::Gt, RawBson::MinKey) => node.detail.push_str("min"),
-                    (Comparison::Lt, RawBson::MaxKey) => node.detail.push_str("max"),
-                    _ => {}
-                }
-                comparison_code(*comparison)
-            }
-            Predicate::In(list) => {
-                if !list.patterns().is_empty() {
-                    node.detail.push_str("_re");
-                    let options = list.patterns().iter().map(|pattern| pattern.options());
-                    push_options(&mut node.detail, options);
-                }
-                "in"
-            }
-            Predicate::Regex(pattern) => {
-                push_options(&mut node.detail, [pattern.options()].into_iter());
-                "re"
-            }
-            Predicate::Exists(true) => "ex",
-            Predicate::Exists(false) => {
-                return Self {
-                    children: vec![Self::new("ex", path)],
-                    ..Self::new("nt", "")
-                };
-            }
-            Predicate::Type(_) => "ty",
-            Predicate::Mod(_) => "mo",
-            Predicate::Size(_) => "sz",
-            Predicate::ElemMatchObject(filter) => {
-                node.children.push(filter.shape());
-                "eo"
-            }
-            Predicate::ElemMatchValue(predicates) => {
-                node.children = of_element(predicates);
-                "ev"
-            }
-            Predicate::Bits(test) => match test.mask().name() {
-                "$bitsAllSet" => "ls",
-                "$bitsAllClear" => "lc",
-                "$bitsAnySet" => "ys",
-                _ => "yc",
-            },
-            Predicate::GeoWithin(region) => {
-                node.detail = format!("wi{}", geometry_code(region));
-                "go"
-            }
-            Predicate::GeoIntersects(region) => {
-                node.detail = format!("in{}", geometry_code(region));
-                "go"
-            }
-            Predicate::Near(near) => {
-                let is_sphere = !near.is_geojson() && near.metric() == Metric::Sphere;
-                let crs = if near.metric() == Metric::Plane {
-                    "fl"
-                } else {
-                    "sp"
-                };
-                node.detail = format!("{}{crs}", if is_sphere { "ns" } else { "nr" });
-                "gn"
-            }
-            Predicate::And(predicates) => {
-                return Self {
-                    children: sorted(predicates)
-                        .into_iter()
-                        .map(|one| Self::of_predicate(path, one))
-                        .collect(),
-                    ..Self::new("an", "")
-                };
-            }
+        let joining = |code, children| Self {
+            children,
+            ..Self::new(code, "")
+        };
+        match predicate {
+            Predicate::Exists(false) => joining("nt", vec![Self::new("ex", path)]),
+            Predicate::And(predicates) => joining("an", of_sorted(path, predicates)),
             Predicate::Not(inner) => {
-                let mut node = Self::new("nt", "");
-                node.children.push(Self::of_predicate(path, inner));
+                let mut node = joining("nt", vec![Self::of_predicate(path, inner)]);
                 if is_null(inner) {
                     node.detail.push_str("not_eq_null");
                 }
-                return node;
+                node
             }
-        };
-        node
+            _ => Self {
+                detail: detail_of(predicate),
+                children: match predicate {
+                    Predicate::ElemMatchObject(filter) => vec![filter.shape()],
+                    // An array's element has no path.
+                    Predicate::ElemMatchValue(predicates) => of_sorted("", predicates),
+                    _ => Vec::new(),
+                },
+                predicate: Some(predicate),
+                ..Self::new(code_of(predicate), path)
+            },
+        }
     }
 
     /// Whether it negates another one.
@@ -189,13 +131,56 @@ pub fn push_escaped(out: &mut String, name: &str) {
     }
 }
 
-fn comparison_code(comparison: Comparison) -> &'static str {
-    match comparison {
-        Comparison::Eq => "eq",
-        Comparison::Lt => "lt",
-        Comparison::Lte => "le",
-        Comparison::Gt => "gt",
-        Comparison::Gte => "ge",
+fn code_of(predicate: &Predicate) -> &'static str {
+    match predicate {
+        Predicate::Compare(Comparison::Eq, _) => "eq",
+        Predicate::Compare(Comparison::Lt, _) => "lt",
+        Predicate::Compare(Comparison::Lte, _) => "le",
+        Predicate::Compare(Comparison::Gt, _) => "gt",
+        Predicate::Compare(Comparison::Gte, _) => "ge",
+        Predicate::In(_) => "in",
+        Predicate::Regex(_) => "re",
+        Predicate::Exists(_) => "ex",
+        Predicate::Type(_) => "ty",
+        Predicate::Mod(_) => "mo",
+        Predicate::Size(_) => "sz",
+        Predicate::ElemMatchObject(_) => "eo",
+        Predicate::ElemMatchValue(_) => "ev",
+        Predicate::Bits(test) => match test.mask().name() {
+            "$bitsAllSet" => "ls",
+            "$bitsAllClear" => "lc",
+            "$bitsAnySet" => "ys",
+            _ => "yc",
+        },
+        Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) => "go",
+        Predicate::Near(_) => "gn",
+        Predicate::And(_) => "an",
+        Predicate::Not(_) => "nt",
+    }
+}
+
+/// What of a predicate's operand belongs to the shape.
+fn detail_of(predicate: &Predicate) -> String {
+    match predicate {
+        Predicate::Compare(Comparison::Gt, operand) if matches!(**operand, RawBson::MinKey) => {
+            "min".to_owned()
+        }
+        Predicate::Compare(Comparison::Lt, operand) if matches!(**operand, RawBson::MaxKey) => {
+            "max".to_owned()
+        }
+        Predicate::In(list) if !list.patterns().is_empty() => {
+            let options = list.patterns().iter().map(|pattern| pattern.options());
+            format!("_re{}", options_of(options))
+        }
+        Predicate::Regex(pattern) => options_of(std::iter::once(pattern.options())),
+        Predicate::GeoWithin(region) => format!("wi{}", geometry_code(region)),
+        Predicate::GeoIntersects(region) => format!("in{}", geometry_code(region)),
+        Predicate::Near(near) => match (near.is_geojson(), near.metric()) {
+            (false, Metric::Sphere) => "nssp".to_owned(),
+            (true, Metric::Sphere) => "nrsp".to_owned(),
+            (_, Metric::Plane) => "nrfl".to_owned(),
+        },
+        _ => String::new(),
     }
 }
 
@@ -207,25 +192,20 @@ fn is_null(predicate: &Predicate) -> bool {
     )
 }
 
-fn sorted(predicates: &[Predicate]) -> Vec<&Predicate> {
+/// Predicates on the same value, in MongoDB's order.
+fn of_sorted<'f>(path: &'f str, predicates: &'f [Predicate]) -> Vec<ShapeNode<'f>> {
     let mut sorted: Vec<&Predicate> = predicates.iter().collect();
     sorted.sort_by_key(|predicate| predicate.rank());
-    sorted
-}
-
-/// Predicates on an array's element, which has no path.
-fn of_element(predicates: &[Predicate]) -> Vec<ShapeNode<'_>> {
-    let own = |predicate| ShapeNode::of_predicate("", predicate);
-    sorted(predicates).into_iter().map(own).collect()
+    let own = |predicate| ShapeNode::of_predicate(path, predicate);
+    sorted.into_iter().map(own).collect()
 }
 
 /// The options of regular expressions, each once.
-fn push_options<'p>(out: &mut String, options: impl Iterator<Item = &'p str>) {
+fn options_of<'p>(options: impl Iterator<Item = &'p str>) -> String {
     let all: BTreeSet<char> = options.flat_map(str::chars).collect();
-    if !all.is_empty() {
-        out.push('/');
-        out.extend(all);
-        out.push('/');
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("/{}/", all.into_iter().collect::<String>()),
     }
 }
 

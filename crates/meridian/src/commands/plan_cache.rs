@@ -1,6 +1,7 @@
 //! `planCacheClear` and the index filters: `planCacheSetFilter`, `planCacheListFilters`, `planCacheClearFilters`.
 //!
-//! There is no cache of plans, so that nothing is to be cleared; filters are honoured by the planner.
+//! Plans are not cached: what is cleared is the record of shapes that `$planCacheStats` shows. Filters are honoured by the
+//! planner.
 
 use super::arguments::field;
 use super::context::Context;
@@ -9,12 +10,12 @@ use bson::raw::{RawBsonRef, RawDocument};
 use meridian_engine::{Code, Error, Result, ShapedStatement, collation};
 use meridian_wire::DocumentWriter;
 
-/// Forgets plans: there are none.
+/// Forgets shapes.
 pub fn clear(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     let statement = optional_statement(context.body)?;
     let engine = context.engine();
-    engine.check_shape(&namespace, statement.as_ref())
+    engine.clear_plan_cache(&namespace, statement.as_ref())
 }
 
 /// Which filters there are.
@@ -40,7 +41,7 @@ pub fn clear_filters(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> R
 pub fn set_filter(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> {
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     // A view is refused as such.
-    context.engine().check_shape(&namespace, None)?;
+    context.engine().index_filters(&namespace)?;
     if !context.exists(&namespace) {
         return Err(Error::bad_value("no such collection"));
     }
