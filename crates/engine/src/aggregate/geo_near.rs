@@ -38,6 +38,8 @@ pub struct AddDistance {
     multiplier: f64,
     /// Whether a stage behind asks for metadata.
     keeps_metadata: bool,
+    /// Whether the documents are measurements of a time series.
+    of_measurements: bool,
 }
 
 impl GeoNear {
@@ -146,6 +148,21 @@ impl GeoNear {
         filter
     }
 
+    /// Whether it has conditions of its own.
+    pub fn has_query(&self) -> bool {
+        !self.query.is_empty()
+    }
+
+    /// Whether it tells the locations, too.
+    pub fn has_location_field(&self) -> bool {
+        self.location_field.is_some()
+    }
+
+    /// The path of the distance.
+    pub fn distance_path(&self) -> String {
+        self.distance_field.join(".")
+    }
+
     /// What the stage does behind the plan; `keeps_metadata` tells whether a stage behind it asks for what
     /// was measured.
     pub fn add_distance(&self, nearest: Nearest, keeps_metadata: bool) -> AddDistance {
@@ -155,6 +172,7 @@ impl GeoNear {
             location_field: self.location_field.clone(),
             multiplier: self.multiplier,
             keeps_metadata,
+            of_measurements: false,
         }
     }
 }
@@ -221,6 +239,15 @@ fn no_longer(name: &str) -> Error {
 }
 
 impl AddDistance {
+    /// The same for measurements of a time series.
+    #[must_use]
+    pub fn of_measurements(self) -> Self {
+        Self {
+            of_measurements: true,
+            ..self
+        }
+    }
+
     /// The fields it reads.
     pub(super) fn needs(&self) -> FieldSet {
         let mut needs = FieldSet::none();
@@ -235,7 +262,12 @@ impl AddDistance {
             return Ok((document.to_owned(), None));
         };
         let reported = near.reported(measured.distance);
-        let distance = RawBsonRef::Double(reported * self.multiplier);
+        let distance = match self.of_measurements {
+            // MongoDB makes one factor of unit and multiplier there.
+            true => measured.distance * (self.multiplier * near.unit()),
+            false => reported * self.multiplier,
+        };
+        let distance = RawBsonRef::Double(distance);
         let mut changed = with(document, &self.distance_field, distance)?;
         if let Some(path) = &self.location_field {
             changed = with(&changed, path, measured.location)?;

@@ -158,7 +158,12 @@ fn check_places(stages: &[Stage]) -> Result<()> {
                 ),
             ));
         }
-        if matches!(stage, Stage::GeoNear(_)) && index != 0 {
+        let is_first = || match index {
+            0 => true,
+            1 => matches!(stages[0], Stage::UnpackBucket(_)),
+            _ => false,
+        };
+        if matches!(stage, Stage::GeoNear(_)) && !is_first() {
             return Err(Error::location(
                 40603,
                 "$geoNear is only valid as the first stage in an optimized pipeline",

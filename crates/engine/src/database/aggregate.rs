@@ -40,7 +40,7 @@ impl Engine {
         request: &AggregateRequest<'_>,
     ) -> Result<Query> {
         if let AggregateTarget::Collection(namespace) = target
-            && !self.asks_for_figures_of_series(namespace, request)?
+            && !self.asks_for_figures_of_series(namespace, request)
             && let Some(view) = self.catalog.resolve_view(namespace)?
             && !self.asks_for_figures_of_view(namespace, request)?
         {

@@ -221,36 +221,13 @@ impl Engine {
     }
 
     /// Whether a pipeline begins with a stage that tells about a time series itself, and not about its measurements.
-    ///
-    /// # Errors
-    /// `$geoNear`, which cannot.
     pub(super) fn asks_for_figures_of_series(
         &self,
         namespace: &Namespace,
         request: &AggregateRequest<'_>,
-    ) -> Result<bool> {
+    ) -> bool {
         let first = first_stage(request);
-        if !matches!(first, Some("$collStats" | "$indexStats" | "$geoNear"))
-            || self.timeseries(namespace).is_none()
-        {
-            return Ok(false);
-        }
-        if first != Some("$geoNear") {
-            return Ok(true);
-        }
-        let options = request
-            .pipeline
-            .first()
-            .and_then(|stage| stage.get_document("$geoNear").ok());
-        let key = options.and_then(|options| options.get("key").ok().flatten());
-        Err(match key {
-            Some(_) => Error::not_implemented("$geoNear on a time-series collection"),
-            None => Error::location(
-                5_892_921,
-                "Failed to optimize pipeline :: caused by :: Must specify 'key' option for $geoNear on a time-series \
-                 collection",
-            ),
-        })
+        matches!(first, Some("$collStats" | "$indexStats")) && self.timeseries(namespace).is_some()
     }
 
     /// The rows of `$indexStats` of a time series, as users say its indexes.

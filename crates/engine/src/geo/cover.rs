@@ -67,6 +67,8 @@ impl Default for CoverLimits<'_> {
 pub const INDEX_LEVEL_MAX: u8 = 16;
 /// A line or polygon is indexed under at most about this many cells.
 const INDEX_CELLS_MAX: usize = 20;
+/// Cells of many points that are held before they are made fewer.
+const CELLS_HELD_MAX: usize = 4_096;
 
 /// The level of leaf cells, which cannot be split.
 const LEAF_LEVEL: u8 = 30;
@@ -253,6 +255,49 @@ pub fn ancestors(ranges: &[CoveredRange]) -> Vec<u64> {
     found
 }
 
+/// Cells that hold many points, few of them: ancestors of these where there are too many.
+#[derive(Debug, Default)]
+pub struct FewCells(Vec<u64>);
+
+impl FewCells {
+    /// Adds the leaf cell of a point.
+    pub fn add(&mut self, leaf: u64) {
+        self.0.push(leaf);
+        if self.0.len() > CELLS_HELD_MAX {
+            self.deduplicate();
+            // Half of it is free again.
+            self.coarsen(CELLS_HELD_MAX / 2);
+        }
+    }
+
+    /// The cells, in order.
+    pub fn finish(mut self) -> Vec<u64> {
+        self.deduplicate();
+        self.coarsen(INDEX_CELLS_MAX);
+        self.0
+    }
+
+    fn deduplicate(&mut self) {
+        self.0.sort_unstable();
+        self.0.dedup();
+    }
+
+    fn coarsen(&mut self, cells_max: usize) {
+        let mut coarsest = INDEX_LEVEL_MAX;
+        while self.0.len() > cells_max {
+            let level = s2rst::s2::Level::new(coarsest);
+            for cell in &mut self.0 {
+                if CellId(*cell).level() > level {
+                    *cell = CellId(*cell).parent_at_level(level).id();
+                }
+            }
+            self.deduplicate();
+            // At last there are six faces.
+            coarsest = coarsest.saturating_sub(1);
+        }
+    }
+}
+
 /// The leaf cell of a position in degrees.
 pub fn point_cell(lon: f64, lat: f64) -> u64 {
     super::geometry::Position { lon, lat }.leaf().id()
@@ -308,4 +353,55 @@ fn covering(geometry: &Geometry) -> SmallVec<[CellId; 1]> {
     cells.sort_unstable();
     cells.dedup();
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// Points that are around each other, and everywhere, up to a thousand times the bound.
+    #[test]
+    fn few_cells_hold_all_points() {
+        let seed = 11;
+        println!("seed {seed}");
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let counts = [
+            1,
+            INDEX_CELLS_MAX,
+            INDEX_CELLS_MAX + 1,
+            CELLS_HELD_MAX + 1,
+            1_000 * CELLS_HELD_MAX,
+        ];
+        for (count, spread) in counts.into_iter().zip([0.0, 0.001, 1.0, 80.0, 80.0]) {
+            let (mut cells, mut points) = (FewCells::default(), Vec::new());
+            for number in 0..count {
+                let mut off = || {
+                    if spread > 0.0 {
+                        random.random_range(-spread..spread)
+                    } else {
+                        0.0
+                    }
+                };
+                let leaf = point_cell(2.0 * off(), off());
+                cells.add(leaf);
+                assert!(cells.0.len() <= CELLS_HELD_MAX);
+                if number % 1_000 == 0 {
+                    points.push(leaf);
+                }
+            }
+            let cells = cells.finish();
+            assert!(cells.len() <= INDEX_CELLS_MAX && cells.is_sorted());
+            let holds = |leaf: &u64| {
+                cells
+                    .iter()
+                    .any(|cell| CellId(*cell).contains(CellId(*leaf)))
+            };
+            assert!(points.iter().all(holds), "{count} points");
+            if count <= INDEX_CELLS_MAX {
+                assert!(cells.iter().all(|cell| CellId(*cell).is_leaf()));
+            }
+        }
+    }
 }

@@ -42,12 +42,13 @@ mod tests;
 
 pub use along::values_along;
 pub use cover::{
-    CellRelation, CoverLimits, CoveredRange, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
+    CellRelation, CoverLimits, CoveredRange, FewCells, INDEX_LEVEL_MAX, StopAt, ancestors, cover,
     cover_plane, index_cells, point_cell,
 };
 pub use cut::{Cut, FlatPlaces};
 pub use geometry::{BigPolygon, Geometry, Line, Polygon, Position};
 pub use near::{Measured, Metric, Near, SpherePoint, SquaredChord};
+pub use parse::on_sphere;
 pub use plane_grid::PlaneGrid;
 pub use reach::Reach;
 pub use region::{GeoOperator, Region, key_error};

@@ -11,8 +11,8 @@ use super::parse::elements;
 use super::predicates::angle;
 use super::relate::{distance_to_line, distance_to_polygon};
 use super::vector::norm2;
-use bson::RawBsonRef;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, cstr, rawbson};
 use s2rst::s2::Point;
 use smallvec::SmallVec;
 
@@ -121,6 +121,14 @@ impl Near {
         }
     }
 
+    /// What one unit of a distance here is in the unit that the client uses.
+    pub fn unit(&self) -> f64 {
+        match self.in_radians {
+            true => 1.0 / EARTH_RADIUS_METERS,
+            false => 1.0,
+        }
+    }
+
     /// Nothing nearer is wanted.
     pub fn distance_min(&self) -> f64 {
         self.distance_min
@@ -129,6 +137,26 @@ impl Near {
     /// Nothing farther is wanted.
     pub fn distance_max(&self) -> f64 {
         self.distance_max
+    }
+
+    /// An area, as an operand of `$geoWithin`, outside of which nothing is wanted; `None` where that is everywhere.
+    pub fn within(&self) -> Option<RawDocumentBuf> {
+        // More than roundings do.
+        let radius = self.distance_max * (1.0 + 1e-9) + 1e-9;
+        let (operator, radius) = match self.metric {
+            Metric::Sphere => (cstr!("$centerSphere"), radius / EARTH_RADIUS_METERS),
+            Metric::Plane => (cstr!("$center"), radius),
+        };
+        let is_bounded = match self.metric {
+            Metric::Sphere => radius < std::f64::consts::PI,
+            Metric::Plane => radius < f64::MAX,
+        };
+        let center = rawbson!([self.center.lon, self.center.lat]);
+        is_bounded.then(|| {
+            let mut operand = RawDocumentBuf::new();
+            operand.append(operator, rawbson!([center, radius]));
+            operand
+        })
     }
 
     /// Whether documents at this distance are wanted.

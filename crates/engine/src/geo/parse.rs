@@ -126,7 +126,7 @@ fn flat_pair<'a>(
 }
 
 /// The position if it lies on the sphere.
-pub(super) fn on_sphere(position: Position) -> Result<Position> {
+pub fn on_sphere(position: Position) -> Result<Position> {
     if position.is_on_sphere() {
         return Ok(position);
     }

@@ -71,7 +71,7 @@ impl KeyGenerator {
             path: Path::parse(path),
             kind: *kind,
         };
-        let kind = if spec.has(IndexField::Sphere2d) || spec.has(IndexField::Plane2d) {
+        let kind = if spec.key.iter().any(|(_, kind)| kind.is_located()) {
             GeneratorKind::Sphere
         } else if spec.has(IndexField::Wildcard) {
             GeneratorKind::Wildcard

@@ -7,8 +7,11 @@
 
 use super::entry::{Located, PAYLOAD_BYTES_MAX};
 use super::{IndexField, KeySink, Multikey};
-use crate::Result;
-use crate::geo::{Geometry, PlaneGrid, index_cells, key_error, point_cell, values_along};
+use crate::geo::{
+    FewCells, Geometry, PlaneGrid, index_cells, key_error, on_sphere, point_cell, values_along,
+};
+use crate::timeseries::for_each_measured;
+use crate::{Error, Result};
 use bson::RawBsonRef;
 use bson::raw::RawDocument;
 use meridian_value::Collation;
@@ -49,6 +52,12 @@ pub(super) fn generate(
         let mut found: SmallVec<[RawBsonRef<'_>; 1]> = SmallVec::new();
         let mut through_array = false;
         values_along(document, path.parts(), &mut found, &mut through_array);
+        if *kind == IndexField::SphereBucket {
+            let choices = measured_cells(document, path, &mut multikey)?;
+            has_geometry |= matches!(choices[..], [Choice::Cell(..), ..]);
+            all.push(choices);
+            continue;
+        }
         if *kind == IndexField::Sphere2d && found.len() == 1 && is_absent(found[0]) {
             found.clear();
         }
@@ -158,6 +167,61 @@ fn cells<'a>(
         choices.push(Choice::Value(None));
     }
     Ok(choices)
+}
+
+/// The cells of the points that the measurements of a bucket have at a path, few and coarse where there are many: they
+/// tell which buckets may hold what is looked for.
+fn measured_cells<'a>(
+    bucket: &RawDocument,
+    path: &Path,
+    multikey: &mut Multikey,
+) -> Result<Choices<'a>> {
+    let mut cells = FewCells::default();
+    if let [_, field, rest @ ..] = path.parts() {
+        for_each_measured(bucket, field, &mut |row, value| {
+            let mut found: SmallVec<[RawBsonRef<'_>; 1]> = SmallVec::new();
+            match (rest, value) {
+                ([], value) => found.push(value),
+                (rest, RawBsonRef::Document(document)) => {
+                    values_along(document, rest, &mut found, &mut false);
+                }
+                _ => {}
+            }
+            for value in found.into_iter().filter(|value| !is_absent(*value)) {
+                cells.add(measured_point(row, value)?);
+            }
+            Ok(())
+        })?;
+    }
+    multikey.set_shapes();
+    let mut choices: Choices<'_> = cells
+        .finish()
+        .into_iter()
+        .map(|cell| Choice::Cell(cell, Located::InDocument))
+        .collect();
+    note_several(&mut choices, multikey);
+    if choices.is_empty() {
+        choices.push(Choice::Value(None));
+    }
+    Ok(choices)
+}
+
+/// The cell of a measurement's point.
+fn measured_point(row: &str, value: RawBsonRef<'_>) -> Result<u64> {
+    if let Some((lon, lat)) = plain_point(value) {
+        return Ok(point_cell(lon, lat));
+    }
+    let refused = |code: i32, reason: &str| {
+        Error::location(code, format!("Can't extract geo keys: {reason}"))
+    };
+    let geometry = Geometry::parse_field(row, value);
+    let geometry = geometry.map_err(|error| refused(183_934, &error.message))?;
+    let Some(point) = geometry.as_point() else {
+        let message = "Time-series collections '2dsphere' indexes only support point data";
+        return Err(Error::location(183_493, message));
+    };
+    let place = on_sphere(point).map_err(|error| refused(167_551, &error.message))?;
+    Ok(point_cell(place.lon, place.lat))
 }
 
 /// Notes that a document has several cells. Of places that share their cell only one entry is kept,

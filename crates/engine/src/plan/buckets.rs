@@ -7,13 +7,14 @@
 
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
-use crate::query::{Comparison, Filter, Operand, Predicate};
+use crate::query::{BucketRegion, Comparison, Filter, Operand, Predicate};
 use crate::timeseries::{TimeRange, UnpackBucket, bucket_id};
 use bson::oid::ObjectId;
 use bson::raw::RawBsonRef;
 use bson::{DateTime, RawBson};
 use meridian_value::Collation;
 use meridian_value::path::Path;
+use std::sync::Arc;
 
 /// Moves what can be asked of buckets before the stage that unpacks them, and has it make only what is read.
 pub(super) fn take_bucket_conditions(split: &mut Split) {
@@ -38,6 +39,7 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
                 Some(moved) => before.push(moved),
                 None => {
                     before.extend(of_comparison(&condition, &unpack));
+                    before.extend(of_region(&condition, &unpack));
                     match time_range(&condition, &unpack.time_field) {
                         Some(range) => unpack.times = unpack.times.and(range),
                         None => behind.push(condition),
@@ -139,6 +141,28 @@ fn of_comparison(condition: &Filter, unpack: &UnpackBucket) -> Vec<Filter> {
         _ if path.first() == unpack.time_field => Vec::new(),
         _ => of_field(path, *comparison, operand),
     }
+}
+
+/// What holds for each bucket that has a measurement in a region; nothing for other conditions.
+fn of_region(condition: &Filter, unpack: &UnpackBucket) -> Option<Filter> {
+    let Filter::Field {
+        path,
+        predicate: Predicate::GeoWithin(region) | Predicate::GeoIntersects(region),
+    } = condition
+    else {
+        return None;
+    };
+    if path.first() == unpack.time_field {
+        return None;
+    }
+    let own = BucketRegion {
+        region: region.clone(),
+        path: Path::parse(&format!("data.{}", path.as_str())),
+    };
+    Some(Filter::Field {
+        path: Path::parse(&format!("data.{}", path.first())),
+        predicate: Predicate::BucketGeo(Arc::new(own)),
+    })
 }
 
 /// The same of a comparison of the time.

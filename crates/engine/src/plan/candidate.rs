@@ -413,8 +413,14 @@ fn geo_condition(
             Filter::Field {
                 path,
                 predicate: Predicate::GeoWithin(region) | Predicate::GeoIntersects(region),
-            } if path.as_str() == wanted && suits(region) => {
+            } if path.as_str() == wanted && suits(region) && *kind != IndexField::SphereBucket => {
                 Some((number, region.clone(), part.clone()))
+            }
+            Filter::Field {
+                predicate: Predicate::BucketGeo(own),
+                ..
+            } if *kind == IndexField::SphereBucket && own.path.as_str() == wanted => {
+                Some((number, own.region.clone(), part.clone()))
             }
             _ => None,
         })

@@ -15,6 +15,7 @@ mod explain;
 mod first;
 mod grouped;
 mod key_bounds;
+mod measured_near;
 mod method;
 mod near;
 mod partial;

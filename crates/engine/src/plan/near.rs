@@ -130,6 +130,7 @@ fn through(
     let (path, kind) = &index.spec.key[position];
     let measures = match kind {
         IndexField::Plane2d => !nearest.near.is_geojson(),
+        IndexField::SphereBucket => false,
         _ => nearest.near.metric() == Metric::Sphere,
     };
     let fits = path == nearest.path.as_str() && measures;

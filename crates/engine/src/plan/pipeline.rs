@@ -91,6 +91,7 @@ impl Split {
             stages,
             output,
         };
+        split.take_measured_nearest(context, keeps_metadata)?;
         let mut measured = split.take_nearest(context, keeps_metadata)?;
         REWRITES.iter().for_each(|rewrite| rewrite(&mut split));
         if let Some(text @ Measure::Text(_)) = Measure::of(&split.query.filter, None)

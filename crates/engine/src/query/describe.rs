@@ -109,7 +109,7 @@ impl Predicate {
             Self::Not(_) | Self::Exists(false) => 21,
             Self::And(_) => 22,
             Self::Type(_) => 23,
-            Self::GeoWithin(_) | Self::GeoIntersects(_) => 24,
+            Self::GeoWithin(_) | Self::GeoIntersects(_) | Self::BucketGeo(_) => 24,
             Self::Near(_) => 25,
         }
     }
@@ -155,6 +155,13 @@ impl Predicate {
             }
             Self::GeoWithin(region) => one("$geoWithin", region.operand().clone()),
             Self::GeoIntersects(region) => one("$geoIntersects", region.operand().clone()),
+            Self::BucketGeo(own) => {
+                let mut operand = one("withinRegion", own.region.operand().clone());
+                let path = own.path.as_str();
+                let path = path.strip_prefix("data.").unwrap_or(path);
+                super::append(&mut operand, "field", path);
+                one("$_internalBucketGeoWithin", operand)
+            }
             Self::Near(near) => near.operators().to_owned(),
             Self::And(predicates) => merged(predicates),
             Self::Not(inner) => one("$not", inner.operators()),
@@ -165,6 +172,7 @@ impl Predicate {
 /// A negated conjunction is written as MongoDB writes it: `$nor` over `$and`.
 fn field(path: &str, predicate: &Predicate) -> RawDocumentBuf {
     match predicate {
+        Predicate::BucketGeo(_) => predicate.operators(),
         Predicate::Not(inner) => match &**inner {
             Predicate::And(predicates) => {
                 let children: Vec<Filter> = predicates

@@ -112,6 +112,9 @@ pub enum Predicate {
     GeoWithin(Arc<geo::Region>),
     /// `$geoIntersects`.
     GeoIntersects(Arc<geo::Region>),
+    /// Of a bucket of a time series: whether it may have a measurement with a point in a region. Nothing but an index tells
+    /// more than that it has such a field.
+    BucketGeo(Arc<BucketRegion>),
     /// `$near`, `$nearSphere`: a geometry at the path is at a wanted distance. The order by distance is
     /// the plan's.
     Near(Arc<geo::Near>),
@@ -119,6 +122,15 @@ pub enum Predicate {
     And(Vec<Predicate>),
     /// `$not`, `$ne`, `$nin`.
     Not(Box<Predicate>),
+}
+
+/// A region that measurements of a bucket are asked for.
+#[derive(Debug)]
+pub struct BucketRegion {
+    /// The region.
+    pub region: Arc<geo::Region>,
+    /// The path of the points in a bucket, as an index names it: `data.` and their path in a measurement.
+    pub path: Path,
 }
 
 /// What a value is compared with, and by which collation.

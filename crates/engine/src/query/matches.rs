@@ -186,6 +186,7 @@ impl Predicate {
             (Self::GeoWithin(region) | Self::GeoIntersects(region), Some(value)) => {
                 region.matches_raw(value)
             }
+            (Self::BucketGeo(_), Some(_)) => true,
             // Asked of whole documents, in `matches_path`: nothing else may hold it.
             (Self::Near(_), Some(_)) => false,
         }

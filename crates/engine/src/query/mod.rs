@@ -23,8 +23,8 @@ mod validation;
 
 pub use bits::{BitMask, BitTest};
 pub use filter::{
-    Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Measure, Nearest,
-    Operand, Predicate,
+    BucketRegion, Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Measure,
+    Nearest, Operand, Predicate,
 };
 pub use parse::{ParseContext, exact_integer};
 pub use projection::Projection;

@@ -106,7 +106,7 @@ fn rank(predicate: &Predicate) -> u8 {
         Predicate::Bits(_) => 14,
         Predicate::Not(_) => RANK_NOT,
         Predicate::Type(_) => 17,
-        Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) => 18,
+        Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) | Predicate::BucketGeo(_) => 18,
         Predicate::Near(_) => 19,
     }
 }

@@ -60,6 +60,7 @@ impl<'f> ShapeNode<'f> {
                 }
                 node
             }
+            Predicate::BucketGeo(own) => Self::new(code_of(predicate), own.path.as_str()),
             _ => Self {
                 detail: detail_of(predicate),
                 children: match predicate {
@@ -153,6 +154,7 @@ fn code_of(predicate: &Predicate) -> &'static str {
             _ => "yc",
         },
         Predicate::GeoWithin(_) | Predicate::GeoIntersects(_) => "go",
+        Predicate::BucketGeo(_) => "internalBucketGeoWithin",
         Predicate::Near(_) => "gn",
         Predicate::And(_) => "an",
         Predicate::Not(_) => "nt",

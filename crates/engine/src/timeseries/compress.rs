@@ -7,6 +7,7 @@ use super::Timeseries;
 use super::bucket::{document_in, row_of};
 use crate::error::{Error, Result};
 use crate::expression::value::field_name;
+use crate::operation;
 use bson::raw::{RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::{BinarySubtype, ElementType};
 use meridian_column::{ColumnDecoder, ColumnEncoder, ColumnError};
@@ -22,6 +23,45 @@ pub(super) fn compressed_column<'b>(column: &Field<'b>) -> Option<ColumnDecoder<
         }
         _ => None,
     }
+}
+
+/// Hands out each value that a bucket has of a field of its measurements, with the number of its row.
+///
+/// # Errors
+/// Columns that are malformed; those of `each`.
+pub fn for_each_measured(
+    bucket: &RawDocument,
+    name: &str,
+    each: &mut dyn FnMut(&str, RawBsonRef<'_>) -> Result<()>,
+) -> Result<()> {
+    let data = field::find(bucket, b"data").and_then(|data| data.value());
+    let data = data.and_then(|data| data.as_document());
+    let Some(column) = data.and_then(|data| field::find(data, name.as_bytes())) else {
+        return Ok(());
+    };
+    if let Some(values) = compressed_column(&column) {
+        for (row, value) in values.enumerate() {
+            operation::check()?;
+            let value = value.map_err(|error| bad_column(name.as_bytes(), &error))?;
+            if let Some(value) = value {
+                let mut one = DocumentBuilder::default();
+                if let Some(kind) = ElementType::from(value.kind()) {
+                    one.field(kind, b"", value.bytes());
+                }
+                let one = one.finish();
+                if let Some((_, value)) = one.iter().flatten().next() {
+                    each(&row.to_string(), value)?;
+                }
+            }
+        }
+        return Ok(());
+    }
+    if let Some(RawBsonRef::Document(values)) = column.value() {
+        for (row, value) in values.iter().flatten() {
+            each(row.as_str(), value)?;
+        }
+    }
+    Ok(())
 }
 
 /// What a bucket says of its version.

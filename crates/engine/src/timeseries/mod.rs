@@ -16,6 +16,7 @@ mod words;
 mod tests;
 
 pub use bucket::{Measurement, MeasurementBucket, bucket_id};
+pub use compress::for_each_measured;
 pub use unpack::{TimeRange, UnpackBucket};
 
 use crate::error::{Code, Error, Result};

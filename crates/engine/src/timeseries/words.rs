@@ -145,7 +145,7 @@ impl Timeseries {
     /// The key pattern of an index.
     ///
     /// # Errors
-    /// `BadValue` for kinds that fields of measurements cannot have; `NotImplemented` for `2dsphere` on them.
+    /// `BadValue` for kinds that fields of measurements cannot have.
     pub fn bucket_key(&self, key: &RawDocument) -> Result<RawDocumentBuf> {
         if key.is_empty() {
             let message = "BadValue: Empty object is not a valid index spec";
@@ -171,9 +171,9 @@ impl Timeseries {
                     paths.iter().for_each(|path| put(&mut out, path, &field));
                 }
                 None if value.as_str() == Some("2dsphere") && !is_time => {
-                    return Err(Error::not_implemented(format!(
-                        "the index kind '2dsphere' on '{name}', which is no metadata of the time-series collection,"
-                    )));
+                    let path = format!("data.{name}");
+                    let path = name_of(&path)?;
+                    out.append_with(|out| out.append(path, BUCKETS_OF_POINTS));
                 }
                 None => return Err(unusual_key(key, &name, value, is_time)),
             }
@@ -196,6 +196,16 @@ impl Timeseries {
                     &format!("{}{rest}", self.meta_field.as_deref()?),
                     &field,
                 );
+                continue;
+            }
+            let is_of_points =
+                field.value().and_then(|kind| kind.as_str()) == Some(BUCKETS_OF_POINTS);
+            if let Some(path) = name.strip_prefix("data.").filter(|_| is_of_points) {
+                out.append_with(|out| {
+                    if let Ok(path) = name_of(path) {
+                        out.append(path, "2dsphere");
+                    }
+                });
                 continue;
             }
             let (first, second) = ("control.min.", "control.max.");
@@ -266,9 +276,14 @@ impl Timeseries {
 
     /// The specification of buckets' index as users say it; `None` where none of theirs becomes it.
     pub fn user_index(&self, spec: &RawDocument) -> Option<RawDocumentBuf> {
+        let key = spec.get_document("key").ok()?;
+        let mut kinds = field::fields(key).filter_map(|field| field.value());
+        let is_of_points = kinds.any(|kind| kind.as_str() == Some(BUCKETS_OF_POINTS));
         let mut out = RawDocumentBuf::new();
         for (name, value) in spec.iter().flatten() {
             match (name.as_str(), value) {
+                // Shown is what the user wrote, without it.
+                ("2dsphereIndexVersion", _) if is_of_points => {}
                 ("key", RawBsonRef::Document(key)) => out.append(name, self.user_key(key)?),
                 ("partialFilterExpression", RawBsonRef::Document(filter)) => {
                     out.append(name, self.user_filter(filter)?);
@@ -305,6 +320,9 @@ impl Timeseries {
         Some(out)
     }
 }
+
+/// The kind of index by the points of the measurements in a bucket.
+const BUCKETS_OF_POINTS: &str = "2dsphere_bucket";
 
 fn name_of(path: &str) -> Result<bson::raw::CString> {
     bson::raw::CString::try_from(path).map_err(malformed)

@@ -52,6 +52,7 @@ impl FieldBounds {
             IndexField::Ascending | IndexField::Descending => by_value(predicate, context),
             IndexField::Hashed => by_hash(predicate, context.collation),
             IndexField::Sphere2d
+            | IndexField::SphereBucket
             | IndexField::Plane2d
             | IndexField::Wildcard
             | IndexField::Text => None,

@@ -103,6 +103,7 @@ fn parse_kind(kind: RawBsonRef<'_>, plugin: &str) -> Result<IndexField> {
             "Can't use more than one index plugin for a single index.",
         )),
         RawBsonRef::String("2dsphere") => Ok(IndexField::Sphere2d),
+        RawBsonRef::String("2dsphere_bucket") => Ok(IndexField::SphereBucket),
         RawBsonRef::String("2d") => Ok(IndexField::Plane2d),
         RawBsonRef::String("hashed") => Ok(IndexField::Hashed),
         RawBsonRef::String("wildcard") => Err(cannot_create(

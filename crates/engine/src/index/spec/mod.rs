@@ -45,6 +45,8 @@ pub enum IndexField {
     Hashed,
     /// By the S2 cells of a geometry.
     Sphere2d,
+    /// By S2 cells that hold the points of a bucket's measurements.
+    SphereBucket,
     /// By the square cells of a pair in the plane.
     Plane2d,
     /// Each path below it, with its value.
@@ -64,7 +66,10 @@ impl IndexField {
 
     /// True when entries tell where the field's point is.
     pub fn is_located(self) -> bool {
-        matches!(self, IndexField::Sphere2d | IndexField::Plane2d)
+        matches!(
+            self,
+            IndexField::Sphere2d | IndexField::SphereBucket | IndexField::Plane2d
+        )
     }
 
     /// True when the field's own values are in the key.

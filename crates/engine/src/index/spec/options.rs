@@ -304,7 +304,7 @@ impl Options {
             }
             partial::check(filter)?;
         }
-        if self.has(IndexField::Sphere2d) {
+        if self.has(IndexField::Sphere2d) || self.has(IndexField::SphereBucket) {
             self.check_sphere_version()?;
         }
         include::check(&self.include, &self.key, self.clustering)
@@ -364,13 +364,22 @@ impl Options {
             return Ok(());
         };
         match Number::from_bson(version).and_then(Number::to_i64_exact) {
-            Some(2 | 3) => Ok(()),
-            Some(1) => Err(Error::not_implemented("2dsphereIndexVersion 1")),
+            Some(3) => Ok(()),
+            Some(2) if self.has(IndexField::Sphere2d) => Ok(()),
+            Some(1) if self.has(IndexField::Sphere2d) => {
+                Err(Error::not_implemented("2dsphereIndexVersion 1"))
+            }
             None => Ok(()), // `check_plugin` refuses it.
-            _ => Err(cannot_create(format!(
-                "unsupported geo index version {{ 2dsphereIndexVersion : \
-                 2dsphereIndexVersion: {version} }}, only versions: [1,2,3] are supported"
-            ))),
+            _ => {
+                let known = match self.has(IndexField::Sphere2d) {
+                    true => "1,2,3",
+                    false => "3",
+                };
+                Err(cannot_create(format!(
+                    "unsupported geo index version {{ 2dsphereIndexVersion : \
+                     2dsphereIndexVersion: {version} }}, only versions: [{known}] are supported"
+                )))
+            }
         }
     }
 
@@ -655,7 +664,9 @@ impl Options {
             Some(version) => Number::from_bson(version)
                 .and_then(Number::to_i64_truncated)
                 .map(|v| v as i32),
-            None if self.has(IndexField::Sphere2d) => Some(SPHERE_VERSION),
+            None if self.has(IndexField::Sphere2d) || self.has(IndexField::SphereBucket) => {
+                Some(SPHERE_VERSION)
+            }
             None => None,
         };
         let grid = self.grid();
