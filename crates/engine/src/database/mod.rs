@@ -7,6 +7,7 @@ mod aggregate;
 mod background;
 mod collection_stats;
 mod counting;
+mod data_size;
 mod definition;
 mod distinct;
 mod explain;
@@ -27,6 +28,7 @@ mod verify;
 mod view;
 mod work;
 
+pub use data_size::{DataSize, DataSizeRequest};
 pub use definition::{
     CollModRequest, CollectionInfo, CollectionKind, CreateIndexesOutcome, DatabaseInfo,
     DropIndexes, DropOutcome,
