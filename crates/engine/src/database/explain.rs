@@ -4,6 +4,7 @@ use super::Engine;
 use super::aggregate::parse;
 use super::counting::{Counted, Figures, count};
 use super::distinct::distinct_spec;
+use super::explain_project;
 use super::read::{Opened, PreparedPlan, count_spec, query_spec};
 use super::requests::{
     AggregateRequest, ExplainRequest, FindAndModifyAction, FindRequest, Verbosity,
@@ -94,6 +95,7 @@ impl Engine {
                 )
             }),
             is_canonical: true,
+            project: None,
             is_whole_pipeline: false,
             namespace,
             verbosity,
@@ -135,23 +137,40 @@ impl Engine {
             stages,
             output,
         } = split;
-        let is_whole = stages.is_empty() && output.is_none();
         let mut explained = self.explained(namespace, &query, verbosity);
-        explained.is_whole_pipeline = is_whole;
+        explained.is_whole_pipeline = stages.is_empty() && output.is_none();
         let mut cursor = RawDocumentBuf::new();
+        let is_limited = query.limit.is_some();
+        let take_project = |stages: &mut Vec<Stage>, explained: &mut Explained<'_>| {
+            let later = stages.len() + usize::from(output.is_some());
+            let source = request
+                .pipeline
+                .get(request.pipeline.len().wrapping_sub(later));
+            let taken = stages.first().zip(source).filter(|_| !is_limited);
+            explained.project =
+                taken.and_then(|(stage, source)| explain_project::taken(stage, source));
+            if explained.project.is_some() {
+                stages.remove(0);
+                explained.is_whole_pipeline = stages.is_empty() && output.is_none();
+            }
+        };
         let behind = match self.open_view(namespace)? {
             None => {
+                let mut stages = Vec::from(stages);
+                take_project(&mut stages, &mut explained);
+                explained.project = None;
                 explained.append(ExplainedRun::nothing(), &Context::default(), &mut cursor);
-                Vec::from(stages)
+                stages
             }
             Some(opened) => {
-                let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
+                let PipelinePlan { source, mut stages } = opened.plan_pipeline(query, stages)?;
+                take_project(&mut stages, &mut explained);
                 let limits = self.limits(request.allow_disk_use);
                 self.explain_source(opened, source, &limits, &explained, &mut cursor)?;
                 stages
             }
         };
-        if is_whole {
+        if explained.is_whole_pipeline {
             cursor
                 .iter()
                 .flatten()
@@ -293,6 +312,8 @@ struct Explained<'a> {
     hashes: Option<(String, String)>,
     /// Whether MongoDB would make a query of it that it parses, and does not go to the collection at once.
     is_canonical: bool,
+    /// A stage of the pipeline that is shown above the plan's.
+    project: Option<RawDocumentBuf>,
     /// Whether a pipeline has no stages but the plan's.
     is_whole_pipeline: bool,
     namespace: &'a Namespace,
@@ -301,7 +322,10 @@ struct Explained<'a> {
 
 impl Explained<'_> {
     /// Appends what was planned, and what came of it if it was run.
-    fn append(&self, run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
+    fn append(&self, mut run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
+        if let Some(project) = &self.project {
+            run.stage = above(project.clone(), run.stage);
+        }
         let mut planner =
             rawdoc! { "namespace": self.namespace.to_string(), "indexFilterSet": self.is_filtered };
         if self.is_canonical {

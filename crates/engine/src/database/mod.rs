@@ -11,6 +11,7 @@ mod data_size;
 mod definition;
 mod distinct;
 mod explain;
+mod explain_project;
 mod foreign;
 mod index_change;
 mod index_filters;

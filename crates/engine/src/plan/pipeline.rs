@@ -157,6 +157,10 @@ fn take_order_and_limit(split: &mut Split) {
         Some(Stage::Sort { order, limit }) => {
             let order = order.measured_by(Measure::of(&split.query.filter, None).as_ref());
             (split.query.sort, split.query.limit) = (Some(Arc::new(order)), limit);
+            // What it says is done.
+            let is_done =
+                |stage: &mut Stage| matches!(stage, Stage::Limit(most) if Some(*most) == limit);
+            split.stages.pop_front_if(is_done);
         }
         Some(Stage::Limit(limit)) => split.query.limit = Some(limit),
         _ => {}

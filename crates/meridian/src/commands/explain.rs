@@ -4,7 +4,7 @@ use super::arguments::{Arguments, elements, field, wrong_type};
 use super::build_info::COMPATIBLE_VERSION;
 use super::context::Context;
 use super::write_reply::check_batch_count;
-use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use super::{aggregate, count, delete, distinct, find, find_and_modify, map_reduce, update};
 use crate::service::host_name;
 use bson::raw::RawDocument;
 use meridian_engine::{Code, Error, ExplainRequest, Namespace, Result, Verbosity};
@@ -51,8 +51,22 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         is_ok_integer: false,
     };
     check_database(&inner)?;
+    if matches!(inner.command_name(), "mapReduce" | "mapreduce") {
+        return explain_map_reduce(&inner, verbosity, reply);
+    }
     let (namespace, request) = parse(&inner)?;
     write(&inner, &namespace, request, verbosity, reply)
+}
+
+/// The pipeline that is made of a `mapReduce`.
+fn explain_map_reduce(
+    inner: &Context<'_>,
+    verbosity: Verbosity,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let parsed = map_reduce::parse(inner)?;
+    let request = ExplainRequest::Aggregate(parsed.request(&inner.service.host));
+    write(inner, parsed.namespace(), request, verbosity, reply).map_err(map_reduce::within_context)
 }
 
 /// What is explained may say its database again.

@@ -7,6 +7,7 @@ use crate::access::{ActionSet, Resource};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use bson::{RawArrayBuf, RawBson};
 use meridian_engine::{AggregateRequest, AggregateTarget, Code, Error, Namespace, Result};
+use meridian_value::Collation;
 use meridian_wire::DocumentWriter;
 
 const KNOWN: &[&str] = &[
@@ -58,8 +59,38 @@ struct Functions<'a> {
     scope: Option<&'a RawDocument>,
 }
 
-/// Runs the functions, and answers with the results or where they are.
-pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+/// The command as a pipeline.
+pub struct ParsedMapReduce<'a> {
+    namespace: Namespace,
+    stages: Vec<RawDocumentBuf>,
+    collation: Option<Collation>,
+    bypass_validation: bool,
+    output: Output<'a>,
+}
+
+impl ParsedMapReduce<'_> {
+    /// What it is run on.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// The pipeline.
+    pub fn request<'s>(&'s self, host: &'s str) -> AggregateRequest<'s> {
+        AggregateRequest {
+            collation: self.collation.clone(),
+            pipeline: self.stages.iter().map(|stage| &**stage).collect(),
+            hint: None,
+            variables: None,
+            allow_disk_use: true,
+            bypass_validation: self.bypass_validation,
+            host,
+            latencies: None,
+        }
+    }
+}
+
+/// Reads the command.
+pub fn parse<'a>(context: &Context<'a>) -> Result<ParsedMapReduce<'a>> {
     let namespace = namespace(context)?;
     let arguments = context.arguments("mapReduce", KNOWN)?;
     let (functions, output) = (functions(&arguments)?, output(&arguments)?);
@@ -86,20 +117,22 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             "mapReduce on a view is not supported",
         ));
     }
-    let pipeline = pipeline(&arguments, &functions, &output, limit, &namespace)?;
-    let request = AggregateRequest {
+    Ok(ParsedMapReduce {
+        stages: pipeline(&arguments, &functions, &output, limit, &namespace)?,
+        namespace,
         collation: arguments.collation()?,
-        pipeline: pipeline.iter().map(|stage| &**stage).collect(),
-        hint: None,
-        variables: None,
-        allow_disk_use: true,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
-        host: &context.service.host,
-        latencies: None,
-    };
-    let target = AggregateTarget::Collection(namespace);
+        output,
+    })
+}
+
+/// Runs the functions, and answers with the results or where they are.
+pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let parsed = parse(context)?;
+    let request = parsed.request(&context.service.host);
+    let target = AggregateTarget::Collection(parsed.namespace.clone());
     let results = results(context, &target, &request).map_err(within_context)?;
-    match output {
+    match parsed.output {
         Output::Inline => {
             reply.embed_array("results", &results);
         }
@@ -121,7 +154,7 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
 }
 
 /// An error of the pipeline as one of the command; that of a plan stays what it is.
-fn within_context(mut error: Error) -> Error {
+pub fn within_context(mut error: Error) -> Error {
     if error.code == Code::NoQueryExecutionPlans {
         return error;
     }
@@ -374,7 +407,7 @@ fn pipeline(
     group.append(cstr!("value"), one("$_internalJsReduce", reduce));
     stages.push(one("$group", group));
     if let Some(finalize) = functions.finalize {
-        stages.push(called_stage(finalize, "$value".into(), functions.scope));
+        stages.push(finalizing(finalize, functions.scope));
     }
     stages.extend(output_stage(output, functions, own));
     Ok(stages)
@@ -399,13 +432,17 @@ fn output_stage(
         return Some(one("$out", place));
     }
     let mut merge = one("into", place);
+    merge.append(cstr!("on"), "_id");
+    if *mode == Mode::Reduce {
+        merge.append(cstr!("let"), one("new", "$$ROOT"));
+    }
     match mode {
         Mode::Reduce => {
             let values = array(["$value".into(), "$$new.value".into()]);
             let mut stages = RawArrayBuf::new();
-            stages.push(called_stage(functions.reduce, values, functions.scope));
+            stages.push(merging(functions.reduce, values, functions.scope));
             if let Some(finalize) = functions.finalize {
-                stages.push(called_stage(finalize, "$value".into(), functions.scope));
+                stages.push(merging(finalize, "$value".into(), functions.scope));
             }
             merge.append(cstr!("whenMatched"), stages);
         }
@@ -415,29 +452,28 @@ fn output_stage(
     Some(one("$merge", merge))
 }
 
-/// The stage that finalizes results, or reduces them with what was there.
-fn called_stage(
+/// The stage that finalizes results.
+fn finalizing(function: RawBsonRef<'_>, scope: Option<&RawDocument>) -> RawDocumentBuf {
+    let mut call = one("body", function);
+    call.append(cstr!("args"), array(["$_id".into(), "$value".into()]));
+    call.append(cstr!("lang"), "js");
+    add_scope(&mut call, scope);
+    let mut stage = one("_id", true);
+    stage.append(cstr!("value"), one("$function", call));
+    one("$project", stage)
+}
+
+/// A stage that works on results beside those that were there. (What there is keeps its `_id`.)
+fn merging(
     function: RawBsonRef<'_>,
     value: RawBson,
     scope: Option<&RawDocument>,
 ) -> RawDocumentBuf {
-    let body = called(function, array(["$_id".into(), value]), scope);
-    let mut stage = one("_id", true);
-    stage.append(cstr!("value"), body);
-    one("$project", stage)
-}
-
-/// `$function` of a function and its arguments.
-fn called(
-    function: RawBsonRef<'_>,
-    arguments: RawBson,
-    scope: Option<&RawDocument>,
-) -> RawDocumentBuf {
-    let mut call = one("body", function);
-    call.append(cstr!("args"), arguments);
+    let mut call = one("args", array(["$_id".into(), value]));
+    call.append(cstr!("body"), function);
     call.append(cstr!("lang"), "js");
     add_scope(&mut call, scope);
-    one("$function", call)
+    one("$project", one("value", one("$function", call)))
 }
 
 fn add_scope(call: &mut RawDocumentBuf, scope: Option<&RawDocument>) {
