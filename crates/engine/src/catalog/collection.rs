@@ -249,6 +249,15 @@ impl Collection {
         trees
     }
 
+    /// The name of the cluster key of a collection that was created with one: `_id` has no index beside it.
+    pub fn cluster_name(&self) -> Option<&str> {
+        if self.options.timeseries.is_some() {
+            return None;
+        }
+        let clustered = self.options.clustered_index.as_ref()?;
+        Some(clustered.get_str("name").unwrap_or("_id_"))
+    }
+
     /// The indexes that queries may use.
     pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.ready)

@@ -319,6 +319,11 @@ impl Engine {
             return self.create_timeseries_indexes(&timeseries, &buckets, specs, progress);
         }
         let asked = specs.len();
+        let (clustered, specs): (Vec<&RawDocument>, Vec<&RawDocument>) =
+            specs.iter().partition(|spec| is_of_cluster_key(spec));
+        if let Some(spec) = clustered.first() {
+            self.check_cluster_key(namespace, spec)?;
+        }
         let specs = specs
             .iter()
             .map(|spec| self.requested(spec))
@@ -388,6 +393,24 @@ impl Engine {
             true => Ok(()),
             false => self.writer.build_indexes(namespace, specs, progress),
         }
+    }
+
+    /// Refuses the index of a cluster key that the collection does not have.
+    fn check_cluster_key(&self, namespace: &Namespace, spec: &RawDocument) -> Result<()> {
+        let collection = self.catalog.get(namespace);
+        if collection.is_some_and(|collection| collection.cluster_name().is_some()) {
+            return Ok(());
+        }
+        let mut whole = spec.to_owned();
+        if spec.get("v").is_ok_and(|version| version.is_none()) {
+            whole.append(cstr!("v"), 2);
+        }
+        let message = format!(
+            "Error in specification {} :: caused by :: Cannot create index with option 'clustered' that does not match an \
+             existing clustered index",
+            document_text(&whole)
+        );
+        Err(Error::location(6_243_700, message))
     }
 
     fn requested(&self, definition: &RawDocument) -> Result<Requested> {
@@ -560,6 +583,15 @@ fn id_index(collection: &Collection) -> RawDocumentBuf {
     listed
 }
 
+/// Whether an index is asked for that a collection has by its cluster key.
+fn is_of_cluster_key(spec: &RawDocument) -> bool {
+    let is_id = spec
+        .get_document("key")
+        .is_ok_and(|key| document_text(key) == "{ _id: 1 }");
+    let says = |name: &str| spec.get_bool(name).is_ok_and(|flag| flag);
+    is_id && says("clustered") && says("unique") && spec.get_str("name").is_ok()
+}
+
 fn index_count(collection: &Collection) -> i32 {
     // Buckets have none on `_id`, and documents in the order of a cluster key no other.
     let options = &collection.options;
@@ -665,7 +697,8 @@ pub(super) fn conflicting(collection: &Collection, key: &RawDocument) -> String 
 }
 
 fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<String>> {
-    let is_id = |name: &str| name == "_id_";
+    let id_name = collection.cluster_name().unwrap_or("_id_");
+    let is_id = |name: &str| name == id_name;
     let no_id = || match collection.options.clustered_index {
         None => Error::new(Code::InvalidOptions, "cannot drop _id index"),
         Some(_) => Error::location(5_979_800, "It is illegal to drop the clusteredIndex"),

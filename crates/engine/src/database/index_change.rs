@@ -60,7 +60,14 @@ pub(super) fn modify_index(
     snapshot: &Snapshot,
     reply: &mut RawDocumentBuf,
 ) -> Result<()> {
-    if is_id_index(change) && matches!(change.get("hidden"), Ok(Some(_))) {
+    let hides = matches!(change.get("hidden"), Ok(Some(_)));
+    if let (Some(name), true) = (collection.cluster_name(), hides)
+        && is_of_id(change, name)
+    {
+        let message = "The 'hidden' option is not supported for a clusteredIndex";
+        return Err(Error::location(6_011_800, message));
+    }
+    if is_id_index(change) && hides && collection.cluster_name().is_none() {
         return Err(Error::bad_value("can't hide _id index"));
     }
     if is_id_index(change) && collection.options.clustered_index.is_none() {
@@ -304,7 +311,12 @@ fn refuse_unbuilt(collection: &Collection, change: &RawDocument) -> Result<()> {
 
 /// Whether a change names the index that every collection has.
 fn is_id_index(change: &RawDocument) -> bool {
-    change.get_str("name").is_ok_and(|name| name == "_id_")
+    is_of_id(change, "_id_")
+}
+
+/// Whether the index of `_id` is meant, which has this name.
+fn is_of_id(change: &RawDocument, name: &str) -> bool {
+    change.get_str("name").is_ok_and(|own| own == name)
         || change
             .get_document("keyPattern")
             .is_ok_and(|key| document_text(key) == "{ _id: 1 }")

@@ -95,7 +95,7 @@ impl Engine {
         let (count, size) = (collection.state.documents(), collection.state.bytes());
         let mut index_sizes = Vec::new();
         let mut compression = Vec::new();
-        if collection.id_index().is_none() {
+        if collection.id_index().is_none() && collection.cluster_name().is_none() {
             index_sizes.push(("_id_".to_owned(), 0));
             compression.push(("_id_".to_owned(), collection.documents.compression()));
         }
@@ -145,7 +145,8 @@ impl Engine {
             stats.objects += collection.state.documents();
             stats.data_size += collection.state.bytes();
             stats.storage_size += self.storage_bytes(&collection);
-            stats.indexes += collection.definitions().count() as i64 + 1;
+            let of_id = i64::from(collection.cluster_name().is_none());
+            stats.indexes += collection.definitions().count() as i64 + of_id;
             stats.index_size += self.index_bytes(&collection);
         }
         if stats.objects > 0 {

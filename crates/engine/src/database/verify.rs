@@ -133,7 +133,7 @@ impl Engine {
                 format!("the totals say {totals:?} documents and bytes, there are {found:?}")
             });
         }
-        if collection.id_index().is_none() {
+        if collection.id_index().is_none() && collection.cluster_name().is_none() {
             report.indexes.push(IndexReport {
                 name: "_id_".into(),
                 keys: report.documents,

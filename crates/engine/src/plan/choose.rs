@@ -63,6 +63,10 @@ pub(super) const SORT_COST: f64 = 4.0;
 /// # Errors
 /// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
 pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
+    let query = QuerySpec {
+        hint: own_hint(collection, query.hint.clone())?,
+        ..query
+    };
     check_hint(collection, query.hint.as_ref())?;
     if query.tailable {
         if collection.options.capped.is_none() {
@@ -129,6 +133,23 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         .map(|candidate| candidate.access)
         .collect();
     Ok(finish(chosen, query, rejected))
+}
+
+/// A hint by the name of a cluster key, as one by the key: `_id_` is another name there.
+fn own_hint(collection: &Collection, hint: Option<Hint>) -> Result<Option<Hint>> {
+    match (collection.cluster_name(), hint) {
+        (Some(own), Some(Hint::Name(name))) if name == own => {
+            Ok(Some(Hint::Key(bson::rawdoc! { "_id": 1 })))
+        }
+        (Some(_), Some(Hint::Name(name))) if name == "_id_" => Err(unknown_hint()),
+        (_, hint) => Ok(hint),
+    }
+}
+
+fn unknown_hint() -> Error {
+    Error::bad_value(
+        "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
+    )
 }
 
 /// Refuses a hint that names an index that is listed and not built.
@@ -218,25 +239,20 @@ pub(super) fn hinted_index<'c>(
     collection: &'c Collection,
     hint: &Hint,
 ) -> Result<Option<&'c Arc<Index>>> {
-    let unknown = || {
-        Error::bad_value(
-            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
-        )
-    };
     match hint {
         Hint::Natural(_) => Ok(None),
         hint if hint.is_id() => Ok(collection.id_index()),
         Hint::Name(name) => {
             let index = collection.index(name);
             let index = index.filter(|index| index.ready && !index.spec.hidden);
-            index.map(Some).ok_or_else(unknown)
+            index.map(Some).ok_or_else(unknown_hint)
         }
         Hint::Key(key) => {
             let mut matching = collection.ready_indexes().filter(|index| {
                 let own = index.spec.key_pattern();
                 !index.spec.hidden && meridian_value::compare_documents(own, key).is_eq()
             });
-            let first = matching.next().ok_or_else(unknown)?;
+            let first = matching.next().ok_or_else(unknown_hint)?;
             match matching.next() {
                 Some(second) => Err(ambiguous(first, second)),
                 None => Ok(Some(first)),

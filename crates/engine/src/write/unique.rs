@@ -11,6 +11,7 @@ use ahash::AHashSet;
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, cstr, rawdoc};
 use meridian_value::key::{ABOVE_ALL, Direction, TypeBits};
+use meridian_value::number::Number;
 use meridian_value::text::{is_utf8, restored};
 use meridian_value::{Collation, with_raw};
 
@@ -144,10 +145,20 @@ pub(super) fn duplicate_id(collection: &Collection, document: &RawDocument) -> E
         collation.encode(id, ids, &mut key, &mut TypeBits::new());
         shown.push_encoded(cstr!("_id"), &key, ids);
     } else {
-        shown.push(cstr!("_id"), id);
+        // It reads a whole number of a record id as an integer.
+        let whole = collection.cluster_name().and(Number::from_raw(id));
+        match whole.and_then(Number::to_i64_exact) {
+            Some(whole) => match i32::try_from(whole) {
+                Ok(whole) => shown.push(cstr!("_id"), RawBsonRef::Int32(whole)),
+                Err(_) => shown.push(cstr!("_id"), RawBsonRef::Int64(whole)),
+            },
+            None => shown.push(cstr!("_id"), id),
+        }
     }
     let pattern = rawdoc! { "_id": 1 };
-    duplicate(&collection.namespace, "_id_", pattern, collation, shown)
+    // It has no index of its own.
+    let index = collection.cluster_name().is_none().then_some("_id_");
+    duplicate(&collection.namespace, index, pattern, collation, shown)
 }
 
 /// `E11000` for an entry of a unique index: the fields of its key, without tree and `_id`, and its value.
@@ -170,7 +181,7 @@ pub(super) fn duplicate_in_index(
     };
     let pattern = spec.key_pattern().to_owned();
     match shown {
-        Ok(shown) => duplicate(namespace, &spec.name, pattern, &spec.collation, shown),
+        Ok(shown) => duplicate(namespace, Some(&spec.name), pattern, &spec.collation, shown),
         Err(error) => error,
     }
 }
@@ -198,18 +209,20 @@ fn shown_by_collation(index: &Index, fields: &[u8], value: &[u8]) -> Result<Show
 
 fn duplicate(
     namespace: &Namespace,
-    index: &str,
+    index: Option<&str>,
     pattern: RawDocumentBuf,
     collation: &Collation,
     key: ShownKey,
 ) -> Error {
     let shown = document_text(&key.shown);
+    let index = index
+        .map(|index| format!(" index: {index}"))
+        .unwrap_or_default();
     let collation = crate::collation::listing(collation);
     let by = collation.as_deref().map(document_text);
     let by = by.map(|by| format!(" collation: {by}")).unwrap_or_default();
-    let message = format!(
-        "E11000 duplicate key error collection: {namespace} index: {index}{by} dup key: {shown}"
-    );
+    let message =
+        format!("E11000 duplicate key error collection: {namespace}{index}{by} dup key: {shown}");
     let mut fields = RawDocumentBuf::new();
     fields.append(cstr!("keyPattern"), pattern);
     fields.append(cstr!("keyValue"), key.values);
