@@ -172,3 +172,27 @@ def test_lists_that_wait_are_bounded(_subject):
     finally:
         _subject.client.admin.command({"killAllSessions": []})
     assert refused, "120 lists of 100,000 sessions wait"
+
+
+SESSIONS = {"first": {"lsid": {"id": Binary(bytes([1] * 16), 4)}}, "second": {"lsid": {"id": Binary(bytes([2] * 16), 4)}}, "none": {}}
+VERSIONS = {"none": {}, "one": {"apiVersion": "1"}, "strict": {"apiVersion": "1", "apiStrict": True}, "errors": {"apiVersion": "1", "apiDeprecationErrors": False}}
+
+
+@pytest.mark.parametrize("options", [SESSIONS, VERSIONS], ids=["sessions", "versions"])
+def test_cursors_belong_to_their_session_and_version(_subject, _oracle, options):
+    """getMore goes on where the session and the version are those of the cursor's statement, and is refused else; the cursor stays."""
+    replies = []
+    for server in (_subject, _oracle):
+        server.run(DATABASE, {"insert": "owned", "documents": [{"x": 1}] * 20})
+        own = []
+        for opened in options.values():
+            for name, asking in options.items():
+                cursor = server.run(DATABASE, {"find": "owned", "batchSize": 2, "projection": {"_id": 0}, **opened}).get("cursor").get("id")
+                number = cursor[len("int64(") : -1]
+                more = {"getMore": Int64(number), "collection": "owned", "batchSize": 2}
+                own.append((name, canonical.text(server.run(DATABASE, {**more, **asking})).replace(number, "CURSOR")))
+                own.append(canonical.text(server.run(DATABASE, {**more, **opened})).replace(number, "CURSOR"))
+                server.run(DATABASE, {"killCursors": "owned", "cursors": [Int64(number)]})
+        server.run(DATABASE, {"drop": "owned"})
+        replies.append(own)
+    assert replies[0] == replies[1]

@@ -373,6 +373,8 @@ pub struct CursorOwner {
     pub session: Option<Vec<u8>>,
     /// The user who opened it.
     pub user: Option<String>,
+    /// What the statement said of API versions, as messages show it; nothing where that is nothing.
+    pub api: String,
 }
 
 struct OpenCursor {
@@ -787,7 +789,7 @@ mod tests {
         let registry = CursorRegistry::default();
         let owner = CursorOwner {
             session: Some(vec![1]),
-            user: None,
+            ..CursorOwner::default()
         };
         let (mine, other) = (
             Namespace::new("d", "a").unwrap(),

@@ -230,6 +230,7 @@ codes! {
     CommandFailed = 125,
     APIVersionError = 322,
     APIStrictError = 323,
+    APIMismatchError = 347,
     NoSuchTransaction = 251,
     TransactionTooOld = 225,
     IncompatibleServerVersion = 188,

@@ -1,10 +1,12 @@
 //! One request on its way through a command.
 
-use super::arguments::{Arguments, collection_name, elements};
+use super::arguments::{Arguments, collection_name, elements, field, present};
 use super::generic::{self, Generic};
 use crate::access::{Privileges, UserName};
 use crate::service::{Client, Service, SessionName};
-use bson::raw::{RawBsonRef, RawDocument};
+use bson::cstr;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_engine::text::document_text;
 use meridian_engine::{Code, CursorOwner, Engine, Error, Namespace, Result};
 use meridian_wire::Sequence;
 
@@ -35,6 +37,25 @@ impl<'a> Context<'a> {
         CursorOwner {
             session: self.generic.session.map(|id| self.session(id).key()),
             user: self.client.login.name().map(UserName::id),
+            api: self.api_parameters(),
+        }
+    }
+
+    /// What the command says of API versions, as messages show it.
+    pub fn api_parameters(&self) -> String {
+        let mut said = RawDocumentBuf::new();
+        for name in [
+            cstr!("apiVersion"),
+            cstr!("apiStrict"),
+            cstr!("apiDeprecationErrors"),
+        ] {
+            if let Some(value) = field(self.body, name.as_str()).and_then(present) {
+                said.append(name, value);
+            }
+        }
+        match said.is_empty() {
+            true => String::new(),
+            false => document_text(&said),
         }
     }
 
