@@ -54,6 +54,10 @@ pub struct StatementProfile {
     pub plans: Vec<String>,
     /// Whether rows were sorted, since no index gave their order.
     pub sorts: bool,
+    /// The hash of the first statement's shape.
+    pub query_hash: Option<String>,
+    /// The same with what the indexes can do for it.
+    pub plan_cache_key: Option<String>,
     /// Index entries examined.
     pub keys: u64,
     /// Documents read.

@@ -23,8 +23,7 @@ const TIE_BREAKER_MAX: f64 = 1e-4;
 /// Notes a statement that is carried out, if it had several plans.
 pub(super) fn note(plan: &Plan, collection: &Collection) {
     let query = &plan.query;
-    let is_forced = query.hint.is_some() || query.key_bounds.is_some() || query.tailable;
-    if plan.rejected.is_empty() || is_forced {
+    if plan.rejected.is_empty() || !query.is_cacheable() {
         return;
     }
     let hashes = ShapeHashes {

@@ -13,6 +13,7 @@ use crate::expression::{
     mentions_sort_key, mentions_text,
 };
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::plan::{
     self, CountBy, Countable, FieldRanges, Goal, Hint, KeyBounds, Method, PipelinePlan, Plan,
     QuerySpec, SampleSize, Sizes, refuse_without_collection,
@@ -222,6 +223,10 @@ impl Engine {
         let read = |bytes: &[u8]| RawDocumentBuf::from_bytes(bytes.to_vec());
         let found = self.store.get_document(&key, read)?;
         self.work.add_point_read(&collection, found.is_some());
+        operation::note(|profile| {
+            let query = query_spec(request).ok();
+            profile.query_hash = query.map(|query| query.query_hash(&collection));
+        });
         match found {
             Some(document) => {
                 let document = document.map_err(crate::error::corrupt_document)?;

@@ -12,6 +12,7 @@ use crate::exec::{Context, Counters, Examined};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::plan::{Access, CountBy, Goal, Method, Plan, QuerySpec, Used};
+use crate::query::Filter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -90,6 +91,22 @@ impl Work {
     pub(super) fn add_plan(&self, plan: &Plan, collection: &Collection) {
         operation::note(|profile| {
             profile.add_plan(|| plan.summary());
+            // MongoDB looks a document up by its `_id`, and tells how many there are, without a query.
+            let is_look_up = match &plan.access {
+                Access::Primary(own) => own.bounds.is_single_point(),
+                _ => {
+                    matches!(plan.method, Method::Count(_))
+                        && matches!(*plan.query.filter, Filter::Always)
+                }
+            };
+            if !is_look_up {
+                let hash = || plan.query.query_hash(collection);
+                profile.query_hash.get_or_insert_with(hash);
+            }
+            if !is_look_up && plan.query.is_cacheable() {
+                let key = || plan.query.plan_cache_key(collection);
+                profile.plan_cache_key.get_or_insert_with(key);
+            }
             profile.sorts |= plan.sort.is_some();
         });
         plan_cache::note(plan, collection);

@@ -29,6 +29,13 @@ impl QuerySpec {
         shape
     }
 
+    /// Whether MongoDB looks for a plan in its cache: not for all documents in any order, nor where the client says how.
+    pub fn is_cacheable(&self) -> bool {
+        let is_forced = self.hint.is_some() || self.key_bounds.is_some() || self.tailable;
+        let is_all = matches!(*self.filter, Filter::Always) && self.sort.is_none();
+        !is_forced && !is_all
+    }
+
     /// The hash of the shape: eight hexadecimal digits.
     pub fn query_hash(&self, collection: &Collection) -> String {
         hash(&self.shape(collection))

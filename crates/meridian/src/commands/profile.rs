@@ -168,6 +168,12 @@ fn describe(
             record.append(cstr!("errCode"), error.code.number());
         }
     }
+    if let Some(query) = &profile.query_hash {
+        record.append(cstr!("queryHash"), query.as_str());
+    }
+    if let Some(plan) = &profile.plan_cache_key {
+        record.append(cstr!("planCacheKey"), plan.as_str());
+    }
     // A change is recorded, not the message that it came in.
     let is_change = matches!(name, "update" | "delete");
     if !is_change {
