@@ -140,36 +140,35 @@ impl Engine {
         let mut explained = self.explained(namespace, &query, verbosity);
         explained.is_whole_pipeline = stages.is_empty() && output.is_none();
         let mut cursor = RawDocumentBuf::new();
-        let is_limited = query.limit.is_some();
-        let take_project = |stages: &mut Vec<Stage>, explained: &mut Explained<'_>| {
-            let later = stages.len() + usize::from(output.is_some());
-            let source = request
-                .pipeline
-                .get(request.pipeline.len().wrapping_sub(later));
-            let taken = stages.first().zip(source).filter(|_| !is_limited);
-            explained.project =
-                taken.and_then(|(stage, source)| explain_project::taken(stage, source));
-            if explained.project.is_some() {
-                stages.remove(0);
-                explained.is_whole_pipeline = stages.is_empty() && output.is_none();
-            }
-        };
-        let behind = match self.open_view(namespace)? {
+        let may_take = query.limit.is_none();
+        let mut behind = match self.open_view(namespace)? {
             None => {
                 let mut stages = Vec::from(stages);
-                take_project(&mut stages, &mut explained);
-                explained.project = None;
+                if may_take {
+                    let written = written(&stages, output.as_ref(), request);
+                    explained.take_project(&stages, &written, output.is_some());
+                }
+                // Nothing stands above nothing.
+                if explained.project.take().is_some() {
+                    stages.remove(0);
+                }
                 explained.append(ExplainedRun::nothing(), &Context::default(), &mut cursor);
                 stages
             }
             Some(opened) => {
-                let PipelinePlan { source, mut stages } = opened.plan_pipeline(query, stages)?;
-                take_project(&mut stages, &mut explained);
+                let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
+                if may_take {
+                    let written = written(&stages, output.as_ref(), request);
+                    explained.take_project(&stages, &written, output.is_some());
+                }
                 let limits = self.limits(request.allow_disk_use);
                 self.explain_source(opened, source, &limits, &explained, &mut cursor)?;
                 stages
             }
         };
+        if explained.project.is_some() {
+            behind.remove(0);
+        }
         if explained.is_whole_pipeline {
             cursor
                 .iter()
@@ -179,20 +178,8 @@ impl Engine {
         }
         let mut list = RawArrayBuf::new();
         list.push(rawdoc! { "$cursor": cursor });
-        let names = |stage: &Stage| match stage {
-            Stage::Lookup(lookup) if lookup.unwinds() => vec![stage.name(), "$unwind"],
-            // It belongs to the `$match` that the plan took.
-            Stage::AddScore(_) => Vec::new(),
-            _ => vec![stage.name()],
-        };
-        let run: Vec<&'static str> = behind.iter().chain(&output).flat_map(names).collect();
-        let sources = &request.pipeline;
-        let first = sources.len().saturating_sub(run.len());
-        for (position, name) in run.into_iter().enumerate() {
-            match sources.get(first + position) {
-                Some(source) => list.push((*source).to_owned()),
-                None => list.push(rawdoc! { "stage": name }),
-            }
+        for stage in written(&behind, output.as_ref(), request) {
+            list.push(stage);
         }
         answer.append(cstr!("stages"), list);
         Ok(())
@@ -233,6 +220,28 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Stages as they were written in the request, of which they are the last.
+fn written(
+    stages: &[Stage],
+    output: Option<&Stage>,
+    request: &AggregateRequest<'_>,
+) -> Vec<RawDocumentBuf> {
+    let names = |stage: &Stage| match stage {
+        Stage::Lookup(lookup) if lookup.unwinds() => vec![stage.name(), "$unwind"],
+        // It belongs to the `$match` that the plan took.
+        Stage::AddScore(_) => Vec::new(),
+        _ => vec![stage.name()],
+    };
+    let run: Vec<&'static str> = stages.iter().chain(output).flat_map(names).collect();
+    let sources = &request.pipeline;
+    let first = sources.len().saturating_sub(run.len());
+    let stage = |(position, name): (usize, &'static str)| match sources.get(first + position) {
+        Some(source) => (*source).to_owned(),
+        None => rawdoc! { "stage": name },
+    };
+    run.into_iter().enumerate().map(stage).collect()
 }
 
 /// Whether MongoDB parses the query: not to count a whole collection, and not to change one document by its `_id`.
@@ -321,6 +330,13 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
+    /// Takes a `$project` that comes first behind the plan.
+    fn take_project(&mut self, stages: &[Stage], written: &[RawDocumentBuf], has_output: bool) {
+        let first = stages.first().zip(written.first());
+        self.project = first.and_then(|(stage, source)| explain_project::taken(stage, source));
+        self.is_whole_pipeline |= self.project.is_some() && stages.len() == 1 && !has_output;
+    }
+
     /// Appends what was planned, and what came of it if it was run.
     fn append(&self, mut run: ExplainedRun, context: &Context, answer: &mut RawDocumentBuf) {
         if let Some(project) = &self.project {

@@ -63,11 +63,7 @@ pub(super) const SORT_COST: f64 = 4.0;
 /// # Errors
 /// `BadValue` for a hint that names no usable index; storage failures while sizes are asked for.
 pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes) -> Result<Plan> {
-    let query = QuerySpec {
-        hint: own_hint(collection, query.hint.clone())?,
-        ..query
-    };
-    check_hint(collection, query.hint.as_ref())?;
+    let query = with_hint(collection, query)?;
     if query.tailable {
         if collection.options.capped.is_none() {
             let message = "tailable cursor requested on non capped collection";
@@ -133,6 +129,13 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         .map(|candidate| candidate.access)
         .collect();
     Ok(finish(chosen, query, rejected))
+}
+
+/// The query with a hint that its collection can do something with.
+fn with_hint(collection: &Collection, query: QuerySpec) -> Result<QuerySpec> {
+    let hint = own_hint(collection, query.hint.clone())?;
+    check_hint(collection, hint.as_ref())?;
+    Ok(QuerySpec { hint, ..query })
 }
 
 /// A hint by the name of a cluster key, as one by the key: `_id_` is another name there.
