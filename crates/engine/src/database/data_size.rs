@@ -130,7 +130,8 @@ impl Engine {
         let mut indexes = collection.ready_indexes();
         let index = indexes.find(|index| {
             let spec = &index.spec;
-            let is_plain = spec.key.iter().all(|(_, field)| field.is_by_value())
+            let is_plain = spec.collation == collection.options.collation
+                && spec.key.iter().all(|(_, field)| field.is_by_value())
                 && !spec.hidden
                 && !spec.sparse
                 && spec.partial_filter.is_none();

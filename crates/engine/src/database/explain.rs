@@ -88,12 +88,7 @@ impl Engine {
             filter: query.filter.clone(),
             collation: query.collation.clone(),
             is_filtered: collection.is_some_and(|collection| query.is_filtered(collection)),
-            hashes: collection.map(|collection| {
-                (
-                    query.query_hash(collection),
-                    query.plan_cache_key(collection),
-                )
-            }),
+            hashes: collection.map(|collection| query.hashes(collection)),
             is_canonical: true,
             project: None,
             is_whole_pipeline: false,

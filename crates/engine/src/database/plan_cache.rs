@@ -11,6 +11,7 @@ use crate::catalog::{Collection, PlannedShape, ShapeHashes};
 use crate::collation;
 use crate::error::Result;
 use crate::namespace::Namespace;
+use crate::operation;
 use crate::plan::{Hint, Plan, QuerySpec};
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
@@ -26,9 +27,10 @@ pub(super) fn note(plan: &Plan, collection: &Collection) {
     if plan.rejected.is_empty() || !query.is_cacheable() {
         return;
     }
+    let (query_hash, plan_cache_key) = query.hashes(collection);
     let hashes = ShapeHashes {
-        query_hash: query.query_hash(collection),
-        plan_cache_key: query.plan_cache_key(collection),
+        query_hash,
+        plan_cache_key,
     };
     let is_filtered = query.is_filtered(collection);
     let cache = collection.state.plan_cache();
@@ -47,10 +49,18 @@ impl Engine {
         host: &str,
     ) -> Result<Vec<RawDocumentBuf>> {
         let shapes = collection.state.plan_cache().all();
-        let entries = shapes
-            .iter()
-            .map(|shape| self.cache_entry(namespace, shape, host));
-        entries.collect()
+        let mut entries = Vec::new();
+        for shape in shapes {
+            match self.cache_entry(namespace, &shape, host) {
+                Ok(entry) => entries.push(entry),
+                // What cannot be tried any more is left out, unless the time is up.
+                Err(error) => {
+                    operation::check()?;
+                    tracing::debug!(%namespace, %error, "a plan could not be tried");
+                }
+            }
+        }
+        Ok(entries)
     }
 
     fn cache_entry(

@@ -142,10 +142,13 @@ impl Near {
     /// An area, as an operand of `$geoWithin`, outside of which nothing is wanted; `None` where that is everywhere.
     pub fn within(&self) -> Option<RawDocumentBuf> {
         // More than roundings do.
-        let radius = self.distance_max * (1.0 + 1e-9) + 1e-9;
+        let radius = self.distance_max * (1.0 + 1e-9);
         let (operator, radius) = match self.metric {
-            Metric::Sphere => (cstr!("$centerSphere"), radius / EARTH_RADIUS_METERS),
-            Metric::Plane => (cstr!("$center"), radius),
+            Metric::Sphere => (
+                cstr!("$centerSphere"),
+                (radius + 1e-3) / EARTH_RADIUS_METERS,
+            ),
+            Metric::Plane => (cstr!("$center"), radius + 1e-9),
         };
         let is_bounded = match self.metric {
             Metric::Sphere => radius < std::f64::consts::PI,

@@ -43,9 +43,15 @@ impl QuerySpec {
 
     /// The hash of the shape and of what the collection's indexes can do for its conditions.
     pub fn plan_cache_key(&self, collection: &Collection) -> String {
-        let mut key = self.shape(collection);
-        encode_indexes(&self.filter, collection, &mut key);
-        hash(&key)
+        self.hashes(collection).1
+    }
+
+    /// The hash of the shape, and that of it with what the indexes can do.
+    pub fn hashes(&self, collection: &Collection) -> (String, String) {
+        let mut shape = self.shape(collection);
+        let query = hash(&shape);
+        encode_indexes(&self.filter, collection, &mut shape);
+        (query, hash(&shape))
     }
 
     /// A statement of this shape: `query`, `sort`, `projection` and, where there is one, `collation`. The projection is
