@@ -110,3 +110,32 @@ def test_statements(shaped, statement):
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=named)
 def test_pipelines(shaped, pipeline):
     compare(shaped, {"aggregate": "t", "pipeline": pipeline, "cursor": {}})
+
+
+OR = {"$or": [{"a": 1}, {"sp": 2}]}
+BRANCHED = [
+    {"find": "t", "filter": OR}, {"find": "t", "filter": {"$or": [{"a": 1}, {"c": 2}]}}, {"find": "t", "filter": {"$or": [{"c": 1}, {"d": 2}]}}, {"find": "t", "filter": {**OR, "c": {"$gt": 1}}}, {"find": "t", "filter": OR, "sort": {"c": 1}},
+    {"find": "t", "filter": OR, "limit": 3}, {"find": "t", "filter": OR, "projection": {"c": 1}}, {"find": "t", "filter": OR, "hint": "a_1"}, {"find": "t", "filter": OR, "hint": {"$natural": 1}}, {"count": "t", "query": OR}, {"distinct": "t", "key": "c", "query": OR},
+    {"find": "t", "filter": {"$or": [{"a": 1}, {"a": 2}]}}, {"find": "t", "filter": {"$and": [OR]}}, {"aggregate": "t", "pipeline": [{"$match": OR}, {"$unwind": "$c"}], "cursor": {}}, {"update": "t", "updates": [{"q": OR, "u": {"$set": {"z": 1}}, "multi": True}]},
+    {"delete": "t", "deletes": [{"q": OR, "limit": 0}]}, {"find": "none", "filter": OR}, {"find": "t", "filter": {"$nor": [{"a": 1}, {"c": 2}]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verbosity", ["queryPlanner", "executionStats"])
+@pytest.mark.parametrize("command", BRANCHED, ids=named)
+def test_branches_are_planned_by_themselves(shaped, command, verbosity):
+    """SUBPLAN stands where mongod has it, and not elsewhere."""
+
+    def above(server):
+        reply = server.run("shaped", {"explain": command, "verbosity": verbosity})
+        cursor = reply if reply.get("queryPlanner") else reply.get("stages")[0].get("$cursor")
+        stage = cursor.get("queryPlanner").get("winningPlan") if verbosity == "queryPlanner" else cursor.get("executionStats").get("executionStages")
+        names = []
+        while stage is not None:
+            names.append(stage.get("stage"))
+            stage = stage.get("inputStage")
+        # Documents are fetched below an OR here.
+        return [name for name in names if name not in ('"FETCH"', '"IXSCAN"', '"OR"', '"COLLSCAN"')]
+
+    subject, oracle = map(above, shaped)
+    assert subject == oracle

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::plan::{Hint, Plan, QuerySpec};
+use crate::query::Filter;
 use bson::raw::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use bson::{cstr, rawdoc};
 
@@ -24,7 +25,9 @@ const TIE_BREAKER_MAX: f64 = 1e-4;
 /// Notes a statement that is carried out, if it had several plans.
 pub(super) fn note(plan: &Plan, collection: &Collection) {
     let query = &plan.query;
-    if plan.rejected.is_empty() || !query.is_cacheable() {
+    // Of an `$or` MongoDB keeps the plans of the branches.
+    let is_one = !matches!(*query.filter, Filter::Or(_));
+    if plan.rejected.is_empty() || !query.is_cacheable() || !is_one {
         return;
     }
     let (query_hash, plan_cache_key) = query.hashes(collection);

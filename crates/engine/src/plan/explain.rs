@@ -2,7 +2,7 @@
 
 use super::access::{Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess};
 use super::entry_use::joined;
-use super::{CountBy, EntryUse, Method, Plan, RowSource};
+use super::{CountBy, EntryUse, Method, Plan, QuerySpec, RowSource};
 use crate::catalog::Index;
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
@@ -61,7 +61,15 @@ pub fn plan_document(plan: &Plan, amounts: &Amounts<'_>) -> RawDocumentBuf {
         stage.append(cstr!("limitAmount"), amount(limit));
         node = above(stage, node);
     }
-    node
+    planned_by_branches(query, node)
+}
+
+/// The stages below MongoDB's stage for an `$or` whose branches are planned each by itself.
+fn planned_by_branches(query: &QuerySpec, node: RawDocumentBuf) -> RawDocumentBuf {
+    match (&*query.filter, &query.hint) {
+        (Filter::Or(_), None) => above(rawdoc! { "stage": "SUBPLAN" }, node),
+        _ => node,
+    }
 }
 
 impl Plan {
@@ -150,7 +158,7 @@ pub fn count_document(plan: &Plan, stage: RawDocumentBuf, amounts: &Amounts<'_>)
     } else {
         access_document(&plan.access, plan.residual.as_deref(), amounts)
     };
-    above(stage, input)
+    above(stage, planned_by_branches(&plan.query, input))
 }
 
 /// An access path whose entries alone are used, by a stage of this name where it is an index.
