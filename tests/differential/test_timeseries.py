@@ -569,3 +569,31 @@ def test_what_clients_make_large(servers):
     assert subject.x.count_documents({"m": 3, "f49999": 49_999}) == 3
     assert subject.x.find_one({"m": 4})["v"] == nested
     assert subject.command("validate", "system.buckets.x", full=True)["valid"]
+
+
+GROUPED = {
+    "all": {"_id": None, "n": {"$sum": 1}, "high": {"$max": "$v"}, "low": {"$min": "$v"}, "mean": {"$avg": "$v"}},
+    "sensors": {"_id": "$m.s", "first": {"$first": "$v"}, "last": {"$last": "$v"}, "sum": {"$sum": "$v"}},
+    "hours": {"_id": {"s": "$m.s", "hour": {"$dateTrunc": {"date": "$t", "unit": "hour"}}}, "mean": {"$avg": "$v"}, "n": {"$sum": 1}},
+    "rooms": {"_id": "$m.room", "low": {"$min": "$v"}, "high": {"$max": "$v"}, "count": {"$count": {}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("group", GROUPED)
+def test_many_buckets_are_grouped_in_parts(_subject, _oracle, group):
+    """Series of several hundred sensors: parts of the buckets are unpacked beside each other, and put together in their order."""
+    start = datetime.datetime(2026, 3, 1)
+    servers = (_subject, _oracle)
+    for server in servers:
+        database = server.client.grouped
+        if "x" not in database.list_collection_names():
+            database.create_collection("x", timeseries={"timeField": "t", "metaField": "m"})
+            # Whole numbers: sums are the same in any order.
+            readings = [{"_id": minute * 1_000 + sensor, "t": start + datetime.timedelta(minutes=20 * minute), "m": {"s": sensor, "room": sensor % 3}, "v": (minute * 37 + sensor * 11) % 101} for minute in range(12) for sensor in range(300)]
+            database.x.insert_many(readings, ordered=False)
+    for hours in ((0, 4), (1, 2), (2.5, 3.5)):
+        times = {"t": {"$gte": start + datetime.timedelta(hours=hours[0]), "$lt": start + datetime.timedelta(hours=hours[1])}}
+        # Within a series the order is that of time.
+        pipeline = [{"$match": times}, {"$group": GROUPED[group]}]
+        found = [sorted(server.client.grouped.x.aggregate(pipeline), key=lambda one: str(one["_id"])) for server in servers]
+        assert found[0] == found[1] and found[0], hours

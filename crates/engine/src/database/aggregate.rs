@@ -26,6 +26,7 @@ use crate::sorter::SpillSpace;
 use bson::DateTime;
 use bson::raw::RawDocumentBuf;
 use meridian_value::Collation;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
@@ -446,7 +447,7 @@ struct Pushing {
 }
 
 impl Pushing {
-    /// Pushes many rows at once, half of them on another core, where the first stages that keep anything
+    /// Pushes many rows at once, parts of them on another core, where the first stages that keep anything
     /// can be merged.
     fn share(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_shared, true) {
@@ -455,22 +456,61 @@ impl Pushing {
         let Some(rows) = &mut self.rows else {
             return Ok(());
         };
-        let Some(mut fork) = self.executor.fork() else {
+        let Some(fork) = self.executor.fork() else {
             return Ok(());
         };
-        let Some(mut other) = rows.split_off() else {
+        let mut others = later_parts(rows.as_mut());
+        if others.is_empty() {
             return Ok(());
+        }
+        let mut forks = vec![fork];
+        while forks.len() < others.len() {
+            forks.extend(self.executor.fork());
+        }
+        let parts = others.iter_mut().map(|rows| rows.as_mut());
+        let own = std::iter::once((rows.as_mut(), &mut self.executor));
+        let parts = Mutex::new(own.chain(parts.zip(&mut forks)));
+        let work = || -> Result<()> {
+            loop {
+                let next = parts.lock().next();
+                match next {
+                    Some((rows, executor)) => push_all(rows, executor)?,
+                    None => return Ok(()),
+                }
+            }
         };
-        let (first, second) = parallel::join_long(
-            || push_all(rows.as_mut(), &mut self.executor),
-            || push_all(other.as_mut(), &mut fork),
-        );
-        first?;
-        second?;
+        let (first, second) = parallel::join_long(work, work);
+        first.and(second)?;
         self.rows = None;
-        self.executor.merge(fork)?;
+        for fork in forks {
+            self.executor.merge(fork)?;
+        }
         self.executor.finish()
     }
+}
+
+/// Parts of rows, at most.
+const PARTS_MAX: usize = 8;
+
+/// Gives away all but the first part of rows, in their order. Where many a part has little to do, several of them keep both
+/// cores at work.
+fn later_parts(rows: &mut dyn Rows) -> Vec<Box<dyn Rows>> {
+    let mut others: Vec<Box<dyn Rows>> = Vec::new();
+    while 2 * (others.len() + 1) <= PARTS_MAX {
+        let before = others.len();
+        let mut halved = Vec::new();
+        halved.extend(rows.split_off());
+        for mut part in others {
+            let rest = part.split_off();
+            halved.push(part);
+            halved.extend(rest);
+        }
+        if halved.len() == before {
+            return halved;
+        }
+        others = halved;
+    }
+    others
 }
 
 fn push_all(rows: &mut dyn Rows, executor: &mut Executor) -> Result<()> {

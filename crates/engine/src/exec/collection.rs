@@ -32,11 +32,14 @@ pub struct CollectionRows {
 }
 
 /// What tells where about the middle of a range of documents lies.
+#[derive(Clone)]
 struct RangeSplit {
     state: Arc<CollectionState>,
     tree: TreeKey,
     /// As few are worth a second core.
     documents_min: u64,
+    /// Whether halves may be split again: what buckets hold may be wanted of some of them only.
+    is_of_buckets: bool,
 }
 
 impl CollectionRows {
@@ -80,6 +83,7 @@ impl CollectionRows {
         let split = Some(RangeSplit {
             state: collection.state.clone(),
             tree: collection.documents,
+            is_of_buckets,
             documents_min: match is_of_buckets {
                 true => SPLIT_BUCKETS_MIN,
                 false => SPLIT_DOCUMENTS_MIN,
@@ -175,6 +179,10 @@ impl Rows for CollectionRows {
             self.yield_check.context.clone(),
         );
         other.prefilter = self.prefilter.clone();
+        if split.is_of_buckets {
+            other.split = Some(split.clone());
+            self.split = Some(split);
+        }
         Some(Box::new(other))
     }
 
