@@ -456,17 +456,16 @@ impl Pushing {
         let Some(rows) = &mut self.rows else {
             return Ok(());
         };
-        let Some(fork) = self.executor.fork() else {
+        if self.executor.fork().is_none() {
             return Ok(());
-        };
+        }
         let mut others = later_parts(rows.as_mut());
         if others.is_empty() {
             return Ok(());
         }
-        let mut forks = vec![fork];
-        while forks.len() < others.len() {
-            forks.extend(self.executor.fork());
-        }
+        let forks = others.iter().map(|_| self.executor.fork());
+        let forks: Option<Vec<Executor>> = forks.collect();
+        let mut forks = forks.ok_or_else(|| Error::internal("stages that cannot be shared"))?;
         let parts = others.iter_mut().map(|rows| rows.as_mut());
         let own = std::iter::once((rows.as_mut(), &mut self.executor));
         let parts = Mutex::new(own.chain(parts.zip(&mut forks)));
