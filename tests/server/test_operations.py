@@ -21,9 +21,9 @@ def server(tmp_path_factory):
 class Started:
     """A command in a thread of its own, with what came of it."""
 
-    def __init__(self, server, command):
+    def __init__(self, server, command, client=None):
         self.failure, self.reply = None, None
-        self.client = server.connect()
+        self.client, self.own = client or server.connect(), client is None
         self.thread = threading.Thread(target=self._run, args=(command,))
         self.thread.start()
 
@@ -36,7 +36,8 @@ class Started:
     def end(self):
         self.thread.join(60)
         assert not self.thread.is_alive()
-        self.client.close()
+        if self.own:
+            self.client.close()
 
 
 def running(server, **wanted):
@@ -75,7 +76,8 @@ def test_kill_of_a_later_batch(server):
     found = client["db"].command({"find": "c", "filter": {"$or": [{"_id": {"$in": [0, 1]}}, ENDLESS]}, "batchSize": 1})
     cursor = found["cursor"]["id"]
     assert cursor != 0 and found["cursor"]["firstBatch"][0]["_id"] == 0
-    started = Started(server, {"getMore": cursor, "collection": "c"})
+    # A cursor belongs to its session, which the client takes again.
+    started = Started(server, {"getMore": cursor, "collection": "c"}, client)
     seen = running(server, op="getmore")
     server.client.admin.command("killOp", op=seen["opid"])
     started.end()
