@@ -139,7 +139,7 @@ class Writers:
     def measurements(self, choice):
         """Measurements of ten series, each batch acknowledged; nobody deletes those of the first five."""
         ids = [f"{self.seed}-{choice.getrandbits(60)}" for _ in range(choice.choice([1, 7, 60]))]
-        documents = [{"t": time_in(choice.uniform(-5000, 5000)), "m": {"s": choice.randrange(5), "k": choice.randrange(2)}, "id": identity, "v": choice.choice([1, 2.5, "x"])} for identity in ids]
+        documents = [{"t": time_in(choice.uniform(-5000, 5000)), "m": {"s": choice.randrange(5), "k": choice.randrange(2)}, "id": identity, "v": choice.choice([1, 2.5, "x"]), "p": place(choice)} for identity in ids]
         others = [{"t": time_in(-choice.randrange(10**6)), "m": {"s": choice.randrange(5, 10)}, "v": {"w": choice.randrange(9)}} for _ in range(20)]
         self.series["measured"].insert_many(choice.sample([*documents, *others], len(documents) + 20), ordered=choice.random() < 0.5)
         os.write(self.log, "".join(f"measured {identity} 1\n" for identity in ids).encode())
@@ -152,9 +152,9 @@ class Writers:
         measured = self.series["measured"]
         measured.update_many({"m.s": choice.randrange(10)}, {"$set": {"m.k": choice.randrange(3)}})
         measured.delete_many({"m.s": choice.randrange(5, 10)})
-        name = choice.choice(["m_1_t_1", "t_-1"])
+        name = choice.choice(["m_1_t_1", "t_-1", "p_2dsphere"])
         if choice.random() < 0.3:
-            measured.create_index({"m_1_t_1": [("m", 1), ("t", 1)], "t_-1": [("t", -1)]}[name])
+            measured.create_index({"m_1_t_1": [("m", 1), ("t", 1)], "t_-1": [("t", -1)], "p_2dsphere": [("p", "2dsphere")]}[name])
         elif choice.random() < 0.1:
             measured.drop_index(name)
         if choice.random() < 0.2:
@@ -243,6 +243,10 @@ class Writers:
         collection.insert_many([document(choice, at) for at in range(20)], ordered=False)
         collection.create_index("n")
         collection.rename("moving1", dropTarget=True)
+
+
+def place(choice):
+    return [choice.uniform(-170, 170), choice.uniform(-80, 80)]
 
 
 def time_in(seconds):

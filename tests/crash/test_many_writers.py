@@ -97,6 +97,10 @@ def compare_series(server, acknowledged, where):
         there = sum(start <= document["t"] < end and document["m"]["s"] < 7 for document in measured)
         found = database["measured"].count_documents({"t": {"$gte": start, "$lt": end}, "m.s": {"$lt": 7}})
         assert found == there, f"{where}: {found} measurements found from {start} to {end}, {there} there"
+    area = {"$geoWithin": {"$box": [[-30, -30], [30, 30]]}}
+    there = sum("p" in document and all(abs(part) <= 30 for part in document["p"]) for document in measured)
+    found = database["measured"].count_documents({"p": area})
+    assert found == there, f"{where}: {found} measurements found in an area, {there} there"
     for name in database.list_collection_names(filter={"type": "timeseries"}):
         report = database.command("validate", f"system.buckets.{name}", full=True)
         assert report["valid"], f"{where}: {name}: {report['errors']}"
