@@ -24,10 +24,8 @@ struct PlannedShapes {
 
 /// A shape of statements that had several plans.
 pub struct PlannedShape {
-    /// The hash of the shape.
-    pub query_hash: String,
-    /// The hash of the shape and of what the indexes can do for it.
-    pub plan_cache_key: String,
+    /// What tells it from others.
+    pub hashes: ShapeHashes,
     /// A statement of the shape: `query`, `sort`, `projection` and, where there is one, `collation`.
     pub statement: RawDocumentBuf,
     /// When that was.
@@ -63,36 +61,30 @@ impl PlanCache {
         is_filtered: bool,
         statement: impl FnOnce() -> RawDocumentBuf,
     ) {
-        let mut own = self.0.lock();
-        own.clock += 1;
-        let now = own.clock;
-        let known = own.shapes.get_mut(&hashes.plan_cache_key);
-        let is_active = known.is_some();
-        if let Some((shape, seen)) = known {
-            *seen = now;
-            if shape.is_active {
-                return;
-            }
+        let known = self.0.lock().see(&hashes.plan_cache_key);
+        if known == Some(true) {
+            return;
         }
+        let is_active = known.is_some();
+        // It may be long: nobody waits for it.
         let statement = statement();
         let bytes = statement.as_bytes().len();
+        if bytes > STATEMENT_BYTES_MAX {
+            return;
+        }
         let own_bytes = size_of::<PlannedShape>() + 128;
         let Ok(memory) = Reservation::exactly(bytes + own_bytes) else {
             return;
         };
-        if bytes > STATEMENT_BYTES_MAX {
-            return;
-        }
         let shape = PlannedShape {
-            query_hash: hashes.query_hash,
-            plan_cache_key: hashes.plan_cache_key,
+            hashes,
             statement,
             created: DateTime::now(),
             is_active,
             is_filtered,
             memory,
         };
-        own.insert(shape, now);
+        self.0.lock().insert(shape);
     }
 
     /// All of them.
@@ -115,16 +107,24 @@ impl PlanCache {
 }
 
 impl PlannedShapes {
-    fn insert(&mut self, shape: PlannedShape, now: u64) {
-        if self.shapes.len() >= SHAPES_MAX && !self.shapes.contains_key(&shape.plan_cache_key) {
+    /// A statement of a shape came: whether it is active, if it is known.
+    fn see(&mut self, plan_cache_key: &str) -> Option<bool> {
+        self.clock += 1;
+        let (shape, seen) = self.shapes.get_mut(plan_cache_key)?;
+        *seen = self.clock;
+        Some(shape.is_active)
+    }
+
+    fn insert(&mut self, shape: PlannedShape) {
+        let key = shape.hashes.plan_cache_key.clone();
+        if self.shapes.len() >= SHAPES_MAX && !self.shapes.contains_key(&key) {
             let seen = |(_, (_, seen)): &(&String, &(Arc<PlannedShape>, u64))| *seen;
             let oldest = self.shapes.iter().min_by_key(seen);
             if let Some(key) = oldest.map(|(key, _)| key.clone()) {
                 self.shapes.remove(&key);
             }
         }
-        let key = shape.plan_cache_key.clone();
-        self.shapes.insert(key, (Arc::new(shape), now));
+        self.shapes.insert(key, (Arc::new(shape), self.clock));
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         let mut keys: Vec<usize> = cache
             .all()
             .iter()
-            .map(|shape| shape.plan_cache_key.parse().unwrap())
+            .map(|shape| shape.hashes.plan_cache_key.parse().unwrap())
             .collect();
         keys.sort_unstable();
         keys

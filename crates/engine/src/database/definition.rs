@@ -585,11 +585,14 @@ fn id_index(collection: &Collection) -> RawDocumentBuf {
 
 /// Whether an index is asked for that a collection has by its cluster key.
 fn is_of_cluster_key(spec: &RawDocument) -> bool {
-    let is_id = spec
-        .get_document("key")
-        .is_ok_and(|key| document_text(key) == "{ _id: 1 }");
+    let is_id = spec.get_document("key").is_ok_and(is_id_key);
     let says = |name: &str| spec.get_bool(name).is_ok_and(|flag| flag);
     is_id && says("clustered") && says("unique") && spec.get_str("name").is_ok()
+}
+
+/// Whether a key pattern is that of `_id`, as messages show it.
+pub(super) fn is_id_key(key: &RawDocument) -> bool {
+    document_text(key) == "{ _id: 1 }"
 }
 
 fn index_count(collection: &Collection) -> i32 {
@@ -724,7 +727,7 @@ fn names_to_drop(collection: &Collection, which: &DropIndexes) -> Result<Vec<Str
             Ok(names.clone())
         }
         DropIndexes::Key(key) => {
-            if document_text(key) == "{ _id: 1 }" {
+            if is_id_key(key) {
                 return Err(no_id());
             }
             let found: Vec<String> = collection

@@ -12,7 +12,7 @@ use super::requests::{
 use super::stage_statistics::{Executed, with_statistics};
 use super::view::ViewStatement;
 use crate::aggregate::{Limits, Stage};
-use crate::catalog::{Collection, ResolvedView};
+use crate::catalog::{Collection, ResolvedView, ShapeHashes};
 use crate::error::{Error, Result};
 use crate::exec::{Context, Rows, entries_by_rank};
 use crate::namespace::Namespace;
@@ -140,8 +140,7 @@ impl Engine {
             None => {
                 let mut stages = Vec::from(stages);
                 if may_take {
-                    let written = written(&stages, output.as_ref(), request);
-                    explained.take_project(&stages, &written, output.is_some());
+                    explained.take_project(&stages, output.as_ref(), request);
                 }
                 // Nothing stands above nothing.
                 if explained.project.take().is_some() {
@@ -153,8 +152,7 @@ impl Engine {
             Some(opened) => {
                 let PipelinePlan { source, stages } = opened.plan_pipeline(query, stages)?;
                 if may_take {
-                    let written = written(&stages, output.as_ref(), request);
-                    explained.take_project(&stages, &written, output.is_some());
+                    explained.take_project(&stages, output.as_ref(), request);
                 }
                 let limits = self.limits(request.allow_disk_use);
                 self.explain_source(opened, source, &limits, &explained, &mut cursor)?;
@@ -313,7 +311,7 @@ struct Explained<'a> {
     /// Whether an index filter has a say.
     is_filtered: bool,
     /// `queryHash` and `planCacheKey`, where there is a collection.
-    hashes: Option<(String, String)>,
+    hashes: Option<ShapeHashes>,
     /// Whether MongoDB would make a query of it that it parses, and does not go to the collection at once.
     is_canonical: bool,
     /// A stage of the pipeline that is shown above the plan's.
@@ -326,10 +324,16 @@ struct Explained<'a> {
 
 impl Explained<'_> {
     /// Takes a `$project` that comes first behind the plan.
-    fn take_project(&mut self, stages: &[Stage], written: &[RawDocumentBuf], has_output: bool) {
+    fn take_project(
+        &mut self,
+        stages: &[Stage],
+        output: Option<&Stage>,
+        request: &AggregateRequest<'_>,
+    ) {
+        let written = written(stages, output, request);
         let first = stages.first().zip(written.first());
         self.project = first.and_then(|(stage, source)| explain_project::taken(stage, source));
-        self.is_whole_pipeline |= self.project.is_some() && stages.len() == 1 && !has_output;
+        self.is_whole_pipeline |= self.project.is_some() && stages.len() == 1 && output.is_none();
     }
 
     /// Appends what was planned, and what came of it if it was run.
@@ -345,9 +349,9 @@ impl Explained<'_> {
         if let Some(collation) = crate::collation::listing(&self.collation) {
             planner.append(cstr!("collation"), collation);
         }
-        if let (Some((query, plan)), true) = (&self.hashes, self.is_canonical) {
-            planner.append(cstr!("queryHash"), query.as_str());
-            planner.append(cstr!("planCacheKey"), plan.as_str());
+        if let (Some(hashes), true) = (&self.hashes, self.is_canonical) {
+            planner.append(cstr!("queryHash"), hashes.query_hash.as_str());
+            planner.append(cstr!("planCacheKey"), hashes.plan_cache_key.as_str());
         }
         if self.is_whole_pipeline {
             planner.append(cstr!("optimizedPipeline"), true);
@@ -647,16 +651,15 @@ pub(super) fn trial(
     }
     run.is_stopped = run.returned == rows_max;
     drop(rows);
-    let mut statistics = execution_stats(run, &prepared.context, Verbosity::ExecutionStats);
-    let mut shown = RawDocumentBuf::new();
-    for (name, value) in statistics.iter().flatten() {
+    let executed = execution_stats(run, &prepared.context, Verbosity::ExecutionStats);
+    let mut statistics = RawDocumentBuf::new();
+    for (name, value) in executed.iter().flatten() {
         match name.as_str() {
             "executionSuccess" => {}
-            "executionTimeMillis" => shown.append(cstr!("executionTimeMillisEstimate"), value),
-            _ => shown.append(name, value),
+            "executionTimeMillis" => statistics.append(cstr!("executionTimeMillisEstimate"), value),
+            _ => statistics.append(name, value),
         }
     }
-    std::mem::swap(&mut statistics, &mut shown);
     Ok(Some(Trial {
         stage,
         statistics,

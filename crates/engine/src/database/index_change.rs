@@ -1,7 +1,7 @@
 //! Changes of single indexes by `collMod`: visibility, expiry, uniqueness.
 
 use super::CollModRequest;
-use super::definition::{conflicting, has_key};
+use super::definition::{conflicting, has_key, is_id_key};
 use crate::catalog::{Collection, Index, UnbuiltIndex};
 use crate::error::{Code, Error, Result};
 use crate::index::{IndexChange, IndexSpec};
@@ -317,9 +317,7 @@ fn is_id_index(change: &RawDocument) -> bool {
 /// Whether the index of `_id` is meant, which has this name.
 fn is_of_id(change: &RawDocument, name: &str) -> bool {
     change.get_str("name").is_ok_and(|own| own == name)
-        || change
-            .get_document("keyPattern")
-            .is_ok_and(|key| document_text(key) == "{ _id: 1 }")
+        || change.get_document("keyPattern").is_ok_and(is_id_key)
 }
 
 /// `collMod` refuses what `createIndexes` refuses, with another code and without the definition.

@@ -7,7 +7,7 @@ use super::Engine;
 use super::explain::trial;
 use super::read::query_spec;
 use super::requests::FindRequest;
-use crate::catalog::{Collection, PlannedShape, ShapeHashes};
+use crate::catalog::{Collection, PlannedShape};
 use crate::collation;
 use crate::error::Result;
 use crate::namespace::Namespace;
@@ -30,14 +30,11 @@ pub(super) fn note(plan: &Plan, collection: &Collection) {
     if plan.rejected.is_empty() || !query.is_cacheable() || !is_one {
         return;
     }
-    let (query_hash, plan_cache_key) = query.hashes(collection);
-    let hashes = ShapeHashes {
-        query_hash,
-        plan_cache_key,
-    };
     let is_filtered = query.is_filtered(collection);
     let cache = collection.state.plan_cache();
-    cache.note(hashes, is_filtered, || query.written(collection));
+    cache.note(query.hashes(collection), is_filtered, || {
+        query.written(collection)
+    });
 }
 
 impl Engine {
@@ -88,8 +85,8 @@ impl Engine {
         }
         let mut entry = rawdoc! {
             "version": "1",
-            "queryHash": shape.query_hash.as_str(),
-            "planCacheKey": shape.plan_cache_key.as_str(),
+            "queryHash": shape.hashes.query_hash.as_str(),
+            "planCacheKey": shape.hashes.plan_cache_key.as_str(),
             "isActive": shape.is_active,
             "works": trials.works,
             "timeOfCreation": shape.created,

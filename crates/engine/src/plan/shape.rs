@@ -6,7 +6,7 @@
 
 use super::partial::implies;
 use super::{Hint, QuerySpec};
-use crate::catalog::{Collection, Index};
+use crate::catalog::{Collection, Index, ShapeHashes};
 use crate::expression::FieldSet;
 use crate::query::{Comparison, Filter, Predicate, ShapeNode, push_escaped};
 use bson::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
@@ -43,15 +43,18 @@ impl QuerySpec {
 
     /// The hash of the shape and of what the collection's indexes can do for its conditions.
     pub fn plan_cache_key(&self, collection: &Collection) -> String {
-        self.hashes(collection).1
+        self.hashes(collection).plan_cache_key
     }
 
-    /// The hash of the shape, and that of it with what the indexes can do.
-    pub fn hashes(&self, collection: &Collection) -> (String, String) {
+    /// Both.
+    pub fn hashes(&self, collection: &Collection) -> ShapeHashes {
         let mut shape = self.shape(collection);
-        let query = hash(&shape);
+        let query_hash = hash(&shape);
         encode_indexes(&self.filter, collection, &mut shape);
-        (query, hash(&shape))
+        ShapeHashes {
+            query_hash,
+            plan_cache_key: hash(&shape),
+        }
     }
 
     /// A statement of this shape: `query`, `sort`, `projection` and, where there is one, `collation`. The projection is

@@ -4,8 +4,9 @@
 //! `$ne` as `$not: { $eq }`, types as codes, siblings sorted by kind of operator and path.
 
 use super::filter::{Comparison, Filter, Predicate};
+use super::validation::is_operators;
 use crate::types::{TypeSet, type_code};
-use bson::raw::{CString, RawBsonRef, RawDocument};
+use bson::raw::{CString, RawBsonRef};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, Regex};
 use std::borrow::Cow;
 
@@ -186,12 +187,6 @@ fn field(path: &str, predicate: &Predicate) -> RawDocumentBuf {
         },
         _ => one(path, predicate.operators()),
     }
-}
-
-/// Whether a document is of operators, and no value.
-fn is_operators(document: &RawDocument) -> bool {
-    let first = document.iter().flatten().next();
-    first.is_some_and(|(name, _)| name.as_str().starts_with('$'))
 }
 
 fn documents(children: &[Filter]) -> RawArrayBuf {

@@ -164,7 +164,8 @@ fn branches<'a>(value: RawBsonRef<'a>, collation: &Collation) -> Result<Vec<Clau
     Ok(found)
 }
 
-fn is_operators(document: &RawDocument) -> bool {
+/// Whether a document is of operators, and no value: a reference is one.
+pub(super) fn is_operators(document: &RawDocument) -> bool {
     let names: Vec<&str> = document
         .iter()
         .flatten()

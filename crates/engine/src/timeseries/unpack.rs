@@ -284,7 +284,9 @@ impl UnpackBucket {
         // Rows that are not wanted, since the last one that was.
         let mut passed = 0;
         if self.latest_only {
-            let latest = latest_of(CompressedTimes::new(time, times.values.clone()))?;
+            let mut all = CompressedTimes::new(time, times.values.clone());
+            let all = std::iter::from_fn(|| all.next().transpose());
+            let latest = latest_row(all.map(|time| time.map(Some)))?;
             for _ in 0..latest {
                 times.next()?;
             }
@@ -402,7 +404,8 @@ impl UnpackBucket {
         mut columns: Vec<Column<'_>>,
         emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let millis = field::fields(times).map(|time| time.bytes().try_into().ok());
+        let millis = |time: Field<'_>| time.bytes().try_into().ok().map(i64::from_le_bytes);
+        let millis = field::fields(times).map(|time| Ok(millis(time)));
         let Some(row) = field::fields(times).nth(latest_row(millis)?) else {
             return Ok(ControlFlow::Continue(()));
         };
@@ -441,25 +444,14 @@ fn data_of(bucket: &RawDocument) -> Result<&RawDocument> {
     data.ok_or_else(|| no_bucket("it has no 'data'"))
 }
 
-/// The number of the newest row of a compressed bucket; of equals the first.
-fn latest_of(mut times: CompressedTimes<'_>) -> Result<usize> {
-    let (mut latest, mut number) = (None, 0);
-    while let Some(millis) = times.next()? {
-        if Some(millis) > latest {
-            (latest, number) = (Some(millis), times.row - 1);
-        }
-    }
-    Ok(number)
-}
-
-/// The number of the newest row, given the bytes of the times; of equals the first.
-fn latest_row(times: impl Iterator<Item = Option<[u8; 8]>>) -> Result<usize> {
+/// The number of the newest row, given the times in milliseconds, if they are dates; of equals the first.
+fn latest_row(times: impl Iterator<Item = Result<Option<i64>>>) -> Result<usize> {
     let (mut latest, mut number) = (None, 0);
     for (row, time) in times.enumerate() {
         if row % ROWS_UNCHECKED == 0 {
             operation::check()?;
         }
-        let millis = time.map(i64::from_le_bytes);
+        let millis = time?;
         if millis > latest {
             (latest, number) = (millis, row);
         }
