@@ -176,16 +176,10 @@ def test_covered(pair):
     "command",
     [
         {"find": "COLL", "filter": {"$expr": {"$gt": [DISTANCE, 1]}}},
-        {"aggregate": "COLL", "pipeline": [{"$project": {"d": {"$meta": "recordId"}}}], "cursor": {}},
         {"update": "COLL", "updates": [{"q": NEAR, "u": [{"$set": {"d": DISTANCE}}]}]},
         {"findAndModify": "COLL", "query": NEAR, "update": {"$set": {"z": 1}}, "fields": {"d": DISTANCE}},
     ],
-    ids=["filter", "record", "update", "find_and_modify"],
+    ids=["filter", "update", "find_and_modify"],
 )
-def test_refused_by_name(subject, command):
-    subject.run("diff", {"createIndexes": "meta_refused", "indexes": [{"key": {"loc": "2d"}, "name": "loc"}]})
-    name = next(iter(command))
-    reply = subject.run("diff", {**command, name: "meta_refused"})
-    error = (reply.get("writeErrors") or [reply])[0]
-    assert error.get("code") == "int32(238)" and "$meta" in error.get("errmsg"), reply
-    subject.run("diff", {"drop": "meta_refused"})
+def test_places_that_know_of_nothing(pair, command):
+    pair.run_case(Case(name="meta_nowhere", docs=PLANE_DOCS, indexes=[{"loc": "2d"}], commands=[command], ordered=True))

@@ -119,7 +119,7 @@ def test_record_ids_of_plain_collections(servers):
     assert [document["r"] for document in asked] == ids
 
 
-@pytest.mark.parametrize("find", [dict(returnKey=True, filter={"g": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}), dict(min={"g": 1}, hint={"g": "2dsphere"}),
+@pytest.mark.parametrize("find", [dict(returnKey=True, filter={"g": {"$geoWithin": {"$centerSphere": [[0, 0], 1]}}}), dict(min={"g": 1}, hint={"g": "2dsphere"}),
                                   dict(min={"a": 1}, filter={"g": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}, **A)])
 def test_refused_by_name(servers, find):
     server = servers[0]
@@ -127,3 +127,60 @@ def test_refused_by_name(servers, find):
     reply = dict(server.run(DATABASE, {"find": "c", **find}))
     server.client[DATABASE]["c"].update_one({"_id": 1}, {"$unset": {"g": 1}})
     assert "not implemented by Meridian" in reply["errmsg"]
+
+
+PARTS = ["indexKey", "sortKey", "randVal", "searchScore", "searchHighlights", "searchScoreDetails", "timeseriesBucketMinTime", "textScore", "geoNearDistance", "nope", 5]
+# With an index, and the order of its entries: the planner has no choice.
+FROM_A = [{"$match": {"a": {"$gte": 1}}}, {"$sort": {"a": 1, "b": -1}}]
+
+
+def pipelines(part):
+    own = {"$meta": part}
+    is_missing = {"$match": {"$expr": {"$eq": [{"$type": own}, "missing"]}}}
+    show = {"$project": {"k": own}}
+    return [
+        [*FROM_A, show], [*FROM_A, {"$set": {"k": own}}], [*FROM_A, {"$unwind": "$arr"}, show], [*FROM_A, {"$group": {"_id": own, "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
+        [*FROM_A, {"$group": {"_id": "$a", "k": {"$push": own}}}, {"$sort": {"_id": 1}}], [*FROM_A, {"$group": {"_id": "$a"}}, {"$sort": {"_id": 1}}, show],
+        [*FROM_A, {"$unwind": "$arr"}, {"$sort": {"arr": -1, "_id": 1}}, show], [*FROM_A, {"$project": {"b": 1}}, {"$sort": {"b": 1}}, show], [*FROM_A, {"$limit": 2}, show],
+        [*FROM_A, {"$replaceWith": {"k": own}}], [*FROM_A, {"$set": {"a": {"$ifNull": ["$nope", {"k": own}]}}}], [*FROM_A, {"$redact": {"$cond": [own, "$$KEEP", "$$PRUNE"]}}, {"$count": "n"}],
+        [*FROM_A, {"$facet": {"x": [show]}}], [*FROM_A, {"$bucketAuto": {"groupBy": own, "buckets": 1}}], [*FROM_A, {"$count": "n"}, {"$set": {"k": own}}],
+        [*FROM_A, {"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"r": {"$documentNumber": {}}}}}, show], [*FROM_A, {"$densify": {"field": "_id", "range": {"step": 1, "bounds": "full"}}}, show],
+        [] if part in ("textScore", "geoNearDistance") else [*FROM_A, {"$lookup": {"from": "plain", "pipeline": [{"$match": {"_id": {"$gt": 7}}}, {"$set": {"k": own}}, {"$project": {"k": 1}}], "as": "o"}}, {"$project": {"o": 1}}],
+        [{"$match": {"_id": 3}}, {"$set": {"k": own}}], [{"$match": {"nope": 1}}, {"$set": {"k": own}}], [{"$match": {"b": -8}}, {"$set": {"k": own}}], [{"$sort": {"arr": 1, "_id": 1}}, {"$set": {"k": own}}],
+        [{"$match": {"b": -8}}, show], [is_missing, {"$count": "n"}], [*FROM_A, is_missing], [{"$match": {"b": -8}}, {"$group": {"_id": "$a"}}, is_missing], [{"$match": {"b": -8}}, {"$facet": {"x": [is_missing]}}],
+        [{"$sample": {"size": 1}}, {"$project": {"_id": 0, "k": {"$type": own}}}] if part != "sortKey" else [], [{"$match": {"b": -8}}, {"$sort": {"x": own}}] if part != "randVal" else [],
+    ]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_pipelines(servers, part):
+    for pipeline in pipelines(part):
+        same(servers, {"aggregate": "c", "pipeline": pipeline, "cursor": {}})
+    same(servers, {"aggregate": 1, "pipeline": [{"$documents": [{"x": 1}]}, {"$project": {"k": {"$meta": part}}}], "cursor": {}})
+    same(servers, {"update": "c", "updates": [{"q": {"_id": 3}, "u": [{"$set": {"z": {"$meta": part}}}]}]})
+    same(servers, {"find": "c", "filter": {"$expr": {"$gt": [{"$meta": part}, 0]}}})
+    same(servers, {"aggregate": "v", "pipeline": [*FROM_A, {"$set": {"k": {"$meta": part}}}], "cursor": {}})
+
+
+def test_record_ids_in_pipelines(servers):
+    """Where a `$project` comes right behind the plan they are mongod's; elsewhere mongod has lost them."""
+    for pipeline in ([{"$match": {"b": -8}}, {"$project": {"r": {"$meta": "recordId"}}}], [{"$match": {"a": 1}}, {"$project": {"r": {"$meta": "recordId"}, "a": 1}}]):
+        same(servers, {"aggregate": "c", "pipeline": pipeline, "cursor": {}})
+    collection = servers[0].client[DATABASE]["c"]
+    ids = {one["_id"]: one["$recordId"] for one in collection.find({}, show_record_id=True)}
+    behind = [{"$unwind": "$arr"}, {"$sort": {"arr": -1}}, {"$group": {"_id": "$_id", "r": {"$first": {"$meta": "recordId"}}}}]
+    assert {one["_id"]: one["r"] for one in collection.aggregate(behind)} == {key: ids[key] for key in (5, 3, 8, 1, 2)}
+
+
+def test_what_is_known_is_spilled_with_documents(servers):
+    """Sorted on disk, documents know what they knew in memory."""
+    collection = servers[0].client[DATABASE]["large"]
+    collection.insert_many([{"_id": i, "a": i % 7, "s": "x" * 100_000} for i in range(1500)])
+    collection.create_index("a")
+    stages = [{"$match": {"a": {"$gte": 2}}}, {"$sort": {"a": 1}}, {"$set": {"n": {"$mod": [{"$multiply": ["$_id", 7919]}, 10007]}}}, {"$sort": {"n": 1}},
+              {"$project": {"index": {"$meta": "indexKey"}, "sort": {"$meta": "sortKey"}, "record": {"$meta": "recordId"}, "a": 1}}]
+    found = list(collection.aggregate(stages, allowDiskUse=True))
+    assert len(found) == sum(i % 7 >= 2 for i in range(1500))
+    assert all(one["index"] == {"a": one["a"]} and one["sort"] == [one["a"]] for one in found)
+    assert len({one["record"] for one in found}) == len(found)
+    collection.drop()

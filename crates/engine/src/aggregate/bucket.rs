@@ -120,6 +120,17 @@ fn is_expression(raw: RawBsonRef<'_>) -> bool {
     }
 }
 
+/// As a `$bucketAuto` has it, which takes no document of expressions.
+fn is_operation(raw: RawBsonRef<'_>) -> bool {
+    match raw {
+        RawBsonRef::Document(document) => {
+            let first = document.iter().flatten().next();
+            first.is_some_and(|(name, _)| name.as_str().starts_with('$'))
+        }
+        other => is_expression(other),
+    }
+}
+
 fn constant(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Option<RawBson>> {
     let expression = Expression::parse(raw, scope)?;
     match expression.constant() {
@@ -289,7 +300,7 @@ impl BucketAuto {
         for entry in document.iter() {
             let (key, raw) = entry.map_err(corrupt)?;
             match (key.as_str(), raw) {
-                ("groupBy", raw) if is_expression(raw) => {
+                ("groupBy", raw) if is_operation(raw) => {
                     group_by = Some(Expression::parse(raw, scope)?);
                 }
                 ("groupBy", raw) => {
@@ -603,8 +614,8 @@ impl AutoBuckets {
     }
 
     fn add(&self, states: &mut [AccumulatorState], kept: &Kept) -> Result<()> {
-        let search = kept.search.clone();
-        let known = search.map(|search| self.variables.with_search(Some(search)));
+        let metadata = kept.metadata.clone();
+        let known = metadata.map(|metadata| self.variables.knowing(Some(metadata)));
         let variables = known.as_ref().unwrap_or(&self.variables);
         add_to_states(states, &self.stage.accumulators, &kept.document, variables)
     }

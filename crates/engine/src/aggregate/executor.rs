@@ -21,9 +21,8 @@ use super::transform::Transform;
 use super::unwind::Unwind;
 use super::window::Windows;
 use crate::error::{Code, Error, Result};
-use crate::expression::SearchMetadata;
-use crate::expression::Variables;
 use crate::expression::value::{field_name, within_levels};
+use crate::expression::{DocumentMetadata, Variables};
 use crate::operation;
 use crate::operation::memory::{BUDGET_BYTES, Reservation};
 use crate::query::{Filter, Measure};
@@ -196,16 +195,19 @@ impl Executor {
     /// # Errors
     /// Those of the stages, with MongoDB's prefix for errors at run time.
     pub fn push(&mut self, document: &RawDocument) -> Result<ControlFlow<()>> {
-        self.push_with(document, None)
+        self.push_knowing(document, None)
     }
 
     /// As [`Executor::push`], for a document of which more is known.
-    fn push_with(
+    ///
+    /// # Errors
+    /// As [`Executor::push`].
+    pub fn push_knowing(
         &mut self,
         document: &RawDocument,
-        search: Option<&Arc<SearchMetadata>>,
+        metadata: Option<Arc<DocumentMetadata>>,
     ) -> Result<ControlFlow<()>> {
-        let known = search.map(|search| self.variables.with_search(Some(search.clone())));
+        let known = metadata.map(|metadata| self.variables.knowing(Some(metadata)));
         let variables = known.as_ref().unwrap_or(&self.variables);
         let document = Cow::Borrowed(document);
         pass(&mut self.steps, document, variables, &mut self.ready).map_err(at_run_time)
@@ -465,8 +467,7 @@ fn pass_several(
             pass(behind, Cow::Owned(changed), variables, ready)
         }
         Step::AddScore(measure) => {
-            let known = measure.metadata(document).map(Arc::new);
-            let variables = variables.with_search(known);
+            let variables = variables.with_search(measure.metadata(document));
             pass(behind, Cow::Borrowed(document), &variables, ready)
         }
         Step::Unwind(unwind) => {
@@ -512,10 +513,10 @@ fn pass_kept(
     behind: &mut [Step],
     ready: &mut ReadyDocuments,
 ) -> Result<ControlFlow<()>> {
-    let Kept { document, search } = kept;
+    let Kept { document, metadata } = kept;
     // What is known here may be known of another document.
-    let is_same = search.is_none() && variables.search().is_none();
-    let known = (!is_same).then(|| variables.with_search(search));
+    let is_same = metadata.is_none() && variables.metadata().is_none();
+    let known = (!is_same).then(|| variables.knowing(metadata));
     let variables = known.as_ref().unwrap_or(variables);
     pass(behind, Cow::Owned(document), variables, ready)
 }
@@ -544,6 +545,15 @@ fn sooner(one: ControlFlow<()>, other: ControlFlow<()>) -> ControlFlow<()> {
     if one.is_break() { one } else { other }
 }
 
+/// What the pipelines of a `$facet` know of a document: what a search does, as in MongoDB.
+fn known_to_facets(variables: &Variables) -> Option<Arc<DocumentMetadata>> {
+    let search = Some(variables.search()?.clone());
+    Some(Arc::new(DocumentMetadata {
+        search,
+        ..DocumentMetadata::default()
+    }))
+}
+
 /// Gives a document to a step that keeps what it needs of it until the end of its input.
 fn keep(
     step: &mut Step,
@@ -564,11 +574,10 @@ fn keep(
             bucketed.push(Kept::new(document, variables), variables)?;
         }
         Step::Facet { executors, .. } => {
+            let known = known_to_facets(variables);
             for executor in executors {
                 if executor.drained.is_none()
-                    && executor
-                        .push_with(&document, variables.search())?
-                        .is_break()
+                    && executor.push_knowing(&document, known.clone())?.is_break()
                 {
                     executor.finish()?;
                 }
@@ -625,9 +634,13 @@ impl Step {
             Stage::Sort { order, limit } => {
                 Step::Sort(Box::new(Sorting::new(order.clone(), *limit, limits)))
             }
-            Stage::Sample { size, seed } => {
-                Step::Sample(Box::new(Reservoir::new(*size, *seed, limits)))
-            }
+            Stage::Sample {
+                size,
+                seed,
+                tells_random,
+            } => Step::Sample(Box::new(
+                Reservoir::new(*size, *seed, limits).telling_random(*tells_random),
+            )),
             Stage::SetWindowFields(stage) => {
                 Step::SetWindowFields(Box::new(Windows::new(stage.clone(), limits)))
             }

@@ -13,7 +13,6 @@ use crate::types::type_name;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{RawBson, cstr};
 use meridian_value::number::Number;
-use std::sync::Arc;
 
 type FieldPath = Box<[Box<str>]>;
 
@@ -274,13 +273,13 @@ impl AddDistance {
         }
         let metadata = self
             .keeps_metadata
-            .then(|| Arc::new(SearchMetadata::near(reported, measured.location)));
+            .then(|| SearchMetadata::near(reported, measured.location));
         Ok((changed, metadata))
     }
 }
 
 /// A document and its metadata.
-type MeasuredDocument = (RawDocumentBuf, Option<Arc<SearchMetadata>>);
+type MeasuredDocument = (RawDocumentBuf, Option<SearchMetadata>);
 
 /// The document with a value at a path; what is no document on the way is replaced by one.
 fn with(

@@ -7,9 +7,8 @@
 
 use super::executor::KeptDocuments;
 use crate::error::Result;
-use crate::expression::SearchMetadata;
-use crate::expression::Variables;
 use crate::expression::value::corrupt;
+use crate::expression::{DocumentMetadata, Variables};
 use crate::query::Sort;
 use crate::sorter::{Limits, Spillable, TopSorter, sort_too_large};
 use bson::{RawDocument, RawDocumentBuf};
@@ -21,13 +20,13 @@ use std::sync::Arc;
 /// A document that a step kept, and what was known of it beside its fields.
 pub(super) struct Kept {
     pub document: RawDocumentBuf,
-    pub search: Option<Arc<SearchMetadata>>,
+    pub metadata: Option<Arc<DocumentMetadata>>,
 }
 
 impl From<RawDocumentBuf> for Kept {
     fn from(document: RawDocumentBuf) -> Self {
-        let search = None;
-        Self { document, search }
+        let metadata = None;
+        Self { document, metadata }
     }
 }
 
@@ -36,7 +35,7 @@ impl Kept {
     pub fn new(document: Cow<'_, RawDocument>, variables: &Variables) -> Self {
         Self {
             document: document.into_owned(),
-            search: variables.search().cloned(),
+            metadata: variables.metadata().cloned(),
         }
     }
 }
@@ -45,36 +44,41 @@ impl Kept {
 ///
 /// ```text
 /// 0, document
-/// 1, distance or score (f64 LE), length of the location (u32 LE, 0 for none), location, document
+/// 1, metadata (BSON, which begins with its length), document
 /// ```
 impl Spillable for Kept {
     fn size_bytes(&self) -> usize {
-        let search = self.search.as_ref().map_or(0, |search| search.size_bytes());
-        self.document.as_bytes().len() + search
+        let metadata = self.metadata.as_ref();
+        self.document.as_bytes().len() + metadata.map_or(0, |metadata| metadata.size_bytes())
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
-        match &self.search {
+        match &self.metadata {
             None => bytes.push(0),
-            Some(search) => {
+            Some(metadata) => {
                 bytes.push(1);
-                search.encode(bytes);
+                bytes.extend_from_slice(metadata.encode().as_bytes());
             }
         }
         bytes.extend_from_slice(self.document.as_bytes());
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let (search, document) = match bytes.split_first() {
-            Some((0, rest)) => (None, rest),
-            Some((_, rest)) => {
-                let (search, rest) = SearchMetadata::decode(rest)?;
-                (Some(Arc::new(search)), rest)
+        let too_short = || corrupt("a spilled document is too short");
+        let (has_metadata, rest) = bytes.split_first().ok_or_else(too_short)?;
+        let (metadata, document) = match has_metadata {
+            0 => (None, rest),
+            _ => {
+                let length = rest.first_chunk().ok_or_else(too_short)?;
+                let length = u32::from_le_bytes(*length) as usize;
+                let (metadata, document) = rest.split_at_checked(length).ok_or_else(too_short)?;
+                let metadata = RawDocument::from_bytes(metadata).map_err(corrupt)?;
+                let metadata = DocumentMetadata::decode(metadata)?;
+                (Some(Arc::new(metadata)), document)
             }
-            None => return Err(corrupt("a spilled document is empty")),
         };
         let document = RawDocumentBuf::from_bytes(document.to_vec()).map_err(corrupt)?;
-        Ok(Self { document, search })
+        Ok(Self { document, metadata })
     }
 }
 
@@ -110,10 +114,15 @@ impl Sorting {
     }
 }
 
+/// The distance of the doubles from 0 up to 1 that 53 random bits give.
+const DOUBLE_STEP: f64 = 1.0 / (1_u64 << 53) as f64;
+
 /// The documents of a `$sample`: each gets a random number, and those with the least are drawn. So each
 /// of the input is as likely as any other, and they come in random order.
 pub(super) struct Reservoir {
     random: StdRng,
+    /// Whether documents know what was drawn for them.
+    tells_random: bool,
     drawn: TopSorter<Kept>,
 }
 
@@ -124,7 +133,16 @@ impl Reservoir {
             random: seed.map_or_else(StdRng::from_os_rng, |seed| {
                 StdRng::seed_from_u64(seed.cast_unsigned())
             }),
+            tells_random: false,
             drawn: TopSorter::new(Some(size), limits, sort_too_large),
+        }
+    }
+
+    /// The same, where documents know what was drawn for them.
+    pub fn telling_random(self, tells_random: bool) -> Self {
+        Self {
+            tells_random,
+            ..self
         }
     }
 
@@ -140,7 +158,16 @@ impl Reservoir {
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
         let number: u64 = self.random.random();
         let key = number.to_be_bytes().to_vec();
-        self.drawn.push(key, || Kept::new(document, variables))
+        let tells = self.tells_random;
+        self.drawn.push(key, || {
+            let mut kept = Kept::new(document, variables);
+            if tells {
+                let known = kept.metadata.as_deref().cloned().unwrap_or_default();
+                let random = Some((number >> 11) as f64 * DOUBLE_STEP);
+                kept.metadata = Some(Arc::new(DocumentMetadata { random, ..known }));
+            }
+            kept
+        })
     }
 
     /// The documents that were drawn.

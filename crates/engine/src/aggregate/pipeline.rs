@@ -2,9 +2,8 @@
 
 use super::stage::{self, Stage};
 use crate::error::{Error, Result};
-use crate::expression::FieldSet;
-use crate::expression::VariableScope;
 use crate::expression::value::corrupt;
+use crate::expression::{AskedMetadata, FieldSet, VariableScope};
 use bson::raw::{RawBsonRef, RawDocument};
 use std::collections::BTreeSet;
 
@@ -24,6 +23,8 @@ const STAGES_MAX: usize = 1000;
 pub struct Pipeline {
     /// In order.
     pub stages: Vec<Stage>,
+    /// What they ask for beside fields.
+    pub asked: AskedMetadata,
 }
 
 impl Pipeline {
@@ -47,17 +48,23 @@ impl Pipeline {
             stage::parse(name, operand, scope, &mut stages)?;
         }
         check_length(documents.len())?;
-        Self::from_stages(stages)
+        Self::from_stages(stages, AskedMetadata::by_pipeline(documents))
     }
 
     /// Checks the places of stages, and applies the rewrites that need nothing but the stages.
     ///
     /// # Errors
     /// 40601, 40602 and 40603.
-    fn from_stages(stages: Vec<Stage>) -> Result<Self> {
+    fn from_stages(mut stages: Vec<Stage>, asked: AskedMetadata) -> Result<Self> {
         check_places(&stages)?;
+        for stage in &mut stages {
+            if let Stage::Sample { tells_random, .. } = stage {
+                *tells_random = asked.random;
+            }
+        }
         Ok(Self {
             stages: take_unwinds(keep_only_needed(drop_overruled_sorts(stages))),
+            asked,
         })
     }
 
@@ -67,7 +74,7 @@ impl Pipeline {
     /// 40602 and 40603 where a stage must be the first.
     pub fn behind(self, mut before: Self) -> Result<Self> {
         before.stages.extend(self.stages);
-        Self::from_stages(before.stages)
+        Self::from_stages(before.stages, before.asked.and(self.asked))
     }
 
     /// Hands the name of each other collection that the stages read to `visit`, those of nested pipelines too.

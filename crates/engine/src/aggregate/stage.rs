@@ -72,6 +72,8 @@ pub enum Stage {
         size: u64,
         /// Determines the draw (Meridian's own option).
         seed: Option<i64>,
+        /// Whether a stage asks for what was drawn for a document.
+        tells_random: bool,
     },
     /// `$setWindowFields`; it and `$fill` become this one behind a `$sort`.
     SetWindowFields(Arc<SetWindowFields>),
@@ -362,8 +364,8 @@ fn parse_match(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Filter> {
     };
     // Even behind a `$geoNear` MongoDB has none for a filter.
     let metadata = match scope.metadata() {
-        MetadataScope::Refused => MetadataScope::Refused,
-        MetadataScope::Of { .. } => MetadataScope::of_pipeline(None),
+        MetadataScope::Of(_) => MetadataScope::Unavailable,
+        other => other,
     };
     let context = ParseContext {
         scope: scope.with_metadata(metadata),
@@ -468,7 +470,11 @@ fn parse_sample(raw: RawBsonRef<'_>) -> Result<Stage> {
         })?);
     }
     let size = size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))?;
-    Ok(Stage::Sample { size, seed })
+    Ok(Stage::Sample {
+        size,
+        seed,
+        tells_random: false,
+    })
 }
 
 fn parse_sample_seed(raw: RawBsonRef<'_>) -> Result<i64> {

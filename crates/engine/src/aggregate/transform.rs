@@ -6,7 +6,9 @@
 
 use crate::error::{Code, Error, Result};
 use crate::expression::value::corrupt;
-use crate::expression::{Expression, FieldSet, UNAVAILABLE, VariableScope, Variables};
+use crate::expression::{
+    AskedMetadata, Expression, FieldSet, UNAVAILABLE, VariableScope, Variables,
+};
 use crate::query::projection::{FieldAction, FieldTree, Rest, parse_stage};
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -20,6 +22,11 @@ pub struct Transform {
 }
 
 impl Transform {
+    /// Whether it asks by what documents were sorted.
+    pub fn asks_sort_key(&self) -> bool {
+        AskedMetadata::by(&self.specification).sort_key
+    }
+
     /// Parses the operand of `$project`.
     ///
     /// # Errors

@@ -14,8 +14,8 @@ use crate::aggregate::{
 use crate::catalog::Collection;
 use crate::cursor::{Documents, Query, Source};
 use crate::error::{Code, Error, Result};
-use crate::exec::{Rows, parallel};
-use crate::expression::{MetadataScope, SearchKind, Variables, mentions_metadata};
+use crate::exec::{RowMetadata, Rows, parallel};
+use crate::expression::{MetadataScope, Variables};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 use crate::plan::{
@@ -28,7 +28,6 @@ use bson::raw::RawDocumentBuf;
 use meridian_value::Collation;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 
 impl Engine {
     /// Starts an aggregation. With `$out` or `$merge` it runs to its end here.
@@ -149,7 +148,7 @@ impl Engine {
             return self.run_source(namespace, &pipeline, running);
         }
         let context = parse_context(None, running.variables.collation())?;
-        let split = self.split_query(namespace, pipeline, query, &context, true)?;
+        let split = self.split_query(namespace, pipeline, query, &context)?;
         self.run_split(namespace, opened, split, running)
     }
 
@@ -175,7 +174,7 @@ impl Engine {
         match opened {
             None => {
                 refuse_without_collection(namespace, &query.filter)?;
-                over_rows(crate::exec::nothing(), &Vec::from(stages), running)
+                over_rows(crate::exec::nothing(), None, &Vec::from(stages), running)
             }
             Some(opened) => self.run_pipeline(opened, query, stages, running),
         }
@@ -221,10 +220,10 @@ impl Engine {
             }
             Method::SampleByRank(size, countable) => {
                 let sample = prepared.sample(*size, countable)?;
-                over_rows(sample.rows, &stages, running)
+                over_rows(sample.rows, None, &stages, running)
             }
             _ => {
-                let rows = over_rows(prepared.rows()?, &stages, running)?;
+                let rows = over_rows(prepared.rows()?, prepared.metadata(), &stages, running)?;
                 Ok(rows.ending_after(
                     stages
                         .is_empty()
@@ -245,8 +244,6 @@ impl Engine {
         if let Some(last) = pipeline.stages.last() {
             check_output(namespace, last)?;
         }
-        let behind = request.pipeline.iter().skip(1);
-        let keeps_metadata = behind.into_iter().any(|stage| mentions_metadata(stage));
         let collation = request.collation.clone().unwrap_or_default();
         let context = parse_context(request.variables, &collation)?;
         let query = QuerySpec {
@@ -255,7 +252,7 @@ impl Engine {
             allow_disk_use: request.allow_disk_use,
             ..QuerySpec::everything()
         };
-        self.split_query(namespace, pipeline, query, &context, keeps_metadata)
+        self.split_query(namespace, pipeline, query, &context)
     }
 
     /// Splits a pipeline, once it is known at which path a `$geoNear` measures.
@@ -265,7 +262,6 @@ impl Engine {
         mut pipeline: Pipeline,
         query: QuerySpec,
         context: &ParseContext,
-        keeps_metadata: bool,
     ) -> Result<Split> {
         if let Some(Stage::GeoNear(geo_near)) = pipeline.stages.first_mut() {
             let collection = self.catalog.get(namespace).ok_or_else(|| {
@@ -278,7 +274,7 @@ impl Engine {
                 geo_near.key = Some(only_geo_path(&collection)?);
             }
         }
-        Split::new(pipeline, query, context, keeps_metadata)
+        Split::new(pipeline, query, context)
     }
 
     fn source_documents(
@@ -364,7 +360,7 @@ fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Nam
 pub(crate) fn parse(request: &AggregateRequest<'_>) -> Result<Pipeline> {
     let collation = request.collation.clone().unwrap_or_default();
     let scope = scope(request.variables, &collation)?;
-    let metadata = MetadataScope::of_pipeline(SearchKind::of_pipeline(&request.pipeline));
+    let metadata = MetadataScope::of_pipeline(&request.pipeline);
     Pipeline::parse_with(&request.pipeline, &scope.with_metadata(metadata))
 }
 
@@ -399,15 +395,23 @@ fn only_geo_path(collection: &Collection) -> Result<String> {
     ))
 }
 
-fn over_rows(rows: Box<dyn Rows>, stages: &[Stage], running: &Running<'_>) -> Result<Query> {
+fn over_rows(
+    rows: Box<dyn Rows>,
+    metadata: Option<RowMetadata>,
+    stages: &[Stage],
+    running: &Running<'_>,
+) -> Result<Query> {
     if stages.is_empty() {
         return Ok(Query::from_rows(rows).with_error_context(RUNNING));
     }
     let executor = executor(stages, running)?;
+    let is_shared = metadata.is_some();
     Ok(Query::new(Source::Documents(Box::new(Pushing {
         rows: Some(rows),
+        metadata,
         executor,
-        is_shared: false,
+        // What is told of rows is told on one core.
+        is_shared,
     }))))
 }
 
@@ -429,6 +433,7 @@ pub(super) fn run(
     executor.finish()?;
     Ok(Query::new(Source::Documents(Box::new(Pushing {
         rows: None,
+        metadata: None,
         executor,
         is_shared: true,
     }))))
@@ -441,6 +446,8 @@ pub(super) fn executor(stages: &[Stage], running: &Running<'_>) -> Result<Execut
 /// Pushes rows into the stages as results are asked for.
 struct Pushing {
     rows: Option<Box<dyn Rows>>,
+    /// What the stages are told of each row.
+    metadata: Option<RowMetadata>,
     executor: Executor,
     /// Whether it was tried to share the rows between two cores.
     is_shared: bool,
@@ -529,8 +536,16 @@ impl Documents for Pushing {
             let Some(rows) = &mut self.rows else {
                 return Ok(None);
             };
-            let wants_more = rows.advance()?
-                && self.executor.push(rows.row().document)? == ControlFlow::Continue(());
+            let mut wants_more = rows.advance()?;
+            if wants_more {
+                let row = rows.row();
+                let metadata = self.metadata.as_ref().map(|metadata| metadata.of(row));
+                let metadata = metadata.transpose().map_err(at_run_time)?;
+                wants_more = self
+                    .executor
+                    .push_knowing(row.document, metadata)?
+                    .is_continue();
+            }
             if !wants_more {
                 self.executor.finish()?;
                 self.rows = None;

@@ -126,7 +126,8 @@ impl Foreign for ForeignCollections {
                 foreign: Some(Arc::new(within)),
                 is_within: true,
             },
-            variables: variables.clone(),
+            // What is known of the document outside is not known of those within.
+            variables: variables.knowing(None),
             host: &self.host,
             latencies: None,
         };

@@ -188,11 +188,11 @@ impl Engine {
         let context = parse_context(request.variables, &collation)?;
         let filter = Filter::parse_with(request.filter, &context)?;
         self.resolve_text(namespace, &filter)?;
-        let measure = Measure::of(&filter, None);
+        let measure = Measure::of(&filter, filter.nearest()?.as_ref());
         let search = measure.as_ref().map(Measure::search);
         let scope = match search {
             None => context.scope.clone(),
-            Some(_) => context.scope.with_metadata(MetadataScope::of_find(search)),
+            Some(_) => context.scope.with_metadata(MetadataScope::Of(search)),
         };
         let projection = request
             .fields
@@ -203,7 +203,7 @@ impl Engine {
             .transpose()?;
         // Refused before anything runs, so without the words of a running plan.
         refuse_position_after(&request.action, projection.as_ref())?;
-        let of_sort = context.scope.with_metadata(MetadataScope::of_find(search));
+        let of_sort = context.scope.with_metadata(MetadataScope::Of(search));
         let sort = request.sort.map(|sort| Sort::parse_with(sort, &of_sort));
         sort.transpose()?;
         self.catalog.refuse_view(namespace)?;

@@ -7,10 +7,10 @@ use crate::aggregate::Stage;
 use crate::catalog::Collection;
 use crate::cursor::{Query, Tail};
 use crate::error::{Error, Result};
-use crate::exec::{self, Context, Rows, Sample, TailRows};
+use crate::exec::{self, Context, RowMetadata, Rows, Sample, TailRows};
 use crate::expression::{
-    FieldSet, MetadataScope, SearchKind, VariableScope, mentions_metadata, mentions_origin,
-    mentions_sort_key, mentions_text,
+    AskedMetadata, FieldSet, MetadataScope, SearchKind, VariableScope, mentions_metadata,
+    mentions_text,
 };
 use crate::namespace::Namespace;
 use crate::operation;
@@ -69,6 +69,11 @@ impl Opened {
 impl PreparedPlan {
     pub(crate) fn rows(&self) -> Result<Box<dyn Rows>> {
         exec::rows(&self.plan, &self.collection, &self.view, &self.context)
+    }
+
+    /// What the stages of a pipeline are told of each row.
+    pub(crate) fn metadata(&self) -> Option<RowMetadata> {
+        RowMetadata::new(&self.plan, &self.collection)
     }
 
     /// Draws from what the plan finds.
@@ -430,7 +435,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     // A condition that is never fulfilled may have taken the search with it.
     let search = measure.as_ref().map(Measure::search);
     let search = search.or_else(|| mentions_text(request.filter).then_some(SearchKind::Text));
-    let metadata = MetadataScope::of_find(search);
+    let metadata = MetadataScope::Of(search);
     let scope = context.scope.with_metadata(metadata);
     let projection = request.projection.filter(|shape| !shape.is_empty());
     let projection =
@@ -450,9 +455,8 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let sort = sort.map(|sort| Arc::new(sort.measured_by(measure.as_ref())));
     let projection = told_sort(projection, request.projection, sort.as_ref())?;
     let mut needs = projection.as_ref().map_or(FieldSet::All, Projection::needs);
-    let asks_key = request
-        .projection
-        .is_some_and(|shape| mentions_origin(shape).1);
+    let asks = request.projection.map(AskedMetadata::by);
+    let asks_key = asks.is_some_and(|asks| asks.index_key);
     if request.return_key || asks_key {
         needs.add_all();
     }
@@ -475,6 +479,7 @@ pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
         tailable: request.tailable,
         key_bounds: KeyBounds::parse(request.min, request.max)?,
         return_key: request.return_key,
+        asked: AskedMetadata::default(),
         show_record_id: request.show_record_id && !request.return_key,
         hint: Hint::parse(request.hint)?,
         allow_disk_use: request.allow_disk_use,
@@ -494,9 +499,8 @@ fn projection_of(
         return Err(Error::bad_value("$text is not allowed in this context"));
     }
     let measures = measure.filter(|_| mentions_metadata(shape));
-    let (asks_origin, _) = mentions_origin(shape);
     let projection = projection.measured_by(measures.cloned());
-    Ok(projection.asking_origin(asks_origin))
+    Ok(projection.asking_origin(AskedMetadata::by(shape).origin))
 }
 
 /// The projection, told by what rows are sorted if it asks for that.
@@ -505,7 +509,7 @@ fn told_sort(
     shape: Option<&RawDocument>,
     sort: Option<&Arc<Sort>>,
 ) -> Result<Option<Projection>> {
-    if !shape.is_some_and(mentions_sort_key) {
+    if !shape.is_some_and(|shape| AskedMetadata::by(shape).sort_key) {
         return Ok(projection);
     }
     let Some(sort) = sort else {

@@ -49,6 +49,7 @@ pub use geo::GeoEntries;
 pub use index::IndexEntries;
 pub use limit::LimitRows;
 pub use near::NearEntries;
+pub use origin::RowMetadata;
 pub use ranked::RankedRows;
 pub use sample::{Sample, sample};
 pub use sort::SortRows;

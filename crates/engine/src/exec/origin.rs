@@ -6,13 +6,13 @@
 use super::Row;
 use crate::catalog::{Collection, record_number};
 use crate::error::{Error, Result};
-use crate::expression::{DocumentOrigin, FieldSet};
+use crate::expression::{DocumentMetadata, DocumentOrigin, FieldSet};
 use crate::index::KeySink;
 use crate::index::bounds::{BoundsChecker, FieldBounds, KeyCheck};
 use crate::plan::{Access, Branch, IndexAccess, Plan};
 use crate::query::Sort;
 use crate::storage::Order;
-use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
+use bson::raw::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use bson::{Binary, cstr};
 use meridian_value::key::Direction;
@@ -77,6 +77,15 @@ impl Origin {
         key_in(&self.access, self.sort.as_deref(), document)
     }
 
+    /// Whether one `_id` is asked for, which MongoDB looks up without an entry (IDHACK).
+    fn is_of_one_id(&self) -> bool {
+        match &self.access {
+            Access::Primary(own) => own.bounds.is_single_point(),
+            Access::Index(own) => own.is_id_look_up(),
+            _ => false,
+        }
+    }
+
     /// All that is known of a row.
     ///
     /// # Errors
@@ -84,11 +93,48 @@ impl Origin {
     pub fn of(&self, row: Row<'_>) -> Result<DocumentOrigin> {
         Ok(DocumentOrigin {
             record_id: self.record_id(row.id)?,
-            index_key: match self.asks_key {
+            index_key: match self.asks_key && !self.is_of_one_id() {
                 true => self.index_key(row.document)?,
                 false => None,
             },
         })
+    }
+}
+
+/// Tells the stages of a pipeline what is known of the rows of a plan.
+pub struct RowMetadata {
+    origin: Option<Origin>,
+    sorts: Option<Option<Arc<Sort>>>,
+}
+
+impl RowMetadata {
+    /// Of the rows of a plan; `None` where nobody asks.
+    pub fn new(plan: &Plan, collection: &Collection) -> Option<Self> {
+        let asked = plan.query.asked;
+        (asked.origin || asked.sort_key).then(|| Self {
+            origin: asked.origin.then(|| Origin {
+                asks_key: asked.index_key,
+                ..Origin::new(plan, collection)
+            }),
+            sorts: asked.sort_key.then(|| plan.query.sort.clone()),
+        })
+    }
+
+    /// Of a row. As in MongoDB, the key of no sort has no values.
+    ///
+    /// # Errors
+    /// Those of [`Origin::of`]; `NotImplemented` for the key of a sort by a collation.
+    pub fn of(&self, row: Row<'_>) -> Result<Arc<DocumentMetadata>> {
+        let origin = self.origin.as_ref().map(|origin| origin.of(row));
+        let sort_key = self.sorts.as_ref().map(|sort| match sort {
+            Some(sort) => sort.values(row.document),
+            None => Ok(RawArrayBuf::new()),
+        });
+        Ok(Arc::new(DocumentMetadata {
+            origin: origin.transpose()?,
+            sort_key: sort_key.transpose()?,
+            ..DocumentMetadata::default()
+        }))
     }
 }
 
@@ -123,7 +169,9 @@ fn key_in(
             }
             Ok(None)
         }
-        Access::Geo(_) | Access::Near(_) => Err(Error::not_implemented(
+        // As in MongoDB: a search may come upon a document by several entries.
+        Access::Near(_) => Ok(None),
+        Access::Geo(_) => Err(Error::not_implemented(
             "the index key of an index of locations",
         )),
     }

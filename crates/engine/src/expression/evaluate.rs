@@ -33,7 +33,7 @@ impl Node {
             )),
             Node::Random => Ok(Value::double(rand::random())),
             Node::Metadata(part) => {
-                let value = context.variables.metadata(*part);
+                let value = context.variables.metadata_part(*part);
                 Ok(value.map_or(Value::Missing, Value::Raw))
             }
             Node::Script(call) => call.evaluate(context),

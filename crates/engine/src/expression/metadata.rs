@@ -3,24 +3,36 @@
 //! In: the operand, and what the query knows. Out: which part is meant, or MongoDB's error. The
 //! parts themselves travel beside the document, in [`Variables`](super::Variables).
 
-use super::value::corrupt;
+use super::value::{corrupt, raw_size_bytes};
 use crate::error::{Error, Result};
 use bson::cstr;
-use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-/// Whether expressions may ask for metadata.
+/// What expressions of a place may ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MetadataScope {
-    /// Not in this place (an update, a filter): refused by name.
+    /// Whatever is asked for is missing: an update, the filter of a `find`, documents that a pipeline makes itself.
     #[default]
-    Refused,
-    /// In a query.
-    Of {
-        /// What finds documents, if it knows more of them than they say.
-        search: Option<SearchKind>,
-        /// Whether it is known where documents come from: in a `find`.
-        tells_origin: bool,
-    },
+    Missing,
+    /// What MongoDB calls not available: in a `$match`.
+    Unavailable,
+    /// What documents of a query have, and what this search knows of them.
+    Of(Option<SearchKind>),
+}
+
+/// What a statement asks for beside fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskedMetadata {
+    /// What a search knows, behind the first stage.
+    pub search: bool,
+    /// Where documents come from: `recordId` or `indexKey`.
+    pub origin: bool,
+    /// `indexKey`, for which documents have to be whole.
+    pub index_key: bool,
+    /// `sortKey`.
+    pub sort_key: bool,
+    /// `randVal`.
+    pub random: bool,
 }
 
 /// A part of the metadata.
@@ -38,7 +50,9 @@ pub enum MetadataPart {
     IndexKey,
     /// `sortKey`.
     SortKey,
-    /// What no document has here, such as `randVal`, which only `$sample` gives.
+    /// `randVal`.
+    Random,
+    /// What no document has, such as `searchScore`.
     Nothing,
 }
 
@@ -49,6 +63,19 @@ pub struct DocumentOrigin {
     pub record_id: RawBson,
     /// The entry by which it was found.
     pub index_key: Option<RawDocumentBuf>,
+}
+
+/// What is known of a document beside its fields.
+#[derive(Debug, Clone, Default)]
+pub struct DocumentMetadata {
+    /// By the search that found it.
+    pub search: Option<SearchMetadata>,
+    /// By the plan.
+    pub origin: Option<DocumentOrigin>,
+    /// By what it was sorted.
+    pub sort_key: Option<RawArrayBuf>,
+    /// What a `$sample` drew for it, from 0 up to 1.
+    pub random: Option<f64>,
 }
 
 /// What a search knows of a document that it found.
@@ -77,9 +104,6 @@ pub enum SearchKind {
     Text,
 }
 
-/// Names that MongoDB knows and Meridian has nothing for.
-const ABSENT: [&str; 2] = ["sortKey", "timeseriesBucketMinTime"];
-
 impl SearchKind {
     /// By what the first stage of a pipeline finds documents.
     pub fn of_pipeline(stages: &[&RawDocument]) -> Option<Self> {
@@ -94,38 +118,26 @@ impl SearchKind {
 }
 
 impl MetadataScope {
-    /// Of a pipeline whose first stage finds documents by this search.
-    pub fn of_pipeline(search: Option<SearchKind>) -> Self {
-        Self::Of {
-            search,
-            tells_origin: false,
+    /// Of the stages of a pipeline.
+    pub fn of_pipeline(stages: &[&RawDocument]) -> Self {
+        let first = stages
+            .first()
+            .and_then(|stage| stage.iter().flatten().next());
+        match first {
+            Some((name, _)) if name.as_str() == "$documents" => Self::Missing,
+            _ => Self::Of(SearchKind::of_pipeline(stages)),
         }
     }
 
-    /// Of a find by this search.
-    pub fn of_find(search: Option<SearchKind>) -> Self {
-        Self::Of {
-            search,
-            tells_origin: true,
-        }
-    }
-
-    /// Whether it is known where documents come from.
-    pub fn tells_origin(self) -> bool {
-        matches!(
-            self,
-            Self::Of {
-                tells_origin: true,
-                ..
-            }
-        )
+    /// Whether documents of a query are meant.
+    pub fn is_of_query(self) -> bool {
+        matches!(self, Self::Of(_))
     }
 
     /// The part that the operand of `$meta` names.
     ///
     /// # Errors
-    /// 17307 for no string, 17308 for a name that is none, 40218 where the query has no such metadata,
-    /// `NotImplemented` for other parts and places.
+    /// 17307 for no string, 17308 for a name that is none, 40218 where the query has no such metadata.
     pub fn part(self, operand: RawBsonRef<'_>) -> Result<MetadataPart> {
         let RawBsonRef::String(name) = operand else {
             return Err(Error::location(
@@ -133,25 +145,18 @@ impl MetadataScope {
                 "$meta only supports string arguments",
             ));
         };
-        let (part, of, words) = match name {
-            "geoNearDistance" => (
-                MetadataPart::Distance,
-                SearchKind::Near,
-                "$geoNear distance",
-            ),
-            "geoNearPoint" => (MetadataPart::Point, SearchKind::Near, "$geoNear point"),
-            "textScore" => (MetadataPart::Score, SearchKind::Text, "text score"),
-            "sortKey" if self.tells_origin() => return Ok(MetadataPart::SortKey),
-            "recordId" if self.tells_origin() => return Ok(MetadataPart::RecordId),
-            "indexKey" if self.tells_origin() => return Ok(MetadataPart::IndexKey),
-            "randVal" | "searchScore" | "searchHighlights" if self.tells_origin() => {
-                return Ok(MetadataPart::Nothing);
-            }
-            "recordId" | "indexKey" | "randVal" | "searchScore" | "searchHighlights" => {
-                return Err(Error::not_implemented(format!("{{ $meta: \"{name}\" }}")));
-            }
-            _ if ABSENT.contains(&name) => {
-                return Err(Error::not_implemented(format!("{{ $meta: \"{name}\" }}")));
+        use MetadataPart::{Distance, IndexKey, Nothing, Point, Random, RecordId, Score, SortKey};
+        let (part, search, words) = match name {
+            "geoNearDistance" => (Distance, Some(SearchKind::Near), "$geoNear distance"),
+            "geoNearPoint" => (Point, Some(SearchKind::Near), "$geoNear point"),
+            "textScore" => (Score, Some(SearchKind::Text), "text score"),
+            "sortKey" => (SortKey, None, "sort key"),
+            "recordId" => (RecordId, None, "record ID"),
+            "indexKey" => (IndexKey, None, "index key"),
+            "randVal" => (Random, None, "rand val"),
+            "timeseriesBucketMinTime" => (Nothing, None, "timeseries bucket min time"),
+            "searchScore" | "searchHighlights" | "searchScoreDetails" => {
+                return Ok(Nothing);
             }
             _ => {
                 return Err(Error::location(
@@ -161,19 +166,159 @@ impl MetadataScope {
             }
         };
         match self {
-            // As in MongoDB, where a filter and an update know of no score.
-            Self::Refused if part == MetadataPart::Score => Ok(MetadataPart::Nothing),
-            Self::Refused => Err(Error::not_implemented(format!(
-                "{{ $meta: \"{name}\" }} in this place"
-            ))),
-            Self::Of {
-                search: Some(own), ..
-            } if own == of => Ok(part),
-            _ => Err(Error::location(
+            Self::Missing => Ok(Nothing),
+            Self::Of(own) if search.is_none() || own == search => Ok(part),
+            Self::Of(_) | Self::Unavailable => Err(Error::location(
                 UNAVAILABLE,
                 format!("query requires {words} metadata, but it is not available"),
             )),
         }
+    }
+}
+
+impl AskedMetadata {
+    /// By the stages of a pipeline.
+    pub fn by_pipeline(stages: &[&RawDocument]) -> Self {
+        let mut asked = Self::default();
+        for stage in stages {
+            asked = asked.and(Self::by(stage));
+        }
+        let mut behind = stages.iter().skip(1);
+        asked.search = behind.any(|stage| mentions_metadata(stage));
+        asked
+    }
+
+    /// By a document, anywhere in it.
+    pub fn by(document: &RawDocument) -> Self {
+        let asks = |part: &str| {
+            mentions(document, &|name, own| {
+                name == "$meta" && own == RawBsonRef::String(part)
+            })
+        };
+        let index_key = asks("indexKey");
+        Self {
+            search: false,
+            origin: index_key || asks("recordId"),
+            index_key,
+            sort_key: asks("sortKey"),
+            random: asks("randVal"),
+        }
+    }
+
+    /// By either of two.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            search: self.search || other.search,
+            origin: self.origin || other.origin,
+            index_key: self.index_key || other.index_key,
+            sort_key: self.sort_key || other.sort_key,
+            random: self.random || other.random,
+        }
+    }
+}
+
+impl DocumentMetadata {
+    /// A part of it, if it has that.
+    pub(super) fn part(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
+        let origin = self.origin.as_ref();
+        match part {
+            MetadataPart::Distance | MetadataPart::Point | MetadataPart::Score => {
+                self.search.as_ref().and_then(|search| search.part(part))
+            }
+            MetadataPart::RecordId => origin.map(|origin| origin.record_id.as_raw_bson_ref()),
+            MetadataPart::IndexKey => {
+                let key = origin.and_then(|origin| origin.index_key.as_deref());
+                key.map(RawBsonRef::Document)
+            }
+            MetadataPart::SortKey => self.sort_key.as_deref().map(RawBsonRef::Array),
+            MetadataPart::Random => self.random.map(RawBsonRef::Double),
+            MetadataPart::Nothing => None,
+        }
+    }
+
+    /// As it is spilled: a field for each part that is known.
+    pub fn encode(&self) -> RawDocumentBuf {
+        let mut out = RawDocumentBuf::new();
+        match &self.search {
+            Some(SearchMetadata::Near { distance, location }) => {
+                out.append(cstr!("distance"), *distance);
+                out.append(cstr!("location"), location.clone());
+            }
+            Some(SearchMetadata::Text { score }) => out.append(cstr!("score"), *score),
+            None => {}
+        }
+        if let Some(origin) = &self.origin {
+            out.append(cstr!("record"), origin.record_id.clone());
+            if let Some(key) = &origin.index_key {
+                out.append(cstr!("key"), key.clone());
+            }
+        }
+        if let Some(values) = &self.sort_key {
+            out.append(cstr!("sorted"), values.clone());
+        }
+        if let Some(random) = self.random {
+            out.append(cstr!("random"), random);
+        }
+        out
+    }
+
+    /// What [`Self::encode`] made.
+    ///
+    /// # Errors
+    /// `InvalidBSON` for anything else.
+    pub fn decode(spilled: &RawDocument) -> Result<Self> {
+        let mut own = Self::default();
+        for field in spilled.iter() {
+            let (name, value) = field.map_err(corrupt)?;
+            match (name.as_str(), value) {
+                ("distance", RawBsonRef::Double(distance)) => {
+                    let location = RawDocumentBuf::new();
+                    own.search = Some(SearchMetadata::Near { distance, location });
+                }
+                ("location", RawBsonRef::Document(holder)) => {
+                    if let Some(SearchMetadata::Near { location, .. }) = &mut own.search {
+                        *location = holder.to_owned();
+                    }
+                }
+                ("score", RawBsonRef::Double(score)) => {
+                    own.search = Some(SearchMetadata::Text { score });
+                }
+                ("record", record) => {
+                    let record_id = record.into();
+                    let index_key = None;
+                    own.origin = Some(DocumentOrigin {
+                        record_id,
+                        index_key,
+                    });
+                }
+                ("key", RawBsonRef::Document(key)) => {
+                    if let Some(origin) = &mut own.origin {
+                        origin.index_key = Some(key.to_owned());
+                    }
+                }
+                ("sorted", RawBsonRef::Array(values)) => own.sort_key = Some(values.to_owned()),
+                ("random", RawBsonRef::Double(random)) => own.random = Some(random),
+                (name, _) => return Err(corrupt(format!("spilled metadata has a field {name}"))),
+            }
+        }
+        Ok(own)
+    }
+
+    /// The memory it takes.
+    pub fn size_bytes(&self) -> usize {
+        let location = match &self.search {
+            Some(SearchMetadata::Near { location, .. }) => location.as_bytes().len(),
+            _ => 0,
+        };
+        let origin = self.origin.as_ref().map_or(0, |origin| {
+            let key = origin.index_key.as_ref();
+            raw_size_bytes(origin.record_id.as_raw_bson_ref())
+                + key.map_or(0, |key| key.as_bytes().len())
+        });
+        let sort_key = self.sort_key.as_ref();
+        let sort_key = sort_key.map_or(0, |values| values.as_bytes().len());
+        size_of::<Self>() + location + origin + sort_key
     }
 }
 
@@ -213,48 +358,6 @@ impl SearchMetadata {
             _ => None,
         }
     }
-
-    /// Appends the bytes by which it is spilled: the number, the length of the location (0 for none), the location.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let location = match self {
-            Self::Near { location, .. } => location.as_bytes(),
-            Self::Text { .. } => &[],
-        };
-        out.extend_from_slice(&self.rank().to_le_bytes());
-        let length = u32::try_from(location.len()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(location);
-    }
-
-    /// What [`Self::encode`] wrote, and what is behind it.
-    ///
-    /// # Errors
-    /// `InvalidBSON` for anything else.
-    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8])> {
-        let too_short = || corrupt("spilled metadata is too short");
-        let (rank, rest) = bytes.split_first_chunk().ok_or_else(too_short)?;
-        let (length, rest) = rest.split_first_chunk().ok_or_else(too_short)?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let (location, rest) = rest.split_at_checked(length).ok_or_else(too_short)?;
-        let rank = f64::from_le_bytes(*rank);
-        let metadata = match location {
-            [] => Self::Text { score: rank },
-            _ => Self::Near {
-                distance: rank,
-                location: RawDocumentBuf::from_bytes(location.to_vec()).map_err(corrupt)?,
-            },
-        };
-        Ok((metadata, rest))
-    }
-
-    /// The memory it takes.
-    pub fn size_bytes(&self) -> usize {
-        let location = match self {
-            Self::Near { location, .. } => location.as_bytes().len(),
-            Self::Text { .. } => 0,
-        };
-        size_of::<Self>() + location
-    }
 }
 
 /// Whether a document has a `$meta` anywhere in it.
@@ -262,27 +365,9 @@ pub fn mentions_metadata(document: &RawDocument) -> bool {
     mentions(document, &|name, _| name == "$meta")
 }
 
-/// Whether a projection asks anywhere by what documents were sorted.
-pub fn mentions_sort_key(shape: &RawDocument) -> bool {
-    mentions(shape, &|name, own| {
-        name == "$meta" && own == RawBsonRef::String("sortKey")
-    })
-}
-
 /// Whether a filter has a `$text` anywhere in it.
 pub fn mentions_text(filter: &RawDocument) -> bool {
     mentions(filter, &|name, _| name == "$text")
-}
-
-/// Whether a document asks anywhere in it where documents come from, and whether for the entry by which they were found.
-pub fn mentions_origin(document: &RawDocument) -> (bool, bool) {
-    let asks = |part: &str| {
-        mentions(document, &|name, own| {
-            name == "$meta" && own == RawBsonRef::String(part)
-        })
-    };
-    let key = asks("indexKey");
-    (key || asks("recordId"), key)
 }
 
 fn mentions(document: &RawDocument, is_meant: &dyn Fn(&str, RawBsonRef<'_>) -> bool) -> bool {

@@ -38,8 +38,8 @@ pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
 pub use metadata::{
-    DocumentOrigin, MetadataPart, MetadataScope, SearchKind, SearchMetadata, UNAVAILABLE,
-    mentions_metadata, mentions_origin, mentions_sort_key, mentions_text,
+    AskedMetadata, DocumentMetadata, DocumentOrigin, MetadataPart, MetadataScope, SearchKind,
+    SearchMetadata, UNAVAILABLE, mentions_metadata, mentions_text,
 };
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
@@ -53,7 +53,7 @@ pub use value::Value;
 pub(crate) use value::within_levels;
 
 use crate::error::{Error, Result};
-use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::Collation;
 use std::sync::Arc;
 use value::corrupt;
@@ -64,9 +64,7 @@ use value::corrupt;
 pub struct Variables {
     now: bson::DateTime,
     collation: Collation,
-    search: Option<Arc<SearchMetadata>>,
-    origin: Option<Arc<DocumentOrigin>>,
-    sort_key: Option<Arc<RawArrayBuf>>,
+    metadata: Option<Arc<DocumentMetadata>>,
 }
 
 impl Default for Variables {
@@ -81,9 +79,7 @@ impl Variables {
         Self {
             now,
             collation: Collation::SIMPLE,
-            search: None,
-            origin: None,
-            sort_key: None,
+            metadata: None,
         }
     }
 
@@ -104,53 +100,35 @@ impl Variables {
         self.now
     }
 
-    /// The same for a document with this metadata.
-    pub fn with_search(&self, search: Option<Arc<SearchMetadata>>) -> Self {
+    /// The same for a document of which so much is known.
+    #[must_use]
+    pub fn knowing(&self, metadata: Option<Arc<DocumentMetadata>>) -> Self {
         Self {
-            search,
+            metadata,
             ..self.clone()
         }
     }
 
-    /// The same for a document that comes from there.
-    pub fn with_origin(&self, origin: DocumentOrigin) -> Self {
-        Self {
-            origin: Some(Arc::new(origin)),
-            ..self.clone()
-        }
+    /// The same for a document of which a search knows so much.
+    #[must_use]
+    pub fn with_search(&self, search: Option<SearchMetadata>) -> Self {
+        let known = self.metadata.as_deref().cloned().unwrap_or_default();
+        self.knowing(Some(Arc::new(DocumentMetadata { search, ..known })))
     }
 
-    /// The same for a document that was sorted by these values.
-    pub fn with_sort_key(&self, values: RawArrayBuf) -> Self {
-        Self {
-            sort_key: Some(Arc::new(values)),
-            ..self.clone()
-        }
+    /// What is known of the document beside its fields.
+    pub fn metadata(&self) -> Option<&Arc<DocumentMetadata>> {
+        self.metadata.as_ref()
     }
 
-    /// A part of what is known of the document beside its fields.
-    fn metadata(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
-        let origin = self.origin.as_deref();
-        match part {
-            MetadataPart::Distance | MetadataPart::Point | MetadataPart::Score => {
-                self.search.as_deref().and_then(|search| search.part(part))
-            }
-            MetadataPart::RecordId => origin.map(|origin| origin.record_id.as_raw_bson_ref()),
-            MetadataPart::IndexKey => {
-                let key = origin.and_then(|origin| origin.index_key.as_deref());
-                key.map(RawBsonRef::Document)
-            }
-            MetadataPart::SortKey => {
-                let values = self.sort_key.as_deref();
-                values.map(|values| RawBsonRef::Array(values))
-            }
-            MetadataPart::Nothing => None,
-        }
+    /// A part of it.
+    fn metadata_part(&self, part: MetadataPart) -> Option<RawBsonRef<'_>> {
+        self.metadata.as_deref()?.part(part)
     }
 
     /// What the search that found the document knows of it.
-    pub fn search(&self) -> Option<&Arc<SearchMetadata>> {
-        self.search.as_ref()
+    pub fn search(&self) -> Option<&SearchMetadata> {
+        self.metadata.as_deref()?.search.as_ref()
     }
 }
 

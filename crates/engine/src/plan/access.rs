@@ -155,6 +155,12 @@ impl IndexAccess {
         self.index.spec.is_id_index() && self.bounds[0].is_single_point()
     }
 
+    /// Whether one document is looked up by its `_id`: IDHACK in mongod.
+    pub fn is_id_look_up(&self) -> bool {
+        let reads_documents = self.entries.reading() == RowSource::Documents;
+        self.is_identifier() && reads_documents && self.entries.filter.is_none()
+    }
+
     /// Whether a document may have several entries within the bounds: one with an array in a field that has
     /// no single value here, or with a geometry of several cells.
     pub fn repeats(&self) -> bool {

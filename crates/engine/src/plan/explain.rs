@@ -96,7 +96,7 @@ fn access_summary(access: &Access, scan: &str) -> String {
         Access::Collection(_) => "COLLSCAN".to_owned(),
         Access::Primary(own) if own.bounds.is_single_point() => "IDHACK".to_owned(),
         Access::Primary(_) => "CLUSTERED_IXSCAN".to_owned(),
-        Access::Index(own) if is_id_look_up(own) => "IDHACK".to_owned(),
+        Access::Index(own) if own.is_id_look_up() => "IDHACK".to_owned(),
         Access::Index(own) if own.first_of.is_some() => by_key("DISTINCT_SCAN", &own.index),
         Access::Index(own) => by_key(scan, &own.index),
         Access::Geo(own) => by_key(scan, &own.index),
@@ -203,7 +203,7 @@ pub fn access_document(
         }
         Access::Primary(own) if own.bounds.is_single_point() => id_look_up(residual),
         Access::Primary(own) => counted(primary(own, residual)),
-        Access::Index(own) if is_id_look_up(own) => id_look_up(residual),
+        Access::Index(own) if own.is_id_look_up() => id_look_up(residual),
         Access::Index(own) if own.text.is_some() => {
             text_match(own, counted(index_scan("IXSCAN", own)), residual)
         }
@@ -302,11 +302,6 @@ fn append_filter(stage: &mut RawDocumentBuf, residual: Option<&Filter>) {
     if let Some(residual) = residual {
         stage.append(cstr!("filter"), residual.to_document());
     }
-}
-
-fn is_id_look_up(access: &IndexAccess) -> bool {
-    let reads_documents = access.entries.reading() == RowSource::Documents;
-    access.is_identifier() && reads_documents && access.entries.filter.is_none()
 }
 
 fn id_look_up(residual: Option<&Filter>) -> RawDocumentBuf {

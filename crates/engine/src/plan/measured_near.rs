@@ -18,11 +18,8 @@ impl Split {
     ///
     /// # Errors
     /// 5892921 without a `key`, 1938439 with a `query`, 5860208 with `includeLocs`, as in MongoDB; what the point refuses.
-    pub(super) fn take_measured_nearest(
-        &mut self,
-        context: &ParseContext,
-        keeps_metadata: bool,
-    ) -> Result<()> {
+    pub(super) fn take_measured_nearest(&mut self, context: &ParseContext) -> Result<()> {
+        let keeps_metadata = self.query.asked.search;
         if !matches!(self.stages.front(), Some(Stage::UnpackBucket(_)))
             || !matches!(self.stages.get(1), Some(Stage::GeoNear(_)))
         {

@@ -48,7 +48,7 @@ pub use text::{refuse_without_collection, resolve_text};
 
 use crate::catalog::Collection;
 use crate::error::{Code, Error, Result};
-use crate::expression::FieldSet;
+use crate::expression::{AskedMetadata, FieldSet};
 use crate::query::{Filter, Nearest, Projection, Sort};
 use crate::storage::Order;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -91,6 +91,8 @@ pub struct QuerySpec {
     pub distinct: Option<String>,
     /// What is read of the rows, by the projection or whatever else comes behind filter and sort.
     pub needs: FieldSet,
+    /// What stages behind it ask for beside fields.
+    pub asked: AskedMetadata,
     /// Whether a sort that outgrows its memory may spill to disk.
     pub allow_disk_use: bool,
     /// Whether all documents may be gone through whatever `notablescan` says.
@@ -125,6 +127,7 @@ impl QuerySpec {
             hint: None,
             distinct: None,
             needs: FieldSet::All,
+            asked: AskedMetadata::default(),
             allow_disk_use: false,
             may_scan: false,
         }

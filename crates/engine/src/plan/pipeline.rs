@@ -11,7 +11,7 @@ use super::method::{CountBy, Goal, Method, SampleSize, plan};
 use super::{Plan, QuerySpec};
 use crate::aggregate::{CountingGroup, Group, Pipeline, Stage, dependencies};
 use crate::catalog::Collection;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::{Filter, Measure, ParseContext};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,17 +73,15 @@ pub enum CountShape {
 }
 
 impl Split {
-    /// Splits off what the planner can do. `query` asks for everything. `keeps_metadata` tells whether a stage behind a
-    /// `$geoNear` asks for what it measured.
+    /// Splits off what the planner can do. `query` asks for everything.
     ///
     /// # Errors
     /// What the `query` of a `$geoNear` refuses.
-    pub fn new(
-        pipeline: Pipeline,
-        query: QuerySpec,
-        context: &ParseContext,
-        keeps_metadata: bool,
-    ) -> Result<Self> {
+    pub fn new(pipeline: Pipeline, query: QuerySpec, context: &ParseContext) -> Result<Self> {
+        let query = QuerySpec {
+            asked: pipeline.asked,
+            ..query
+        };
         let mut stages: VecDeque<Stage> = pipeline.stages.into();
         let output = stages.pop_back_if(|stage| stage.is_output());
         let mut split = Self {
@@ -91,11 +89,11 @@ impl Split {
             stages,
             output,
         };
-        split.take_measured_nearest(context, keeps_metadata)?;
-        let mut measured = split.take_nearest(context, keeps_metadata)?;
+        split.take_measured_nearest(context)?;
+        let mut measured = split.take_nearest(context)?;
         REWRITES.iter().for_each(|rewrite| rewrite(&mut split));
         if let Some(text @ Measure::Text(_)) = Measure::of(&split.query.filter, None)
-            && keeps_metadata
+            && split.query.asked.search
         {
             measured = Some(Stage::AddScore(Box::new(text)));
         }
@@ -104,23 +102,35 @@ impl Split {
         }
         split.query.filter = Arc::new(Filter::clone(&split.query.filter).with_implied());
         split.query.needs = dependencies(&split.stages);
-        if split
-            .query
-            .sort
-            .as_ref()
-            .is_some_and(|sort| sort.is_by_metadata())
-        {
+        let sort = split.query.sort.as_ref();
+        if split.query.asked.index_key || sort.is_some_and(|sort| sort.is_by_metadata()) {
             split.query.needs.add_all();
+        }
+        if split.query.asked.sort_key {
+            split.check_sort_key()?;
         }
         Ok(split)
     }
 
+    /// Has the fields read by which documents are sorted. A `$project` right behind the plan, which MongoDB has the plan
+    /// do, may ask only for the key of a sort that there is.
+    fn check_sort_key(&mut self) -> Result<()> {
+        let Some(sort) = &self.query.sort else {
+            return match self.stages.front() {
+                Some(Stage::Project(transform)) if transform.asks_sort_key() => Err(
+                    Error::bad_value("cannot use sortKey $meta projection without a sort"),
+                ),
+                _ => Ok(()),
+            };
+        };
+        for field in sort.fields() {
+            self.query.needs.add(field.path.as_str());
+        }
+        Ok(())
+    }
+
     /// Takes a leading `$geoNear`; what it adds to the documents.
-    fn take_nearest(
-        &mut self,
-        context: &ParseContext,
-        keeps_metadata: bool,
-    ) -> Result<Option<Stage>> {
+    fn take_nearest(&mut self, context: &ParseContext) -> Result<Option<Stage>> {
         let is_nearest = |stage: &mut Stage| matches!(stage, Stage::GeoNear(_));
         let Some(Stage::GeoNear(geo_near)) = self.stages.pop_front_if(is_nearest) else {
             return Ok(None);
@@ -129,6 +139,7 @@ impl Split {
         self.query.nearest = filter.nearest()?;
         self.query.filter = Arc::new(filter);
         let nearest = self.query.nearest.clone();
+        let keeps_metadata = self.query.asked.search;
         let add = nearest.map(|nearest| geo_near.add_distance(nearest, keeps_metadata));
         Ok(add.map(|add| Stage::AddDistance(Box::new(add))))
     }
@@ -237,10 +248,13 @@ fn goal(query: &QuerySpec, stage: Option<&Stage>, count: Goal) -> (Goal, Option<
             return (count, Some(CountShape::Group(group.clone())));
         }
         Some(Stage::Group(group)) => CountingGroup::new(group).map(Goal::Groups),
-        Some(Stage::Sample { size, seed }) => Some(Goal::Sample(SampleSize {
-            size: *size,
-            seed: seed.map(i64::cast_unsigned),
-        })),
+        // What is drawn by rank has no number of its own.
+        Some(Stage::Sample { size, seed, .. }) if !query.asked.random => {
+            Some(Goal::Sample(SampleSize {
+                size: *size,
+                seed: seed.map(i64::cast_unsigned),
+            }))
+        }
         _ => None,
     };
     (goal.unwrap_or(Goal::Rows), None)

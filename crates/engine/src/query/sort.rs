@@ -83,7 +83,7 @@ impl Sort {
                 sort.natural = Some(natural_direction(*value)?);
                 return Ok(sort);
             }
-            if is_random(*value) && scope.metadata().tells_origin() {
+            if is_random(*value) && scope.metadata().is_of_query() {
                 // All documents of a find are without it, and so equal.
                 continue;
             }
@@ -215,12 +215,28 @@ impl Sort {
         Ok(bytes)
     }
 
+    /// Where each field is looked for. As in MongoDB, `_id` alone is compared whole, as if it could not be an array.
+    fn slots<'d>(
+        &'d self,
+        document: &'d RawDocument,
+        rank: RawBsonRef<'d>,
+    ) -> impl Iterator<Item = PathSlot<'d>> {
+        let is_by_id = matches!(&self.fields[..], [only] if only.path.as_str() == "_id");
+        self.fields
+            .iter()
+            .map(move |field| match field.by_metadata {
+                true => PathSlot::Value(rank),
+                false if is_by_id => {
+                    let id = field::find(document, b"_id").and_then(|entry| entry.value());
+                    PathSlot::Value(id.unwrap_or(RawBsonRef::Null))
+                }
+                false => PathSlot::Open(document, field.path.parts()),
+            })
+    }
+
     /// The least of the keys that the arrays on the way give rise to.
     fn array_key(&self, document: &RawDocument, rank: RawBsonRef<'_>) -> Result<Vec<u8>> {
-        let slots = self.fields.iter().map(|field| match field.by_metadata {
-            true => PathSlot::Value(rank),
-            false => PathSlot::Open(document, field.path.parts()),
-        });
+        let slots = self.slots(document, rank);
         let mut best = BestKey::default();
         self.expand(slots.collect(), &mut best)?;
         Ok(best.bytes.expect("an expansion ends in at least one key"))
@@ -238,10 +254,7 @@ impl Sort {
         }
         let rank = self.measure.as_ref().and_then(|own| own.rank(document));
         let rank = rank.map_or(RawBsonRef::Null, RawBsonRef::Double);
-        let slots = self.fields.iter().map(|field| match field.by_metadata {
-            true => PathSlot::Value(rank),
-            false => PathSlot::Open(document, field.path.parts()),
-        });
+        let slots = self.slots(document, rank);
         let mut best = BestKey {
             values: Some(RawArrayBuf::new()),
             ..BestKey::default()
@@ -467,10 +480,11 @@ fn meta(operand: &RawDocument, metadata: MetadataScope) -> Result<Direction> {
         ));
     }
     match part {
-        RawBsonRef::String("searchScore") => Err(Error::location(
-            31218,
-            "$meta sort by 'searchScore' metadata is not supported",
-        )),
+        RawBsonRef::String(name @ ("searchScore" | "searchHighlights")) => {
+            let code = if name == "searchScore" { 31218 } else { 31219 };
+            let message = format!("$meta sort by '{name}' metadata is not supported");
+            Err(Error::location(code, message))
+        }
         RawBsonRef::String("geoNearDistance" | "textScore" | "randVal") => {
             metadata.part(part).map(|_| Direction::Descending)
         }

@@ -147,7 +147,10 @@ impl GraphLookup {
         let filter = Filter::parse_by(&filter, variables.collation())?;
         let mut conditions = vec![Stage::Match(filter)];
         conditions.extend(self.restriction.clone().map(Stage::Match));
-        let pipeline = Pipeline { stages: conditions };
+        let pipeline = Pipeline {
+            stages: conditions,
+            ..Pipeline::default()
+        };
         for found in foreign.run(Some(&self.collection), pipeline, variables)? {
             let found = found?;
             let Some(id) = found.get("_id").map_err(corrupt)? else {

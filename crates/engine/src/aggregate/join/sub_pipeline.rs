@@ -3,7 +3,7 @@
 use crate::aggregate::pipeline::Pipeline;
 use crate::aggregate::stage::Stage;
 use crate::error::{Code, Error, Result};
-use crate::expression::{MetadataScope, SearchKind, VariableScope};
+use crate::expression::{MetadataScope, VariableScope};
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 /// MongoDB's `internalMaxSubPipelineViewDepth`; it bounds the stack, too.
@@ -45,7 +45,7 @@ impl SubPipeline {
                 return Err(Error::location(code, message));
             }
         }
-        let metadata = MetadataScope::of_pipeline(SearchKind::of_pipeline(&stages));
+        let metadata = MetadataScope::of_pipeline(&stages);
         let scope = scope.with_metadata(metadata);
         let parsed = Pipeline::parse_with(&stages, &scope)?;
         Ok(Self {

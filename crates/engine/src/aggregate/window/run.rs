@@ -106,7 +106,7 @@ impl Windows {
             partition.push(&stage, &mut context)?;
             partition.documents.push(Kept {
                 document: with_room(document, stage.functions.len())?,
-                search: variables.search().cloned(),
+                metadata: variables.metadata().cloned(),
             });
         }
         self.hold(0)?;
@@ -261,7 +261,7 @@ impl Partition {
         let Some(kept) = self.documents.pop()? else {
             return Ok(None);
         };
-        let search = kept.search;
+        let metadata = kept.metadata;
         let runs = stage.functions.iter().zip(&mut self.runs);
         if let Some(names) = stage.new_fields(&kept.document) {
             let mut document = kept.document;
@@ -275,7 +275,7 @@ impl Partition {
             if nests {
                 document = within_levels(document)?;
             }
-            return Ok(Some(Kept { document, search }));
+            return Ok(Some(Kept { document, metadata }));
         }
         let values: Result<Vec<_>> = runs.map(|(function, run)| run.next(function)).collect();
         let values = values?;
@@ -284,7 +284,7 @@ impl Partition {
             context.set(slot, as_value(value.as_ref()))?;
         }
         let document = stage.tree.apply_in(Rest::Keep, &mut context)?;
-        Ok(Some(Kept { document, search }))
+        Ok(Some(Kept { document, metadata }))
     }
 
     /// What the functions keep.

@@ -4,13 +4,14 @@ use super::Projection;
 use super::tree::{FieldAction, FieldTree, Rest};
 use crate::error::malformed;
 use crate::error::{Error, Result};
-use crate::expression::{DocumentOrigin, EvaluationContext, Variables, within_levels};
+use crate::expression::{
+    DocumentMetadata, DocumentOrigin, EvaluationContext, Variables, within_levels,
+};
 use crate::pattern::take_failure;
 use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::{DocumentBuilder, field};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Room for what is left when most of a document is dropped.
@@ -44,18 +45,29 @@ impl Projection {
         position: Option<usize>,
         origin: Option<DocumentOrigin>,
     ) -> Result<RawDocumentBuf> {
-        let mut variables = Cow::Borrowed(&self.variables);
-        if let Some(measure) = &self.measure {
-            let known = measure.metadata(document).map(Arc::new);
-            variables = Cow::Owned(variables.with_search(known));
-        }
-        if let Some(sort) = &self.sort {
-            variables = Cow::Owned(variables.with_sort_key(sort.values(document)?));
-        }
-        if let Some(origin) = origin {
-            variables = Cow::Owned(variables.with_origin(origin));
-        }
-        let variables = &*variables;
+        let measure = self.measure.as_ref();
+        let known = DocumentMetadata {
+            search: measure.and_then(|measure| measure.metadata(document)),
+            sort_key: match &self.sort {
+                Some(sort) => Some(sort.values(document)?),
+                None => None,
+            },
+            origin,
+            random: None,
+        };
+        let own;
+        let variables = match &known {
+            DocumentMetadata {
+                search: None,
+                sort_key: None,
+                origin: None,
+                ..
+            } => &self.variables,
+            _ => {
+                own = self.variables.knowing(Some(Arc::new(known)));
+                &own
+            }
+        };
         let projected = self.tree.apply(self.rest, document, variables)?;
         match &self.positional {
             None => Ok(projected),
