@@ -156,6 +156,12 @@ CASES = [
         ("known_and_unknown", {"getParameter": 1, "authSchemaVersion": 1, "noSuchThing": 1}),
         ("text", {"getParameter": "x", "authSchemaVersion": 1}),
         ("text_alone", {"getParameter": "x"}),
+        *((name, {"getParameter": 1, name: 1}) for name in (
+            "allowDiskUseByDefault", "clusterAuthMode", "enableLocalhostAuthBypass", "internalDocumentSourceDensifyMaxMemoryBytes", "internalDocumentSourceGroupMaxMemoryBytes",
+            "internalDocumentSourceSetWindowFieldsMaxMemoryBytes", "internalLookupStageIntermediateDocumentMaxSizeBytes", "internalPipelineLengthLimit", "internalQueryMaxBlockingSortMemoryUsageBytes",
+            "maxBSONDepth", "processUmask", "saslHostName", "scramIterationCount", "scramSHA256IterationCount", "sslMode", "storageGlobalParams.directoryperdb", "timeseriesBucketMaxCount",
+            "timeseriesBucketMaxSize", "tlsMode",
+        )),
         ("none", {"getParameter": 1}),
         ("comment", {"getParameter": 1, "comment": "x"}),
         ("details", {"getParameter": {"showDetails": True}, "authSchemaVersion": 1, "featureCompatibilityVersion": 1, "ttlMonitorSleepSecs": 1}),
@@ -166,6 +172,7 @@ CASES = [
         ("all_off", {"getParameter": {"allParameters": False}}),
         ("unknown_option", {"getParameter": {"other": True}, "authSchemaVersion": 1}),
     )),
+    Case("disk_use_by_default", [admin({"setParameter": 1, "allowDiskUseByDefault": value}) for value in (False, 1, "x", 0, None, True)] + [admin({"getParameter": 1, "allowDiskUseByDefault": 1})]),
     Case("kill_op_nowhere", [admin({"killOp": 1, "op": 99_999_999}), admin({"killOp": 1, "op": -3}), admin({"killOp": 1, "op": 5.0, "other": 1})]),
     *(Case(f"kill_op_{name}", [admin({"killOp": 1, **fields})]) for name, fields in (
         ("without", {}), ("text", {"op": "x"}), ("fraction", {"op": 1.5}), ("wide", {"op": 2**40}), ("null", {"op": None}),

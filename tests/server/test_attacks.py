@@ -240,6 +240,12 @@ def test_what_must_not_spill_is_refused(texts, server):
     with pytest.raises(pymongo.errors.OperationFailure) as failure:
         list(texts.find().sort("s", 1).allow_disk_use(False))
     assert failure.value.code in (292, 146)
+    admin = texts.database.client.admin
+    assert admin.command({"setParameter": 1, "allowDiskUseByDefault": False})["was"] is True
+    with pytest.raises(pymongo.errors.OperationFailure) as failure:
+        list(texts.aggregate([{"$group": {"_id": "$s"}}]))
+    assert failure.value.code in (292, 146)
+    assert admin.command({"setParameter": 1, "allowDiskUseByDefault": True})["was"] is False
 
 
 def test_arrays_that_a_group_pushes(texts, server):

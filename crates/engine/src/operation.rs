@@ -8,6 +8,9 @@
 
 mod admission;
 pub mod memory;
+mod usage;
+
+pub use usage::NameCounts;
 
 pub(crate) use admission::{NoYield, cores, processor_time};
 

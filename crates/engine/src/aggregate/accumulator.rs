@@ -10,6 +10,7 @@ use crate::expression::value::{Value, build_document, compare, corrupt, raw_size
 use crate::expression::{
     EvaluationContext, Expression, FieldSet, Node, VariableScope, Variables, descend, several_count,
 };
+use crate::operation::NameCounts;
 use crate::operation::memory::BUDGET_BYTES;
 use crate::query::Sort;
 use ahash::AHashSet;
@@ -50,6 +51,34 @@ pub enum AccumulatorKind {
     /// `$_internalJsReduce`.
     Reduce,
 }
+
+/// How often each accumulator of `$group` and its like was written.
+pub static ACCUMULATORS_USED: NameCounts = NameCounts::of(|| {
+    vec![
+        "$_internalJsReduce",
+        "$accumulator",
+        "$addToSet",
+        "$avg",
+        "$bottom",
+        "$bottomN",
+        "$count",
+        "$first",
+        "$firstN",
+        "$last",
+        "$lastN",
+        "$max",
+        "$maxN",
+        "$mergeObjects",
+        "$min",
+        "$minN",
+        "$push",
+        "$stdDevPop",
+        "$stdDevSamp",
+        "$sum",
+        "$top",
+        "$topN",
+    ]
+});
 
 impl AccumulatorKind {
     fn parse(name: &str) -> Option<Self> {
@@ -152,6 +181,7 @@ impl Accumulator {
     /// MongoDB's codes: 40234 to 40238 for the shape, 15952 for an unknown operator.
     pub fn parse(field: &str, raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Self> {
         let (name, argument) = only_operator(field, raw)?;
+        scope.count(&ACCUMULATORS_USED, name);
         let Some(kind) = AccumulatorKind::parse(name) else {
             return Err(Error::location(
                 15952,

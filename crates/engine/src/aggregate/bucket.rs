@@ -246,7 +246,7 @@ fn bucket_switch(
 ) -> RawDocumentBuf {
     let literal = |value: &RawBson| {
         let mut literal = RawDocumentBuf::new();
-        literal.append(bson::raw::cstr!("$literal"), value.as_raw_bson_ref());
+        literal.append(bson::raw::cstr!("$const"), value.as_raw_bson_ref());
         literal
     };
     let comparison = |operator: &'static str, boundary: &RawBson| {

@@ -8,7 +8,7 @@ use bson::raw::{RawBsonRef, RawDocument};
 use std::collections::BTreeSet;
 
 /// MongoDB's `internalPipelineLengthLimit`.
-const STAGES_MAX: usize = 1000;
+pub const STAGES_MAX: usize = 1000;
 
 /// A parsed pipeline.
 ///

@@ -1,5 +1,6 @@
 //! The stages of a pipeline, parsed.
 
+use super::accumulator::ACCUMULATORS_USED;
 use super::bucket::{BucketAuto, parse_bucket};
 use super::collection_stats::CollectionStatsOptions;
 use super::densify::{Densify, parse_densify};
@@ -21,6 +22,7 @@ use crate::expression::FieldSet;
 use crate::expression::value::corrupt;
 use crate::expression::{MetadataScope, SearchKind, UNAVAILABLE};
 use crate::expression::{VariableScope, parse_field_path};
+use crate::operation::NameCounts;
 use crate::query::exact_integer;
 use crate::query::{Filter, Measure, ParseContext, Sort};
 use crate::text;
@@ -114,6 +116,48 @@ const ABSENT: [&str; 3] = [
     "$_internalSplitPipeline",
 ];
 
+/// How often each stage was written.
+pub static STAGES_USED: NameCounts = NameCounts::of(|| {
+    vec![
+        "$_internalUnpackBucket",
+        "$addFields",
+        "$bucket",
+        "$bucketAuto",
+        "$collStats",
+        "$count",
+        "$currentOp",
+        "$densify",
+        "$documents",
+        "$facet",
+        "$fill",
+        "$geoNear",
+        "$graphLookup",
+        "$group",
+        "$indexStats",
+        "$limit",
+        "$listLocalSessions",
+        "$listSessions",
+        "$lookup",
+        "$match",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+        "$project",
+        "$redact",
+        "$replaceRoot",
+        "$replaceWith",
+        "$sample",
+        "$set",
+        "$setWindowFields",
+        "$skip",
+        "$sort",
+        "$sortByCount",
+        "$unionWith",
+        "$unset",
+        "$unwind",
+    ]
+});
+
 /// Parses one stage; some become two.
 ///
 /// # Errors
@@ -126,6 +170,7 @@ pub(super) fn parse(
     out: &mut Vec<Stage>,
 ) -> Result<()> {
     refuse_doubled(name, raw)?;
+    scope.count(&STAGES_USED, name);
     let stage = match name {
         "$match" => Stage::Match(parse_match(raw, scope)?),
         "$project" => Stage::Project(Transform::project(raw, scope)?),
@@ -139,7 +184,11 @@ pub(super) fn parse(
         },
         "$limit" => Stage::Limit(parse_limit(raw)?),
         "$skip" => Stage::Skip(whole(name, 5_107_200, raw)?),
-        "$count" => Stage::Count(parse_count(raw)?),
+        "$count" => {
+            // As a `$group` that sums, which it is in MongoDB.
+            scope.count(&ACCUMULATORS_USED, "$sum");
+            Stage::Count(parse_count(raw)?)
+        }
         "$group" => Stage::Group(Arc::new(Group::parse(raw, scope)?)),
         "$sortByCount" => return parse_sort_by_count(raw, scope, out),
         "$bucket" => return parse_bucket(raw, scope, out),

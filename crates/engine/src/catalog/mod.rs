@@ -202,6 +202,11 @@ impl Catalog {
         own.cloned().collect()
     }
 
+    /// All views, time-series collections among them.
+    pub fn views(&self) -> Vec<Arc<ViewDefinition>> {
+        self.state.read().views.values().cloned().collect()
+    }
+
     /// Checks that a view can be added or changed.
     ///
     /// # Errors

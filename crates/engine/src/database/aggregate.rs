@@ -147,7 +147,8 @@ impl Engine {
         if begins_with_source(&pipeline) {
             return self.run_source(namespace, &pipeline, running);
         }
-        let context = parse_context(None, running.variables.collation())?;
+        let mut context = parse_context(None, running.variables.collation())?;
+        context.scope = context.scope.counting(false);
         let split = self.split_query(namespace, pipeline, query, &context)?;
         self.run_split(namespace, opened, split, running)
     }
@@ -245,7 +246,9 @@ impl Engine {
             check_output(namespace, last)?;
         }
         let collation = request.collation.clone().unwrap_or_default();
-        let context = parse_context(request.variables, &collation)?;
+        // (Stages were counted with the pipeline.)
+        let mut context = parse_context(request.variables, &collation)?;
+        context.scope = context.scope.counting(false);
         let query = QuerySpec {
             collation,
             hint: Hint::parse(request.hint)?,

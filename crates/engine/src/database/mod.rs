@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod background;
+mod catalog_figures;
 mod collection_stats;
 mod counting;
 mod data_size;
@@ -29,6 +30,7 @@ mod verify;
 mod view;
 mod work;
 
+pub use catalog_figures::CatalogFigures;
 pub use data_size::{DataSize, DataSizeRequest};
 pub use definition::{
     CollModRequest, CollectionInfo, CollectionKind, CreateIndexesOutcome, DatabaseInfo,

@@ -75,6 +75,7 @@ impl Engine {
         }
         let mut outcome = UpdateOutcome::default();
         let find = FindRequest {
+            counts: false,
             collation: Some(collation.clone()),
             hint: statement.hint,
             variables: statement.variables,
@@ -140,6 +141,7 @@ impl Engine {
         let decide =
             |document: &RawDocument| Ok(filter.matches(document)?.then_some(Change::Remove));
         let find = FindRequest {
+            counts: false,
             collation: Some(collation.clone()),
             hint: statement.hint,
             variables: statement.variables,
@@ -178,6 +180,7 @@ impl Engine {
     ) -> Result<FindAndModifyOutcome> {
         let collation = self.collation_of(namespace, request.collation.as_ref());
         let find = FindRequest {
+            counts: false,
             collation: Some(collation.clone()),
             sort: request.sort,
             hint: request.hint,
@@ -185,27 +188,13 @@ impl Engine {
             limit: Some(1),
             ..FindRequest::new(request.filter)
         };
-        let context = parse_context(request.variables, &collation)?;
+        let mut context = parse_context(request.variables, &collation)?;
+        // An update parses its filter again.
+        let is_last = matches!(request.action, FindAndModifyAction::Remove);
+        context.scope = context.scope.counting(is_last);
         let filter = Filter::parse_with(request.filter, &context)?;
         self.resolve_text(namespace, &filter)?;
-        let measure = Measure::of(&filter, filter.nearest()?.as_ref());
-        let search = measure.as_ref().map(Measure::search);
-        let scope = match search {
-            None => context.scope.clone(),
-            Some(_) => context.scope.with_metadata(MetadataScope::Of(search)),
-        };
-        let projection = request
-            .fields
-            .map(|fields| {
-                let projection = Projection::parse_with(fields, Some(&filter), &scope)?;
-                Ok::<_, Error>(projection.located_by(&filter).measured_by(measure))
-            })
-            .transpose()?;
-        // Refused before anything runs, so without the words of a running plan.
-        refuse_position_after(&request.action, projection.as_ref())?;
-        let of_sort = context.scope.with_metadata(MetadataScope::Of(search));
-        let sort = request.sort.map(|sort| Sort::parse_with(sort, &of_sort));
-        sort.transpose()?;
+        let projection = answer_shape(request, &filter, &context.scope)?;
         self.catalog.refuse_view(namespace)?;
         let outcome = match &request.action {
             FindAndModifyAction::Remove => self.find_and_remove(namespace, &find, &filter),
@@ -306,6 +295,7 @@ impl Engine {
         count_max: usize,
     ) -> Result<Vec<Target>> {
         let find = FindRequest {
+            counts: false,
             collation: Some(collation.clone()),
             limit: Some(count_max as u64),
             ..FindRequest::new(filter)
@@ -412,6 +402,7 @@ impl Engine {
         };
         let raced = failure.error.code == Code::DuplicateKey && {
             let find = FindRequest {
+                counts: false,
                 collation: Some(change.collation.clone()),
                 ..FindRequest::new(&change.filter_source)
             };
@@ -453,6 +444,28 @@ fn while_running(mut error: Error) -> Error {
         );
     }
     error
+}
+
+/// The shape of the document in the answer of a `findAndModify`, whose order is checked with it.
+fn answer_shape(
+    request: &FindAndModifyRequest<'_>,
+    filter: &Filter,
+    scope: &VariableScope,
+) -> Result<Option<Projection>> {
+    let measure = Measure::of(filter, filter.nearest()?.as_ref());
+    let search = measure.as_ref().map(Measure::search);
+    let of_query = scope.with_metadata(MetadataScope::Of(search));
+    let of_fields = if search.is_some() { &of_query } else { scope };
+    let projection = request.fields.map(|fields| {
+        let projection = Projection::parse_with(fields, Some(filter), of_fields)?;
+        Ok::<_, Error>(projection.located_by(filter).measured_by(measure))
+    });
+    let projection = projection.transpose()?;
+    // Refused before anything runs, so without the words of a running plan.
+    refuse_position_after(&request.action, projection.as_ref())?;
+    let sort = request.sort.map(|sort| Sort::parse_with(sort, &of_query));
+    sort.transpose()?;
+    Ok(projection)
 }
 
 /// A parsed filter and update.

@@ -424,7 +424,8 @@ fn only_id<'a>(request: &FindRequest<'a>) -> Option<RawBsonRef<'a>> {
 /// What a find asks for, parsed.
 pub(crate) fn query_spec(request: &FindRequest<'_>) -> Result<QuerySpec> {
     let collation = request.collation.clone().unwrap_or_default();
-    let context = parse_context(request.variables, &collation)?;
+    let mut context = parse_context(request.variables, &collation)?;
+    context.scope = context.scope.counting(request.counts);
     let filter = Filter::parse_with(request.filter, &context)?.simplify();
     let nearest = filter.nearest()?;
     if request.tailable && nearest.is_some() {

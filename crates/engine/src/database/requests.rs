@@ -39,6 +39,8 @@ pub struct FindRequest<'a> {
     pub return_key: bool,
     /// Adds what each document lies under.
     pub show_record_id: bool,
+    /// Whether its operators are counted: not those of a statement that was parsed before.
+    pub counts: bool,
 }
 
 impl<'a> FindRequest<'a> {
@@ -60,6 +62,7 @@ impl<'a> FindRequest<'a> {
             max: None,
             return_key: false,
             show_record_id: false,
+            counts: true,
         }
     }
 }
@@ -347,10 +350,11 @@ pub(crate) fn scope(
     variables: Option<&RawDocument>,
     collation: &Collation,
 ) -> crate::Result<VariableScope> {
-    match variables {
-        None => Ok(VariableScope::new(collation.clone())),
-        Some(variables) => VariableScope::from_let(variables, collation.clone()),
-    }
+    let scope = match variables {
+        None => VariableScope::new(collation.clone()),
+        Some(variables) => VariableScope::from_let(variables, collation.clone())?,
+    };
+    Ok(scope.counting(true))
 }
 
 /// What the expressions of a command may refer to: the variables of its `let`, and one time for

@@ -123,7 +123,7 @@ impl RowMetadata {
     /// Of a row. As in MongoDB, the key of no sort has no values.
     ///
     /// # Errors
-    /// Those of [`Origin::of`]; `NotImplemented` for the key of a sort by a collation.
+    /// `NotImplemented` for entries of areas and of indexes with a collation, and for the key of a sort by one.
     pub fn of(&self, row: Row<'_>) -> Result<Arc<DocumentMetadata>> {
         let origin = self.origin.as_ref().map(|origin| origin.of(row));
         let sort_key = self.sorts.as_ref().map(|sort| match sort {

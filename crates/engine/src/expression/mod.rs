@@ -48,6 +48,7 @@ pub use parse::{VariableScope, check_user_name, parse_field_path};
 pub(crate) use script::{
     check_enabled as check_script_enabled, folded_function_text, function_text,
 };
+pub use table::USED as OPERATORS_USED;
 pub(crate) use table::is_operator;
 pub use value::Value;
 pub(crate) use value::within_levels;

@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::metadata::MetadataScope;
 use crate::expression::value::corrupt;
 use crate::javascript::Globals;
+use crate::operation::NameCounts;
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::{ByName, Collation};
@@ -25,6 +26,8 @@ pub struct VariableScope {
     defers_faults: bool,
     /// In how many pipelines within others the expression stands.
     depth: usize,
+    /// Whether operators are counted: those that a client wrote, when they are parsed first.
+    counts: bool,
     /// The globals of clients' functions.
     globals: Globals,
 }
@@ -41,6 +44,19 @@ impl VariableScope {
     /// By what texts are compared.
     pub fn collation(&self) -> &Collation {
         &self.collation
+    }
+
+    /// The same, where operators are counted or not.
+    #[must_use]
+    pub(crate) fn counting(self, counts: bool) -> Self {
+        Self { counts, ..self }
+    }
+
+    /// Counts an operator or stage, if this is the time.
+    pub(crate) fn count(&self, counts: &NameCounts, name: &str) {
+        if self.counts {
+            counts.add(name);
+        }
     }
 
     /// What the expressions see when they are evaluated, if this is the time.
@@ -108,6 +124,7 @@ impl VariableScope {
     pub fn with_values(&self, values: Self) -> Self {
         let mut scope = self.clone();
         scope.defers_faults = values.defers_faults;
+        scope.counts = false;
         scope.constants.extend(values.constants);
         scope
     }
@@ -229,6 +246,7 @@ impl<'s> ExpressionParser<'s> {
     }
 
     fn operator(&mut self, name: &str, raw: RawBsonRef<'_>) -> Result<Node> {
+        self.scope.count(&table::USED, name);
         match table::find(name) {
             Some(NameEntry::Call(operator)) => self.call(operator, raw),
             Some(NameEntry::Named(operator)) => self.named(operator, raw),

@@ -7,6 +7,7 @@ use super::{
     string, trigonometry,
 };
 use crate::error::{Code, Error, Result};
+use crate::operation::NameCounts;
 use bson::RawBsonRef;
 use meridian_value::Collation;
 use std::collections::HashMap;
@@ -154,10 +155,22 @@ pub fn is_operator(name: &str) -> bool {
     find(name).is_some()
 }
 
+/// How often each operator was written; `$const` is what stages make of their own values.
+pub static USED: NameCounts = NameCounts::of(|| {
+    let entries = entries().iter();
+    let present =
+        entries.filter(|(name, entry)| **name != "$const" && !matches!(entry, NameEntry::Absent));
+    present.map(|(name, _)| *name).collect()
+});
+
 /// What an operator's name stands for.
 pub fn find(name: &str) -> Option<NameEntry> {
+    entries().get(name).copied()
+}
+
+fn entries() -> &'static HashMap<&'static str, NameEntry> {
     static ENTRIES: OnceLock<HashMap<&'static str, NameEntry>> = OnceLock::new();
-    let entries = ENTRIES.get_or_init(|| {
+    ENTRIES.get_or_init(|| {
         let calls = CALLS
             .iter()
             .chain(COMPARING_CALLS)
@@ -170,8 +183,7 @@ pub fn find(name: &str) -> Option<NameEntry> {
             .map(|(name, parse)| (*name, NameEntry::Special(*parse)));
         let absent = ABSENT.iter().map(|name| (*name, NameEntry::Absent));
         calls.chain(named).chain(special).chain(absent).collect()
-    });
-    entries.get(name).copied()
+    })
 }
 
 const ABSENT: [&str; 2] = ["$toHashedIndexKey", "$_testApiVersion"];

@@ -9,7 +9,7 @@ use rquickjs::allocator::{Allocator, RustAllocator};
 use std::rc::Rc;
 
 /// The most that one engine may take, as mongod's `jsHeapLimitMB` is for.
-const HEAP_BYTES_MAX: usize = 64 << 20;
+pub const HEAP_BYTES_MAX: usize = 64 << 20;
 /// By so much the reservation grows at once.
 const STEP_BYTES: usize = 1 << 20;
 /// An engine takes as much before it can say that there is none.

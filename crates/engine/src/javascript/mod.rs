@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+pub use allocator::HEAP_BYTES_MAX;
 pub use instance::Call;
 
 /// Whether clients may have the server run JavaScript.

@@ -26,7 +26,7 @@ pub use filter::{
     BucketRegion, Comparison, ConditionVariables, Divisor, ExprCondition, Filter, InList, Measure,
     Nearest, Operand, Predicate,
 };
-pub use parse::{ParseContext, exact_integer};
+pub use parse::{OPERATORS_USED, ParseContext, exact_integer};
 pub use projection::Projection;
 pub use schema::Schema;
 pub use shape::{ShapeNode, push_escaped};

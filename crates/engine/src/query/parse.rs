@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::expression::{Expression, VariableScope, Variables};
 use crate::geo;
 use crate::javascript;
+use crate::operation::NameCounts;
 use crate::operation::memory::Reservation;
 use crate::pattern::Pattern;
 use crate::text::{document_text, element};
@@ -160,6 +161,47 @@ fn values(array: &RawArray) -> Result<Vec<RawBsonRef<'_>>> {
         .collect()
 }
 
+/// How often each operator of filters was written.
+pub static OPERATORS_USED: NameCounts = NameCounts::of(|| {
+    vec![
+        "$all",
+        "$alwaysFalse",
+        "$alwaysTrue",
+        "$and",
+        "$bitsAllClear",
+        "$bitsAllSet",
+        "$bitsAnyClear",
+        "$bitsAnySet",
+        "$comment",
+        "$elemMatch",
+        "$eq",
+        "$exists",
+        "$expr",
+        "$geoIntersects",
+        "$geoWithin",
+        "$gt",
+        "$gte",
+        "$in",
+        "$jsonSchema",
+        "$lt",
+        "$lte",
+        "$mod",
+        "$ne",
+        "$near",
+        "$nearSphere",
+        "$nin",
+        "$nor",
+        "$not",
+        "$or",
+        "$regex",
+        "$sampleRate",
+        "$size",
+        "$text",
+        "$type",
+        "$where",
+    ]
+});
+
 /// The operators that stand in place of a field name.
 fn is_top_level_operator(name: &str) -> bool {
     matches!(
@@ -235,9 +277,11 @@ impl FilterParser<'_> {
                     });
                 }
             } else if let RawBsonRef::RegularExpression(regex) = value {
+                self.context.scope.count(&OPERATORS_USED, "$regex");
                 let pattern = Pattern::new(regex.pattern.as_str(), regex.options.as_str())?;
                 conjuncts.push(Filter::field(name, Predicate::Regex(pattern)));
             } else {
+                self.context.scope.count(&OPERATORS_USED, "$eq");
                 conjuncts.push(Filter::field(
                     name,
                     self.comparison(Comparison::Eq, name, value)?,
@@ -254,6 +298,7 @@ impl FilterParser<'_> {
         value: RawBsonRef<'_>,
         place: FilterPosition,
     ) -> Result<Option<Filter>> {
+        self.context.scope.count(&OPERATORS_USED, name);
         Ok(Some(match name {
             "$and" => Filter::And(self.branches(name, value, place)?),
             "$or" => Filter::Or(self.branches(name, value, place)?),
@@ -367,6 +412,7 @@ impl FilterParser<'_> {
             && is_near(first)
             && matches!(operand, RawBsonRef::Document(_) | RawBsonRef::Array(_))
         {
+            self.context.scope.count(&OPERATORS_USED, first);
             return self.near(operators).map(|near| vec![near]);
         }
         let mut predicates = Vec::new();
@@ -394,6 +440,7 @@ impl FilterParser<'_> {
         siblings: &RawDocument,
         place: FilterPosition,
     ) -> Result<Option<Predicate>> {
+        self.context.scope.count(&OPERATORS_USED, name);
         Ok(Some(match name {
             "$eq" => self.comparison(Comparison::Eq, field, value)?,
             "$lt" => self.comparison(Comparison::Lt, field, value)?,

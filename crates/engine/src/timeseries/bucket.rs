@@ -22,9 +22,9 @@ use meridian_value::field::{self, Field};
 use meridian_value::{DocumentBuilder, canonical_type, compare};
 
 /// Measurements of a bucket, at most: MongoDB's `timeseriesBucketMaxCount`.
-const ROWS_MAX: usize = 1_000;
+pub const BUCKET_ROWS_MAX: usize = 1_000;
 /// A bucket of this many bytes takes no further measurement (`timeseriesBucketMaxSize`), ...
-const BYTES_MAX: usize = 125 * 1024;
+pub const BUCKET_BYTES_MAX: usize = 125 * 1024;
 /// ... unless it has fewer than this many (`timeseriesBucketMinCount`) ...
 const LARGE_ROWS_MIN: usize = 10;
 /// ... and less than this, as it is stored.
@@ -325,9 +325,9 @@ impl<'t> MeasurementBucket<'t> {
             self.start.saturating_add(self.timeseries.span_millis()),
         );
         let has_room =
-            bytes <= BYTES_MAX || (self.rows < LARGE_ROWS_MIN && bytes <= LARGE_BYTES_MAX);
+            bytes <= BUCKET_BYTES_MAX || (self.rows < LARGE_ROWS_MIN && bytes <= LARGE_BYTES_MAX);
         (start..end).contains(&measurement.time)
-            && self.rows < ROWS_MAX
+            && self.rows < BUCKET_ROWS_MAX
             && (has_room || self.rows == 0)
             && self.values_of(measurement).all(|value| {
                 let column = self

@@ -15,7 +15,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use bucket::{Measurement, MeasurementBucket, bucket_id};
+pub use bucket::{BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, Measurement, MeasurementBucket, bucket_id};
 pub use compress::for_each_measured;
 pub use unpack::{TimeRange, UnpackBucket};
 

@@ -53,7 +53,7 @@ impl Mechanism {
     }
 
     /// MongoDB's defaults.
-    fn iterations(self) -> u32 {
+    pub fn iterations(self) -> u32 {
         match self {
             Self::Sha1 => 10_000,
             Self::Sha256 => 15_000,

@@ -4,6 +4,7 @@ use super::arguments::{Arguments, array_values, elements, field, integer};
 use super::context::Context;
 use super::cursor_reply::write_first_batch;
 use super::find::{boolean_or, hint, parse_cursor_document};
+use super::parameters::uses_disk_by_default;
 use super::{explain, server_stages, top};
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::aggregate::CollectionStatsOptions;
@@ -122,7 +123,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>, host: &'a str) -> Result<AggregateRe
         pipeline: parse_pipeline(arguments)?,
         hint: hint(arguments)?,
         variables: arguments.document("let")?,
-        allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
+        allow_disk_use: boolean_or(arguments, "allowDiskUse", uses_disk_by_default())?,
         bypass_validation: arguments.flag("bypassDocumentValidation")?,
         host,
         latencies: None,

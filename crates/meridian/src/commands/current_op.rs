@@ -174,7 +174,13 @@ fn describe_running(running: &Running, row: &mut DocumentWriter<'_>) {
             .count("done", number(done))
             .count("total", number(total));
     }
-    row.int32("numYields", 0).boolean("waitingForLock", false);
+    row.int32("numYields", 0);
+    // There are no locks that statements wait for, and nobody slows writers down for a secondary.
+    drop(row.document("locks"));
+    row.boolean("waitingForFlowControl", false);
+    drop(row.document("lockStats"));
+    row.boolean("waitingForLock", false);
+    drop(row.document("flowControlStats"));
 }
 
 /// What MongoDB calls what an index build is at.

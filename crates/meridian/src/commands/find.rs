@@ -3,6 +3,7 @@
 use super::arguments::{Arguments, integer, type_name};
 use super::context::Context;
 use super::cursor_reply::{CursorOptions, write_complete, write_first_batch};
+use super::parameters::uses_disk_by_default;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_engine::{Code, Error, FindRequest, Result};
 use meridian_wire::DocumentWriter;
@@ -116,14 +117,14 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindRequest<'a>> {
         skip: arguments.natural("skip")?.unwrap_or(0),
         limit: arguments.natural("limit")?.filter(|limit| *limit > 0),
         hint: hint(arguments)?,
-        // Allowed unless forbidden, as `allowDiskUseByDefault` of MongoDB 6.0.
-        allow_disk_use: boolean_or(arguments, "allowDiskUse", true)?,
+        allow_disk_use: boolean_or(arguments, "allowDiskUse", uses_disk_by_default())?,
         variables: arguments.document("let")?,
         tailable,
         await_data,
         min: non_empty(document(arguments, "min")?),
         max: non_empty(document(arguments, "max")?),
         return_key: boolean(arguments, "returnKey")?,
+        counts: true,
         show_record_id: boolean(arguments, "showRecordId")?,
     })
 }

@@ -2,12 +2,14 @@
 
 use super::table::COMMANDS;
 use crate::service::{CommandCounts, Counters, Service};
-use meridian_engine::{CursorFigures, WorkFigures};
+use meridian_engine::aggregate::{ACCUMULATORS_USED, FUNCTIONS_USED, STAGES_USED};
+use meridian_engine::{CursorFigures, NameCounts, WorkFigures, expression, query};
 use meridian_wire::DocumentWriter;
 
 /// Writes the section.
 pub fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
     let stats = service.engine.server_stats();
+    write_names(&STAGES_USED, &mut section.document("aggStageCounters"));
     write_commands(service, &mut section.document("commands"));
     write_cursors(&stats.cursors, &mut section.document("cursor"));
     write_documents(
@@ -19,11 +21,29 @@ pub fn write_metrics(service: &Service, section: &mut DocumentWriter<'_>) {
         .document("operation")
         .int64("scanAndOrder", stats.work.sorts)
         .int64("writeConflicts", stats.work.write_conflicts);
+    {
+        let mut operators = section.document("operatorCounters");
+        for (name, counts) in [
+            ("expressions", &expression::OPERATORS_USED),
+            ("groupAccumulators", &ACCUMULATORS_USED),
+            ("match", &query::OPERATORS_USED),
+            ("windowAccumulators", &FUNCTIONS_USED),
+        ] {
+            write_names(counts, &mut operators.document(name));
+        }
+    }
     write_executor(&stats.work, &mut section.document("queryExecutor"));
     section
         .document("ttl")
         .int64("deletedDocuments", stats.ttl_deleted)
         .int64("passes", stats.ttl_passes);
+}
+
+/// How often each name was written in statements.
+fn write_names(counts: &NameCounts, section: &mut DocumentWriter<'_>) {
+    for (name, count) in counts.all() {
+        section.int64(name, i64::try_from(count).unwrap_or(i64::MAX));
+    }
 }
 
 /// Total and failures of a command under all its names.

@@ -17,6 +17,7 @@ mod dispatch;
 mod generic;
 mod shutdown;
 mod standalone;
+mod standalone_sections;
 mod table;
 mod write_reply;
 

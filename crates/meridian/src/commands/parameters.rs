@@ -4,14 +4,17 @@ use super::arguments::{Arguments, elements, integer, truth};
 use super::context::Context;
 use super::generic::is_generic;
 use super::hello::SESSION_TIMEOUT_MINUTES;
-use crate::cli::{LOG_LEVEL_MAX, Verbosity};
+use crate::access::scram::Mechanism;
+use crate::cli::{LOG_LEVEL_MAX, TlsMode, Verbosity};
 use bson::raw::RawBsonRef;
+use meridian_engine::aggregate::{STAGE_BYTES_MAX, STAGES_MAX};
 use meridian_engine::plan::scans_are_forbidden;
+use meridian_engine::timeseries::{BUCKET_BYTES_MAX, BUCKET_ROWS_MAX};
 use meridian_engine::{Error, Result, javascript, text};
 use meridian_value::number::Number;
-use meridian_wire::DocumentWriter;
+use meridian_wire::{DocumentWriter, NESTING_LEVELS_MAX};
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Doubles from here on are no 64-bit integers: 2^63.
 const I64_BOUND: f64 = 9_223_372_036_854_775_808.0;
@@ -30,8 +33,26 @@ struct Parameter {
     set: Option<Set>,
 }
 
+/// Whether `find` and `aggregate` may use the disk that do not say.
+static USES_DISK: AtomicBool = AtomicBool::new(true);
+
+/// Whether statements may use the disk that do not say.
+pub fn uses_disk_by_default() -> bool {
+    USES_DISK.load(Ordering::Relaxed)
+}
+
 /// Sorted by name: in this order they are set.
 const PARAMETERS: &[Parameter] = &[
+    changeable(
+        "allowDiskUseByDefault",
+        |_, name, reply| {
+            reply.boolean(name, uses_disk_by_default());
+        },
+        |_, _, value| {
+            USES_DISK.store(is_true(value), Ordering::Relaxed);
+            Ok(())
+        },
+    ),
     // The form of `admin.system.users`: `mongorestore` and `mongodump` of a whole server ask for it first, and go no
     // further without.
     fixed("authSchemaVersion", |_, name, reply| {
@@ -42,6 +63,9 @@ const PARAMETERS: &[Parameter] = &[
         for mechanism in ["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"] {
             names.push(RawBsonRef::String(mechanism));
         }
+    }),
+    fixed("clusterAuthMode", |_, name, reply| {
+        reply.string(name, "undefined");
     }),
     changeable(
         "cursorTimeoutMillis",
@@ -54,11 +78,27 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    fixed("enableLocalhostAuthBypass", |_, name, reply| {
+        reply.boolean(name, true);
+    }),
     fixed("enableTestCommands", |_, name, reply| {
         reply.boolean(name, false);
     }),
     fixed("featureCompatibilityVersion", |_, name, reply| {
         reply.document(name).string("version", "6.0");
+    }),
+    fixed("internalDocumentSourceDensifyMaxMemoryBytes", stage_bytes),
+    fixed("internalDocumentSourceGroupMaxMemoryBytes", stage_bytes),
+    fixed(
+        "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+        stage_bytes,
+    ),
+    fixed(
+        "internalLookupStageIntermediateDocumentMaxSizeBytes",
+        stage_bytes,
+    ),
+    fixed("internalPipelineLengthLimit", |_, name, reply| {
+        reply.count(name, i64::try_from(STAGES_MAX).unwrap_or(i64::MAX));
     }),
     changeable(
         "internalQueryJavaScriptFnTimeoutMillis",
@@ -70,6 +110,14 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    fixed(
+        "internalQueryJavaScriptHeapSizeLimitMB",
+        |_, name, reply| {
+            let mebibytes = javascript::HEAP_BYTES_MAX >> 20;
+            reply.count(name, i64::try_from(mebibytes).unwrap_or(i64::MAX));
+        },
+    ),
+    fixed("internalQueryMaxBlockingSortMemoryUsageBytes", stage_bytes),
     changeable(
         "internalQueryMaxJsEmitBytes",
         |_, name, reply| {
@@ -95,6 +143,9 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    fixed("maxBSONDepth", |_, name, reply| {
+        reply.count(name, i64::try_from(NESTING_LEVELS_MAX).unwrap_or(i64::MAX));
+    }),
     changeable(
         "notablescan",
         |_, name, reply| {
@@ -105,6 +156,10 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    // Files of a data directory are for their owner alone.
+    fixed("processUmask", |_, name, reply| {
+        reply.int32(name, 0o077);
+    }),
     changeable(
         "quiet",
         |_, name, reply| {
@@ -120,6 +175,23 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    fixed("saslHostName", |context, name, reply| {
+        reply.string(name, &context.service.host);
+    }),
+    fixed("scramIterationCount", |_, name, reply| {
+        reply.count(name, i64::from(Mechanism::Sha1.iterations()));
+    }),
+    fixed("scramSHA256IterationCount", |_, name, reply| {
+        reply.count(name, i64::from(Mechanism::Sha256.iterations()));
+    }),
+    fixed("sslMode", |context, name, reply| {
+        let mode = match context.service.settings.tls_mode {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Allow => "allowSSL",
+            TlsMode::Require => "requireSSL",
+        };
+        reply.string(name, mode);
+    }),
     Parameter {
         settable_at_startup: true,
         ..fixed("storageEngineCacheBytes", |context, name, reply| {
@@ -127,6 +199,23 @@ const PARAMETERS: &[Parameter] = &[
             reply.int64(name, bytes);
         })
     },
+    fixed("storageGlobalParams.directoryperdb", |_, name, reply| {
+        reply.boolean(name, false);
+    }),
+    fixed("timeseriesBucketMaxCount", |_, name, reply| {
+        reply.count(name, i64::try_from(BUCKET_ROWS_MAX).unwrap_or(i64::MAX));
+    }),
+    fixed("timeseriesBucketMaxSize", |_, name, reply| {
+        reply.count(name, i64::try_from(BUCKET_BYTES_MAX).unwrap_or(i64::MAX));
+    }),
+    fixed("tlsMode", |context, name, reply| {
+        let mode = match context.service.settings.tls_mode {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Allow => "allowTLS",
+            TlsMode::Require => "requireTLS",
+        };
+        reply.string(name, mode);
+    }),
     changeable(
         "ttlMonitorEnabled",
         |context, name, reply| {
@@ -155,6 +244,11 @@ const PARAMETERS: &[Parameter] = &[
         )
     },
 ];
+
+/// What a stage may hold in memory before it spills.
+fn stage_bytes(_: &Context<'_>, name: &str, reply: &mut DocumentWriter<'_>) {
+    reply.count(name, i64::try_from(STAGE_BYTES_MAX).unwrap_or(i64::MAX));
+}
 
 const fn fixed(name: &'static str, write: Write) -> Parameter {
     Parameter {

@@ -8,7 +8,7 @@ use crate::access::UserName;
 use bson::raw::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use bson::{Binary, cstr, rawdoc};
-use meridian_engine::aggregate::{Limits, Pipeline, run as run_stages};
+use meridian_engine::aggregate::{Limits, Pipeline, STAGES_USED, run as run_stages};
 use meridian_engine::expression::Variables;
 use meridian_engine::{AggregateRequest, AggregateTarget, Code, Error, Query, Result};
 use std::collections::HashSet;
@@ -42,6 +42,7 @@ pub fn query(
             type_name(options)
         )));
     };
+    STAGES_USED.add(name);
     let rows = match name {
         "$currentOp" => current_op::rows(context, options)?,
         _ => list_sessions(context, name, options)?,

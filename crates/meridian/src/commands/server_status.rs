@@ -3,6 +3,7 @@
 use super::build_info::{COMPATIBLE_VERSION, write_own_version};
 use super::context::Context;
 use super::metrics::write_metrics;
+use super::standalone_sections;
 use crate::service::Compression;
 use crate::service::OperationClass;
 use crate::service::Service;
@@ -59,18 +60,41 @@ fn write_sections(
 
 type Section = (&'static str, fn(&Service, &mut DocumentWriter<'_>));
 
+/// In MongoDB's order.
 const SECTIONS: &[Section] = &[
+    ("activeIndexBuilds", write_index_builds),
     ("asserts", write_asserts),
+    ("batchedDeletes", standalone_sections::write_batched_deletes),
+    ("catalogStats", write_catalog),
     ("connections", write_connections),
+    ("electionMetrics", standalone_sections::write_elections),
     ("extra_info", write_extra_info),
+    ("flowControl", standalone_sections::write_flow_control),
+    ("freeMonitoring", standalone_sections::write_free_monitoring),
     ("globalLock", write_global_lock),
+    ("indexStats", write_indexes),
+    ("locks", standalone_sections::write_locks),
+    ("logicalSessionRecordCache", write_sessions),
     ("network", write_network),
     ("opLatencies", write_latencies),
     ("opcounters", write_operations),
     ("opcountersRepl", write_replicated),
+    ("storageEngine", write_storage_engine),
+    (
+        "tenantMigrations",
+        standalone_sections::write_tenant_migrations,
+    ),
+    (
+        "trafficRecording",
+        standalone_sections::write_traffic_recording,
+    ),
+    ("transactions", standalone_sections::write_transactions),
+    (
+        "twoPhaseCommitCoordinator",
+        standalone_sections::write_two_phase_commits,
+    ),
     ("mem", write_memory),
     ("metrics", write_metrics),
-    ("storageEngine", write_storage_engine),
     ("rankIndexes", write_rank_indexes),
 ];
 
@@ -126,25 +150,118 @@ fn write_connections(service: &Service, section: &mut DocumentWriter<'_>) {
         .int32("awaitingTopologyChanges", 0);
 }
 
-/// Page faults that had to read from disk, from `/proc/self/stat`; absent where that cannot be read.
-fn write_extra_info(_: &Service, section: &mut DocumentWriter<'_>) {
-    section.string("note", "fields vary by platform");
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    if let Some((minor, major)) = page_faults(&stat) {
-        section
-            .int64("page_reclaims", minor)
-            .int64("page_faults", major);
+/// Index builds that statements wait for: each scans its collection.
+fn write_index_builds(service: &Service, section: &mut DocumentWriter<'_>) {
+    let activities = service.activities();
+    let running = activities.iter().filter_map(|each| each.running());
+    let builds = running.filter(|running| running.progress.is_some()).count();
+    let builds = i64::try_from(builds).unwrap_or(i64::MAX);
+    section.count("total", builds);
+    let mut phases = section.document("phases");
+    phases.count("scanCollection", builds);
+    for name in [
+        "drainSideWritesTable",
+        "drainSideWritesTablePreCommit",
+        "waitForCommitQuorum",
+        "drainSideWritesTableOnCommit",
+        "processConstraintsViolatonTableOnCommit",
+        "commit",
+    ] {
+        phases.int32(name, 0);
     }
 }
 
-/// Minor and major faults: the tenth and the twelfth field. The second, the program's name in
-/// brackets, may hold blanks, so fields are counted from behind it.
-fn page_faults(stat: &str) -> Option<(i64, i64)> {
+fn write_catalog(service: &Service, section: &mut DocumentWriter<'_>) {
+    let figures = service.engine.catalog_figures();
+    section
+        .count("collections", figures.collections)
+        .count("capped", figures.capped)
+        .count("clustered", figures.clustered)
+        .count("timeseries", figures.timeseries)
+        .count("views", figures.views)
+        .count("internalCollections", figures.internal)
+        .int32("internalViews", 0);
+}
+
+fn write_indexes(service: &Service, section: &mut DocumentWriter<'_>) {
+    let figures = service.engine.catalog_figures();
+    section.int64("count", figures.indexes);
+    let mut features = section.document("features");
+    for (name, count, accesses) in figures.features {
+        features
+            .document(name)
+            .int64("count", count)
+            .int64("accesses", accesses);
+    }
+}
+
+/// Sessions are kept in memory, and written nowhere.
+fn write_sessions(service: &Service, section: &mut DocumentWriter<'_>) {
+    let sessions = i64::try_from(service.sessions.list().len()).unwrap_or(i64::MAX);
+    section.count("activeSessionsCount", sessions);
+    for name in [
+        "sessionsCollectionJobCount",
+        "lastSessionsCollectionJobDurationMillis",
+        "lastSessionsCollectionJobEntriesRefreshed",
+        "lastSessionsCollectionJobEntriesEnded",
+        "lastSessionsCollectionJobCursorsClosed",
+        "transactionReaperJobCount",
+        "lastTransactionReaperJobDurationMillis",
+        "lastTransactionReaperJobEntriesCleanedUp",
+        "sessionCatalogSize",
+    ] {
+        section.int32(name, 0);
+    }
+}
+
+/// What the process used, from `/proc/self`; what cannot be read is absent.
+fn write_extra_info(_: &Service, section: &mut DocumentWriter<'_>) {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}"));
+    let read = |name: &str| read(name).unwrap_or_default();
+    let (stat, status, io) = (read("stat"), read("status"), read("io"));
+    section.string("note", "fields vary by platform");
+    let of_stat = |field: usize| stat_field(&stat, field);
+    let of_status = |name: &str| number_of(&status, name);
+    let of_io = |name: &str| number_of(&io, name).map(|bytes| bytes / 512);
+    let micros = |field: usize| of_stat(field).map(|ticks| ticks * MICROS_A_TICK);
+    let rows = [
+        ("user_time_us", micros(14)),
+        ("system_time_us", micros(15)),
+        ("maximum_resident_set_kb", of_status("VmHWM:")),
+        ("input_blocks", of_io("read_bytes:")),
+        ("output_blocks", of_io("write_bytes:")),
+        ("page_reclaims", of_stat(10)),
+        ("page_faults", of_stat(12)),
+        (
+            "voluntary_context_switches",
+            of_status("voluntary_ctxt_switches:"),
+        ),
+        (
+            "involuntary_context_switches",
+            of_status("nonvoluntary_ctxt_switches:"),
+        ),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            section.int64(name, value);
+        }
+    }
+}
+
+/// Linux counts a process's time in hundredths of a second.
+const MICROS_A_TICK: i64 = 10_000;
+
+/// A field of `/proc/self/stat`, counted from 1. The second, the program's name in brackets, may hold blanks, so fields
+/// are counted from behind it.
+fn stat_field(stat: &str, field: usize) -> Option<i64> {
     let (_, behind_name) = stat.rsplit_once(')')?;
-    let mut fields = behind_name.split_whitespace().skip(7);
-    let minor = fields.next()?.parse().ok()?;
-    let major = fields.nth(1)?.parse().ok()?;
-    Some((minor, major))
+    behind_name.split_whitespace().nth(field - 3)?.parse().ok()
+}
+
+/// The number behind a name at the beginning of a line.
+fn number_of(lines: &str, name: &str) -> Option<i64> {
+    let rest = lines.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// There is no lock of the whole server. Who runs a command is active, and queued while it waits for its turn among

@@ -92,6 +92,12 @@ pub fn set_free_monitoring(context: &mut Context<'_>, _: &mut DocumentWriter<'_>
     }
 }
 
+/// `getnonce`: 64 random bits in hexadecimal, as logins of the oldest drivers began.
+pub fn nonce(_: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    reply.string("nonce", &format!("{:016x}", rand::random::<u64>()));
+    Ok(())
+}
+
 /// `features`: what MongoDB's first drivers asked for.
 pub fn features(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     context.arguments("features", &["oidReset"])?;

@@ -226,6 +226,7 @@ pub static COMMANDS: &[Command] = &[
     command("getLog", get_log::run, "Warnings of the start.").admin().server(&["getLog"]),
     command("getMore", get_more::run, "The next batch of a cursor.").stable().read_concerns(ReadConcerns::All).kind(Kind::GetMore).class(OperationClass::Read).special(privileges::get_more),
     command("getParameter", parameters::get, "Reads server parameters.").admin().server(&["getParameter"]),
+    command("getnonce", standalone::nonce, "A random number, for logins of the oldest drivers.").needs(Needs::Nothing),
     command("grantPrivilegesToRole", roles::grant_privileges, "Adds privileges to a role.").writes().special(roles::may_grant_own),
     command("grantRolesToRole", roles::grant_roles, "Has a role inherit others.").writes().special(users::may_grant_roles),
     command("grantRolesToUser", users::grant_roles, "Grants roles to a user.").writes().special(users::may_grant_roles).about_users(),

@@ -9,6 +9,7 @@ use crate::expression::value::{Value, corrupt};
 use crate::expression::{
     EvaluationContext, Expression, FieldSet, Node, VariableScope, named_unit, number,
 };
+use crate::operation::NameCounts;
 use crate::text;
 use crate::types::type_name;
 use bson::{RawBson, RawBsonRef, RawDocument};
@@ -53,6 +54,26 @@ pub(super) enum FunctionKind {
     /// `$locf`: the last one that is known.
     LastKnown,
 }
+
+/// How often each window function was written.
+pub static FUNCTIONS_USED: NameCounts = NameCounts::of(|| {
+    let mut names = ACCUMULATORS.to_vec();
+    names.extend([
+        "$count",
+        "$covariancePop",
+        "$covarianceSamp",
+        "$denseRank",
+        "$derivative",
+        "$documentNumber",
+        "$expMovingAvg",
+        "$integral",
+        "$linearFill",
+        "$locf",
+        "$rank",
+        "$shift",
+    ]);
+    names
+});
 
 /// The functions that are accumulators too.
 const ACCUMULATORS: [&str; 18] = [
@@ -190,6 +211,7 @@ impl WindowFunction {
     /// MongoDB's: `FailedToParse` for most, 5371601 to 5371603 for ranks, those of windows and of accumulators.
     pub fn parse(document: &RawDocument, context: &FunctionContext<'_>) -> Result<Self> {
         let parts = Specification::of(document)?;
+        context.scope.count(&FUNCTIONS_USED, parts.name);
         match parts.name {
             "$rank" => rank("$rank", FunctionKind::Rank, &parts, context),
             "$denseRank" => rank("$denseRank", FunctionKind::DenseRank, &parts, context),

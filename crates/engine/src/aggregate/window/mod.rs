@@ -32,6 +32,7 @@ use function::{FunctionContext, WindowFunction};
 use std::sync::Arc;
 
 pub(super) use fill::parse_fill;
+pub use function::FUNCTIONS_USED;
 pub use run::Windows;
 
 /// A parsed `$setWindowFields`, for documents that come partition by partition, each in its order.
