@@ -88,14 +88,17 @@ const PARAMETERS: &[Parameter] = &[
         reply.document(name).string("version", "6.0");
     }),
     fixed("internalDocumentSourceDensifyMaxMemoryBytes", stage_bytes),
-    fixed("internalDocumentSourceGroupMaxMemoryBytes", stage_bytes),
+    fixed(
+        "internalDocumentSourceGroupMaxMemoryBytes",
+        long_stage_bytes,
+    ),
     fixed(
         "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
-        stage_bytes,
+        long_stage_bytes,
     ),
     fixed(
         "internalLookupStageIntermediateDocumentMaxSizeBytes",
-        stage_bytes,
+        long_stage_bytes,
     ),
     fixed("internalPipelineLengthLimit", |_, name, reply| {
         reply.count(name, i64::try_from(STAGES_MAX).unwrap_or(i64::MAX));
@@ -176,7 +179,11 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     fixed("saslHostName", |context, name, reply| {
-        reply.string(name, &context.service.host);
+        let host = &context.service.host;
+        reply.string(
+            name,
+            host.rsplit_once(':').map_or(&**host, |(name, _)| name),
+        );
     }),
     fixed("scramIterationCount", |_, name, reply| {
         reply.count(name, i64::from(Mechanism::Sha1.iterations()));
@@ -248,6 +255,10 @@ const PARAMETERS: &[Parameter] = &[
 /// What a stage may hold in memory before it spills.
 fn stage_bytes(_: &Context<'_>, name: &str, reply: &mut DocumentWriter<'_>) {
     reply.count(name, i64::try_from(STAGE_BYTES_MAX).unwrap_or(i64::MAX));
+}
+
+fn long_stage_bytes(_: &Context<'_>, name: &str, reply: &mut DocumentWriter<'_>) {
+    reply.int64(name, i64::try_from(STAGE_BYTES_MAX).unwrap_or(i64::MAX));
 }
 
 const fn fixed(name: &'static str, write: Write) -> Parameter {
