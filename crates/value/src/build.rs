@@ -87,6 +87,15 @@ impl DocumentBuilder {
         self.bytes.extend_from_slice(value);
     }
 
+    /// The bytes so far: the next field begins behind so many.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a document is never without bytes"
+    )]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The document.
     ///
     /// # Panics

@@ -486,7 +486,7 @@ fn pass_several(
         }
         Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
             operation::check()?;
-            pass(behind, Cow::Owned(measured), variables, ready)
+            pass(behind, Cow::Borrowed(measured), variables, ready)
         }),
         Step::Lookup(lookup) => lookup.apply(document, variables, &mut |found| {
             pass(behind, Cow::Owned(found), variables, ready)

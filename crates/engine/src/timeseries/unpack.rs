@@ -12,7 +12,7 @@ use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field, Fields};
 use std::collections::BTreeSet;
 use std::iter::Peekable;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Rows that are walked between two questions whether the statement is to end: few bytes may claim many.
 const ROWS_UNCHECKED: usize = 4_096;
@@ -145,6 +145,87 @@ impl<'b> CompressedTimes<'b> {
     }
 }
 
+/// A measurement as a document. The next one is written over it where its values have the same types and lengths.
+#[derive(Default)]
+struct RowDocument {
+    bytes: Vec<u8>,
+    /// Where its time is, if it is wanted.
+    time: Option<usize>,
+    /// Where the value of each column is, if it has one.
+    values: Vec<Option<ValuePlace>>,
+    is_built: bool,
+}
+
+struct ValuePlace {
+    kind: u8,
+    range: Range<usize>,
+}
+
+/// Bytes before a document's first field, and around a field's name.
+const LENGTH_BYTES: usize = 4;
+const AROUND_NAME: usize = 2;
+
+impl RowDocument {
+    /// Writes another measurement over this one; false where that has other fields, types or lengths.
+    fn write_over(&mut self, millis: i64, values: &[Option<ColumnValue<'_>>]) -> bool {
+        if !self.is_built {
+            return false;
+        }
+        for (place, value) in self.values.iter().zip(values) {
+            match (place, value) {
+                (None, None) => {}
+                (Some(place), Some(value))
+                    if place.kind == value.kind() && place.range.len() == value.bytes().len() =>
+                {
+                    self.bytes[place.range.clone()].copy_from_slice(value.bytes());
+                }
+                _ => return false,
+            }
+        }
+        if let Some(start) = self.time {
+            self.bytes[start..start + size_of::<i64>()].copy_from_slice(&millis.to_le_bytes());
+        }
+        true
+    }
+
+    /// Builds it anew: the time under its name, if that is wanted, what `put_meta` puts, and values by name.
+    fn build<'n>(
+        &mut self,
+        time: Option<&[u8]>,
+        millis: i64,
+        put_meta: impl FnOnce(&mut DocumentBuilder) -> Result<()>,
+        values: impl Iterator<Item = (&'n [u8], &'n Option<ColumnValue<'n>>)>,
+    ) -> Result<()> {
+        self.is_built = false;
+        self.values.clear();
+        let mut out = DocumentBuilder::reusing(std::mem::take(&mut self.bytes));
+        if let Some(name) = time {
+            out.field(ElementType::DateTime, name, &millis.to_le_bytes());
+        }
+        self.time = time.map(|name| LENGTH_BYTES + AROUND_NAME + name.len());
+        put_meta(&mut out)?;
+        for (name, value) in values {
+            let Some(value) = value else {
+                self.values.push(None);
+                continue;
+            };
+            let kind = value.kind();
+            let known = ElementType::from(kind).ok_or_else(|| no_bucket("a value has no type"))?;
+            let start = out.len() + AROUND_NAME + name.len();
+            out.field(known, name, value.bytes());
+            let range = start..start + value.bytes().len();
+            self.values.push(Some(ValuePlace { kind, range }));
+        }
+        self.bytes = out.finish().into_bytes();
+        self.is_built = true;
+        Ok(())
+    }
+
+    fn document(&self) -> Result<&RawDocument> {
+        RawDocument::from_bytes(&self.bytes).map_err(malformed)
+    }
+}
+
 impl UnpackBucket {
     /// Reads the stage as a view has it.
     ///
@@ -215,7 +296,7 @@ impl UnpackBucket {
     pub fn apply(
         &self,
         bucket: &RawDocument,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         match version_of(bucket) {
             Some(1) => self.apply_plain(bucket, data_of(bucket)?, emit),
@@ -257,7 +338,7 @@ impl UnpackBucket {
         &self,
         bucket: &RawDocument,
         data: &RawDocument,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         let time = self.time_field.as_bytes();
         let (mut times, mut columns) = (None, Vec::new());
@@ -281,6 +362,7 @@ impl UnpackBucket {
         let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
         let mut times = CompressedTimes::new(time, times);
+        let (mut row, mut values) = (RowDocument::default(), Vec::with_capacity(columns.len()));
         // Rows that are not wanted, since the last one that was.
         let mut passed = 0;
         if self.latest_only {
@@ -297,22 +379,26 @@ impl UnpackBucket {
                 passed += 1;
                 continue;
             }
-            let mut out = DocumentBuilder::with_capacity(128);
-            if wants_time {
-                out.field(ElementType::DateTime, time, &millis.to_le_bytes());
-            }
-            self.put_meta(&mut out, meta.as_ref())?;
+            values.clear();
             for column in &mut columns {
                 column.skip(passed)?;
                 let value = column.next()?.ok_or_else(|| {
                     no_bucket("a column ends before all measurements have their values")
                 })?;
-                if let Some(value) = value {
-                    put_value(&mut out, column.name, &value)?;
-                }
+                values.push(value);
             }
             passed = 0;
-            if emit(out.finish())?.is_break() {
+            if !row.write_over(millis, &values) {
+                let names = columns.iter().map(|column| column.name);
+                let time = wants_time.then_some(time);
+                row.build(
+                    time,
+                    millis,
+                    |out| self.put_meta(out, meta.as_ref()),
+                    names.zip(&values),
+                )?;
+            }
+            if emit(row.document()?)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             if self.latest_only {
@@ -348,7 +434,7 @@ impl UnpackBucket {
         &self,
         bucket: &RawDocument,
         data: &RawDocument,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         let time = self.time_field.as_bytes();
         let times = field::find(data, time).and_then(|times| times.value());
@@ -381,7 +467,7 @@ impl UnpackBucket {
                 continue;
             }
             let document = self.row(&row, wants_time, meta.as_ref(), &mut columns)?;
-            if emit(document)?.is_break() {
+            if emit(&document)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -402,7 +488,7 @@ impl UnpackBucket {
         times: &RawDocument,
         meta: Option<&Field<'_>>,
         mut columns: Vec<Column<'_>>,
-        emit: &mut dyn FnMut(RawDocumentBuf) -> Result<ControlFlow<()>>,
+        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         let millis = |time: Field<'_>| time.bytes().try_into().ok().map(i64::from_le_bytes);
         let millis = field::fields(times).map(|time| Ok(millis(time)));
@@ -414,7 +500,7 @@ impl UnpackBucket {
             while column.values.next_if(is_other).is_some() {}
         }
         let wants_time = self.wants(self.time_field.as_bytes());
-        emit(self.row(&row, wants_time, meta, &mut columns)?)
+        emit(&*self.row(&row, wants_time, meta, &mut columns)?)
     }
 
     fn row(
@@ -460,12 +546,6 @@ fn latest_row(times: impl Iterator<Item = Result<Option<i64>>>) -> Result<usize>
 }
 
 fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> {
-    let kind = ElementType::from(value.kind()).ok_or_else(|| no_bucket("a value has no type"))?;
-    out.field(kind, name, value.bytes());
-    Ok(())
-}
-
-fn put_value(out: &mut DocumentBuilder, name: &[u8], value: &ColumnValue<'_>) -> Result<()> {
     let kind = ElementType::from(value.kind()).ok_or_else(|| no_bucket("a value has no type"))?;
     out.field(kind, name, value.bytes());
     Ok(())
