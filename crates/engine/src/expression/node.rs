@@ -391,7 +391,9 @@ impl Node {
 /// Reads the named top-level fields in one pass over the context's document.
 pub fn prefetch(names: &[Box<str>], context: &mut EvaluationContext<'_>) -> Result<()> {
     context.prefetched.clear();
-    context.prefetched.resize(names.len(), Value::Missing);
+    // (`resize` would clone a value that is not known to be small.)
+    let missing = std::iter::repeat_with(|| Value::Missing);
+    context.prefetched.extend(missing.take(names.len()));
     let mut found = 0;
     for field in meridian_value::field::fields(context.document) {
         if let Some(place) = names
