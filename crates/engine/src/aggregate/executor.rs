@@ -181,8 +181,17 @@ impl Executor {
             .iter()
             .map(|stage| Step::new(stage, &variables, &context))
             .collect();
+        let mut steps = steps?;
+        for place in 1..steps.len() {
+            let (before, behind) = steps.split_at_mut(place);
+            if let (Some(Step::UnpackBucket(unpack)), Some(Step::Group(groups))) =
+                (before.last(), behind.first_mut())
+            {
+                groups.expect_buckets(unpack);
+            }
+        }
         Ok(Self {
-            steps: steps?,
+            steps,
             variables,
             ready: ReadyDocuments::default(),
             drained: None,
@@ -435,6 +444,29 @@ fn counts(step: Option<&Step>) -> bool {
     }
 }
 
+/// Whether a step takes measurements bucket by bucket.
+fn knows_buckets(step: Option<&Step>) -> bool {
+    matches!(step, Some(Step::Group(groups)) if groups.knows_buckets())
+}
+
+/// Gives a `$group` the measurements of a bucket.
+fn group_bucket(
+    unpack: &UnpackBucket,
+    bucket: &RawDocument,
+    step: &mut Step,
+    variables: &Variables,
+) -> Result<ControlFlow<()>> {
+    let Step::Group(groups) = step else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    groups.begin_bucket();
+    unpack.apply(bucket, &mut |measured| {
+        operation::check()?;
+        groups.push_measurement(measured, variables)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
 /// Gives a step that only counts so many documents at once.
 fn count_measurements(
     measurements: u64,
@@ -483,6 +515,9 @@ fn pass_several(
         }
         Step::UnpackBucket(unpack) if unpack.is_counted() && counts(behind.first()) => {
             count_measurements(unpack.count(document)?, &mut behind[0], variables)
+        }
+        Step::UnpackBucket(unpack) if knows_buckets(behind.first()) => {
+            group_bucket(unpack, document, &mut behind[0], variables)
         }
         Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
             operation::check()?;

@@ -11,11 +11,15 @@ use crate::expression::FieldSet;
 use crate::expression::value::{
     Value, build_document, corrupt, field_name, raw_size_bytes, within_levels,
 };
-use crate::expression::{EvaluationContext, Expression, Node, VariableScope, Variables, prefetch};
+use crate::expression::{
+    EvaluationContext, Expression, Node, TruncatePlan, VariableScope, Variables, prefetch,
+};
 use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
+use crate::timeseries::{TimeRange, UnpackBucket};
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use meridian_value::field;
 use meridian_value::number::Number;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -218,6 +222,67 @@ pub struct Groups {
     /// How often groups were spilled.
     spills: u64,
     limits: Limits,
+    /// Where measurements of buckets come: what is known of their keys.
+    buckets: Option<Arc<BucketKeys>>,
+    /// The group of the latest measurement, and from when until when those of its bucket are in it.
+    run: Option<(usize, TimeRange)>,
+}
+
+/// The key of measurements: of one bucket, it changes with the time alone.
+struct BucketKeys {
+    time_field: Box<str>,
+    truncations: Vec<TruncatePlan>,
+}
+
+impl BucketKeys {
+    /// Of a group behind the stage; none where a key reads more than metadata and the truncated time.
+    fn new(group: &Group, unpack: &UnpackBucket) -> Option<Self> {
+        let mut truncations = Vec::new();
+        for node in group.key_nodes() {
+            add_truncations(node, unpack, &mut truncations)?;
+        }
+        Some(Self {
+            time_field: unpack.time_field.as_str().into(),
+            truncations,
+        })
+    }
+
+    /// The times around one for which the key is the same; none where that is not known.
+    fn run_around(&self, millis: i64) -> Option<TimeRange> {
+        self.truncations
+            .iter()
+            .try_fold(TimeRange::ALL, |range, plan| {
+                let (from, until) = (plan.begin(millis)?, plan.end(millis)? - 1);
+                Some(range.and(TimeRange { from, until }))
+            })
+    }
+
+    /// The time of a measurement.
+    fn time_of(&self, document: &RawDocument) -> Option<i64> {
+        let time = field::find(document, self.time_field.as_bytes())?.value()?;
+        time.as_datetime().map(|time| time.timestamp_millis())
+    }
+}
+
+/// Notes how an expression truncates the time; none where it reads anything but that and metadata.
+fn add_truncations(node: &Node, unpack: &UnpackBucket, out: &mut Vec<TruncatePlan>) -> Option<()> {
+    match node {
+        Node::Constant(_) => Some(()),
+        Node::Field { path, .. } => {
+            (unpack.meta_field.as_deref() == path.first().map(|name| &**name)).then_some(())
+        }
+        Node::Object(fields) => fields
+            .iter()
+            .try_for_each(|(_, node)| add_truncations(node, unpack, out)),
+        Node::DateTruncate { date, plan } => match &**date {
+            Node::Field { path, .. } if path.len() == 1 && *path[0] == *unpack.time_field => {
+                out.push(plan.clone());
+                Some(())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// What tells a group from others; that of a number or a short text lies in the table itself.
@@ -246,7 +311,49 @@ impl Groups {
             spilled: None,
             spills: 0,
             limits: limits.clone(),
+            buckets: None,
+            run: None,
         }
+    }
+
+    /// Has measurements of buckets come from a stage, bucket by bucket.
+    pub fn expect_buckets(&mut self, unpack: &UnpackBucket) {
+        self.buckets = BucketKeys::new(&self.group, unpack).map(Arc::new);
+    }
+
+    /// Whether [`Self::push_measurement`] may be used.
+    pub fn knows_buckets(&self) -> bool {
+        self.buckets.is_some()
+    }
+
+    /// The measurements that come are those of another bucket.
+    pub fn begin_bucket(&mut self) {
+        self.run = None;
+    }
+
+    /// As [`Self::push`], for a measurement of the same bucket as the one before it.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_measurement(
+        &mut self,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<()> {
+        let buckets = self.buckets.clone();
+        let millis = buckets.as_deref().and_then(|keys| keys.time_of(document));
+        let known = match (self.run, millis) {
+            (Some((place, range)), Some(millis)) if range.holds(millis) => Some(place),
+            _ => None,
+        };
+        let place = self.update(document, variables, known, |state, accumulator, value| {
+            state.add(accumulator, value, document)
+        })?;
+        if known.is_none() {
+            let around = |millis| buckets.as_deref()?.run_around(millis);
+            self.run = place.zip(millis.and_then(around));
+        }
+        Ok(())
     }
 
     /// Takes one more document.
@@ -254,9 +361,10 @@ impl Groups {
     /// # Errors
     /// 292 where the groups outgrow their memory and cannot be spilled, and those of expressions.
     pub fn push(&mut self, document: &RawDocument, variables: &Variables) -> Result<()> {
-        self.update(document, variables, |state, accumulator, value| {
+        self.update(document, variables, None, |state, accumulator, value| {
             state.add(accumulator, value, document)
-        })
+        })?;
+        Ok(())
     }
 
     /// Takes so many documents at once, all of which have `document`'s key. For accumulators that only
@@ -270,10 +378,11 @@ impl Groups {
         times: u64,
         variables: &Variables,
     ) -> Result<()> {
-        self.update(document, variables, |state, _, value| {
+        self.update(document, variables, None, |state, _, value| {
             state.add_times(value, times);
             Ok(0)
-        })
+        })?;
+        Ok(())
     }
 
     /// Whether the groups of parts of the input can be merged, see [`Groups::merge`].
@@ -288,7 +397,10 @@ impl Groups {
 
     /// The same stage without any document.
     pub fn fresh(&self) -> Self {
-        Self::new(self.group.clone(), &self.limits)
+        Self {
+            buckets: self.buckets.clone(),
+            ..Self::new(self.group.clone(), &self.limits)
+        }
     }
 
     /// Takes the groups of documents that come behind all that were pushed here.
@@ -377,23 +489,29 @@ impl Groups {
             spilled.push(&bytes, self.spills, value.as_bytes())?;
         }
         self.spills += 1;
+        self.run = None;
         self.memory.shrink(0);
         Ok(())
     }
 
-    /// Has `add` change each state of the document's group, given its argument; it tells by how many bytes
-    /// the state has grown.
+    /// Has `add` change each state of the document's group, which may be known, given its argument; it tells by how
+    /// many bytes the state has grown. Returns the group's place, unless the groups were spilled.
     fn update(
         &mut self,
         document: &RawDocument,
         variables: &Variables,
+        known: Option<usize>,
         add: impl Fn(&mut AccumulatorState, &Accumulator, &Value<'_>) -> Result<usize>,
-    ) -> Result<()> {
+    ) -> Result<Option<usize>> {
         let Self {
             group, table, key, ..
         } = self;
         let mut context = EvaluationContext::new(document, variables);
-        let place = table.place(group, key, &mut context)?;
+        prefetch(&group.fields, &mut context)?;
+        let place = match known {
+            Some(place) => place,
+            None => table.place(group, key, &mut context)?,
+        };
         let width = group.accumulators.len();
         let states = &mut table.states[place * width..(place + 1) * width];
         for (state, accumulator) in states.iter_mut().zip(&group.accumulators) {
@@ -401,7 +519,9 @@ impl Groups {
             table.bytes += add(state, accumulator, &value)?;
         }
         drop(context);
-        self.hold()
+        let spills = self.spills;
+        self.hold()?;
+        Ok((self.spills == spills).then_some(place))
     }
 
     /// The groups as documents, in the order they were first met, or in any order where some were spilled.
@@ -540,7 +660,6 @@ impl GroupTable {
         key: &mut Vec<u8>,
         context: &mut EvaluationContext<'c>,
     ) -> Result<usize> {
-        prefetch(&group.fields, context)?;
         key.clear();
         group.encode_key_in(context, key)?;
         match self.places.get(&key[..]) {

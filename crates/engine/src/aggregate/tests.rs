@@ -10,6 +10,8 @@ use crate::error::Code;
 use crate::expression::{VariableScope, Variables};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use meridian_value::Collation;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use std::time::Instant;
 
 type Answer = Result<Vec<Document>, (i32, String)>;
@@ -405,4 +407,84 @@ fn speed_of_the_daily_roll_up() {
 fn pipelines_from_elsewhere_are_mongods() {
     let file = std::env::var("MERIDIAN_PIPELINES").expect("MERIDIAN_PIPELINES names a file");
     check(&std::fs::read_to_string(file).unwrap(), &[]);
+}
+
+/// A bucket of a time series as it is stored before it is compressed: times, in any order, and values.
+fn bucket(number: i32, meta: &Bson, rows: &[(i64, f64)]) -> Document {
+    let column = |value: &dyn Fn(&(i64, f64)) -> Bson| {
+        let rows = rows.iter().enumerate();
+        rows.map(|(row, measured)| (row.to_string(), value(measured)))
+            .collect::<Document>()
+    };
+    let millis = |row: &(i64, f64)| Bson::DateTime(bson::DateTime::from_millis(row.0));
+    doc! {
+        "_id": number, "control": { "version": 1 }, "meta": meta,
+        "data": { "t": column(&millis), "v": column(&|row| Bson::Double(row.1)) },
+    }
+}
+
+/// Groups of measurements, bucket by bucket, are those of the same documents one by one, also where groups are spilled.
+#[test]
+fn groups_of_buckets_are_those_of_their_measurements() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let unpack = raw(
+        &doc! { "$_internalUnpackBucket": { "timeField": "t", "metaField": "m", "bucketMaxSpanSeconds": 3600 } },
+    );
+    let hour = |more: Document| {
+        let mut operand = doc! { "date": "$t", "unit": "hour" };
+        operand.extend(more);
+        doc! { "$dateTrunc": operand }
+    };
+    let keys = [
+        Bson::Null,
+        Bson::from("$m"),
+        Bson::from("$m.s"),
+        Bson::from("$t"),
+        Bson::from("$v"),
+        hour(doc! {}).into(),
+        hour(doc! { "unit": "minute", "binSize": 7 }).into(),
+        hour(doc! { "unit": "month" }).into(),
+        hour(doc! { "unit": "day", "timezone": "America/New_York" }).into(),
+        doc! { "s": "$m.s", "h": hour(doc! {}), "k": 5 }.into(),
+        doc! { "a": hour(doc! { "unit": "minute", "binSize": 25 }), "b": hour(doc! { "unit": "minute", "binSize": 10 }) }.into(),
+        doc! { "h": hour(doc! {}), "v": { "$gt": ["$v", 5] } }.into(),
+    ];
+    let limits = Limits::new(true).with_space(crate::sorter::SpillSpace::in_memory());
+    for round in 0..60 {
+        let buckets: Vec<RawDocumentBuf> = (0..random.random_range(1..12))
+            .map(|number| {
+                let meta = doc! { "s": random.random_range(0..4) };
+                // Around the end of daylight saving time in New York.
+                let start = 1_762_060_000_000 + random.random_range(0..40_000_000);
+                let rows: Vec<(i64, f64)> = (0..random.random_range(1..80))
+                    .map(|row| {
+                        let millis = start + row * 60_000 + random.random_range(-90_000..90_000);
+                        (millis, f64::from(random.random_range(0..10)))
+                    })
+                    .collect();
+                raw(&bucket(number, &meta.into(), &rows))
+            })
+            .collect();
+        let measured = ours(std::slice::from_ref(&unpack), &buckets, &limits).unwrap();
+        let measured: Vec<RawDocumentBuf> = measured.iter().map(raw).collect();
+        let limits = match round % 3 {
+            0 => limits.clone().with_memory(2_000),
+            _ => limits.clone(),
+        };
+        for key in &keys {
+            let group = raw(&doc! { "$group": {
+                "_id": key, "n": { "$sum": 1 }, "least": { "$min": "$v" }, "first": { "$first": "$t" }, "all": { "$push": "$v" },
+            } });
+            let sorted = raw(&doc! { "$sort": { "_id": 1, "first": 1 } });
+            let by_bucket = ours(
+                &[unpack.clone(), group.clone(), sorted.clone()],
+                &buckets,
+                &limits,
+            );
+            let one_by_one = ours(&[group, sorted], &measured, &limits);
+            assert_eq!(by_bucket, one_by_one, "round {round}, key {key}");
+        }
+    }
 }

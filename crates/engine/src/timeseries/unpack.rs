@@ -59,7 +59,7 @@ impl TimeRange {
     }
 
     /// Whether a time is wanted.
-    fn holds(self, millis: i64) -> bool {
+    pub fn holds(self, millis: i64) -> bool {
         (self.from..=self.until).contains(&millis)
     }
 }
