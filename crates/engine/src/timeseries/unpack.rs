@@ -334,12 +334,11 @@ impl UnpackBucket {
         Ok(count)
     }
 
-    fn apply_compressed(
-        &self,
-        bucket: &RawDocument,
-        data: &RawDocument,
-        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
-    ) -> Result<ControlFlow<()>> {
+    /// The times of a compressed bucket, and the other columns that are wanted.
+    fn compressed_columns<'b>(
+        &'b self,
+        data: &'b RawDocument,
+    ) -> Result<(CompressedTimes<'b>, Vec<CompressedColumn<'b>>)> {
         let time = self.time_field.as_bytes();
         let (mut times, mut columns) = (None, Vec::new());
         for column in field::fields(data) {
@@ -359,9 +358,19 @@ impl UnpackBucket {
             }
         }
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+        Ok((CompressedTimes::new(time, times), columns))
+    }
+
+    fn apply_compressed(
+        &self,
+        bucket: &RawDocument,
+        data: &RawDocument,
+        emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let time = self.time_field.as_bytes();
+        let (mut times, mut columns) = self.compressed_columns(data)?;
         let meta = self.meta_of(bucket);
         let wants_time = self.wants(time);
-        let mut times = CompressedTimes::new(time, times);
         let (mut row, mut values) = (RowDocument::default(), Vec::with_capacity(columns.len()));
         // Rows that are not wanted, since the last one that was.
         let mut passed = 0;
@@ -500,7 +509,7 @@ impl UnpackBucket {
             while column.values.next_if(is_other).is_some() {}
         }
         let wants_time = self.wants(self.time_field.as_bytes());
-        emit(&*self.row(&row, wants_time, meta, &mut columns)?)
+        emit(&self.row(&row, wants_time, meta, &mut columns)?)
     }
 
     fn row(
