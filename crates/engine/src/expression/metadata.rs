@@ -190,6 +190,9 @@ impl AskedMetadata {
 
     /// By a document, anywhere in it.
     pub fn by(document: &RawDocument) -> Self {
+        if !mentions_metadata(document) {
+            return Self::default();
+        }
         let asks = |part: &str| {
             mentions(document, &|name, own| {
                 name == "$meta" && own == RawBsonRef::String(part)
