@@ -52,61 +52,40 @@ pub enum AccumulatorKind {
     Reduce,
 }
 
+/// By name.
+const ACCUMULATORS: [(&str, AccumulatorKind); 22] = [
+    ("$sum", AccumulatorKind::Sum),
+    ("$avg", AccumulatorKind::Average),
+    ("$min", AccumulatorKind::Min),
+    ("$max", AccumulatorKind::Max),
+    ("$first", AccumulatorKind::First),
+    ("$last", AccumulatorKind::Last),
+    ("$push", AccumulatorKind::Push),
+    ("$addToSet", AccumulatorKind::AddToSet),
+    ("$count", AccumulatorKind::Count),
+    ("$stdDevPop", AccumulatorKind::DeviationPopulation),
+    ("$stdDevSamp", AccumulatorKind::DeviationSample),
+    ("$mergeObjects", AccumulatorKind::MergeObjects),
+    ("$firstN", AccumulatorKind::FirstN),
+    ("$lastN", AccumulatorKind::LastN),
+    ("$minN", AccumulatorKind::MinN),
+    ("$maxN", AccumulatorKind::MaxN),
+    ("$top", AccumulatorKind::Top),
+    ("$bottom", AccumulatorKind::Bottom),
+    ("$topN", AccumulatorKind::TopN),
+    ("$bottomN", AccumulatorKind::BottomN),
+    ("$accumulator", AccumulatorKind::Script),
+    ("$_internalJsReduce", AccumulatorKind::Reduce),
+];
+
 /// How often each accumulator of `$group` and its like was written.
-pub static ACCUMULATORS_USED: NameCounts = NameCounts::of(|| {
-    vec![
-        "$_internalJsReduce",
-        "$accumulator",
-        "$addToSet",
-        "$avg",
-        "$bottom",
-        "$bottomN",
-        "$count",
-        "$first",
-        "$firstN",
-        "$last",
-        "$lastN",
-        "$max",
-        "$maxN",
-        "$mergeObjects",
-        "$min",
-        "$minN",
-        "$push",
-        "$stdDevPop",
-        "$stdDevSamp",
-        "$sum",
-        "$top",
-        "$topN",
-    ]
-});
+pub static ACCUMULATORS_USED: NameCounts =
+    NameCounts::of(|| ACCUMULATORS.map(|(name, _)| name).to_vec());
 
 impl AccumulatorKind {
     fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "$sum" => AccumulatorKind::Sum,
-            "$avg" => AccumulatorKind::Average,
-            "$min" => AccumulatorKind::Min,
-            "$max" => AccumulatorKind::Max,
-            "$first" => AccumulatorKind::First,
-            "$last" => AccumulatorKind::Last,
-            "$push" => AccumulatorKind::Push,
-            "$addToSet" => AccumulatorKind::AddToSet,
-            "$count" => AccumulatorKind::Count,
-            "$stdDevPop" => AccumulatorKind::DeviationPopulation,
-            "$stdDevSamp" => AccumulatorKind::DeviationSample,
-            "$mergeObjects" => AccumulatorKind::MergeObjects,
-            "$firstN" => AccumulatorKind::FirstN,
-            "$lastN" => AccumulatorKind::LastN,
-            "$minN" => AccumulatorKind::MinN,
-            "$maxN" => AccumulatorKind::MaxN,
-            "$top" => AccumulatorKind::Top,
-            "$bottom" => AccumulatorKind::Bottom,
-            "$topN" => AccumulatorKind::TopN,
-            "$bottomN" => AccumulatorKind::BottomN,
-            "$accumulator" => AccumulatorKind::Script,
-            "$_internalJsReduce" => AccumulatorKind::Reduce,
-            _ => return None,
-        })
+        let found = ACCUMULATORS.iter().find(|(known, _)| *known == name);
+        found.map(|(_, kind)| *kind)
     }
 }
 

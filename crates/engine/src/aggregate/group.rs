@@ -340,8 +340,9 @@ impl Groups {
         document: &RawDocument,
         variables: &Variables,
     ) -> Result<()> {
-        let buckets = self.buckets.clone();
-        let millis = buckets.as_deref().and_then(|keys| keys.time_of(document));
+        // (Not cloned: the parts of a scan on other cores share it.)
+        let keys = self.buckets.as_deref();
+        let millis = keys.and_then(|keys| keys.time_of(document));
         let known = match (self.run, millis) {
             (Some((place, range)), Some(millis)) if range.holds(millis) => Some(place),
             _ => None,
@@ -350,7 +351,7 @@ impl Groups {
             state.add(accumulator, value, document)
         })?;
         if known.is_none() {
-            let around = |millis| buckets.as_deref()?.run_around(millis);
+            let around = |millis| self.buckets.as_deref()?.run_around(millis);
             self.run = place.zip(millis.and_then(around));
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::catalog::{Accesses, Collection, Index};
 use crate::index::IndexField;
 use crate::namespace::Namespace;
 
-/// Numbers of collections, views and indexes.
+/// Numbers of collections and views.
 #[derive(Debug, Default)]
 pub struct CatalogFigures {
     /// Of users, without time-series collections.
@@ -20,7 +20,12 @@ pub struct CatalogFigures {
     pub views: i64,
     /// The server's own.
     pub internal: i64,
-    /// Indexes of users' collections.
+}
+
+/// Numbers of indexes of users' collections.
+#[derive(Debug)]
+pub struct IndexFigures {
+    /// All of them.
     pub indexes: i64,
     /// How many indexes have a feature, and how often statements used them.
     pub features: Vec<(&'static str, i64, i64)>,
@@ -46,12 +51,9 @@ const FEATURES: [&str; 15] = [
 ];
 
 impl Engine {
-    /// What the catalogue holds.
+    /// Which collections and views there are.
     pub fn catalog_figures(&self) -> CatalogFigures {
-        let mut figures = CatalogFigures {
-            features: FEATURES.map(|name| (name, 0, 0)).to_vec(),
-            ..CatalogFigures::default()
-        };
+        let mut figures = CatalogFigures::default();
         for view in self.catalog.views() {
             match view.timeseries() {
                 Some(_) => figures.timeseries += 1,
@@ -59,25 +61,35 @@ impl Engine {
             }
         }
         for collection in self.catalog.all() {
-            figures.add(&collection);
+            if is_internal(&collection.namespace) {
+                figures.internal += 1;
+                continue;
+            }
+            figures.collections += 1;
+            figures.capped += i64::from(collection.options.capped.is_some());
+            figures.clustered += i64::from(collection.options.clustered_index.is_some());
+        }
+        figures
+    }
+
+    /// Which indexes there are, and how often they were used.
+    pub fn index_figures(&self) -> IndexFigures {
+        let mut figures = IndexFigures {
+            indexes: 0,
+            features: FEATURES.map(|name| (name, 0, 0)).to_vec(),
+        };
+        for collection in self.catalog.all() {
+            let name = &collection.namespace;
+            if !is_internal(name) || name.collection.starts_with("system.buckets.") {
+                figures.add(&collection);
+            }
         }
         figures
     }
 }
 
-impl CatalogFigures {
+impl IndexFigures {
     fn add(&mut self, collection: &Collection) {
-        let namespace = &collection.namespace;
-        if is_internal(namespace) {
-            self.internal += 1;
-            if !namespace.collection.starts_with("system.buckets.") {
-                return;
-            }
-        } else {
-            self.collections += 1;
-            self.capped += i64::from(collection.options.capped.is_some());
-            self.clustered += i64::from(collection.options.clustered_index.is_some());
-        }
         // (Buckets lie by their `_id` in mongod, which counts an index for it all the same.)
         let is_clustered = collection.options.clustered_index.is_some();
         if !is_clustered || collection.options.timeseries.is_some() {

@@ -30,7 +30,7 @@ mod verify;
 mod view;
 mod work;
 
-pub use catalog_figures::CatalogFigures;
+pub use catalog_figures::{CatalogFigures, IndexFigures};
 pub use data_size::{DataSize, DataSizeRequest};
 pub use definition::{
     CollModRequest, CollectionInfo, CollectionKind, CreateIndexesOutcome, DatabaseInfo,

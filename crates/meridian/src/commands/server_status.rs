@@ -184,7 +184,7 @@ fn write_catalog(service: &Service, section: &mut DocumentWriter<'_>) {
 }
 
 fn write_indexes(service: &Service, section: &mut DocumentWriter<'_>) {
-    let figures = service.engine.catalog_figures();
+    let figures = service.engine.index_figures();
     section.int64("count", figures.indexes);
     let mut features = section.document("features");
     for (name, count, accesses) in figures.features {
@@ -197,7 +197,7 @@ fn write_indexes(service: &Service, section: &mut DocumentWriter<'_>) {
 
 /// Sessions are kept in memory, and written nowhere.
 fn write_sessions(service: &Service, section: &mut DocumentWriter<'_>) {
-    let sessions = i64::try_from(service.sessions.list().len()).unwrap_or(i64::MAX);
+    let sessions = i64::try_from(service.sessions.count()).unwrap_or(i64::MAX);
     section.count("activeSessionsCount", sessions);
     for name in [
         "sessionsCollectionJobCount",

@@ -128,6 +128,13 @@ impl Sessions {
         listed.collect()
     }
 
+    /// How many are known; some of them may have been out of use for up to a minute too long.
+    pub fn count(&self) -> usize {
+        let mut known = self.known.lock();
+        known.forget_unused(Instant::now());
+        known.used.len()
+    }
+
     /// A session has ended.
     pub fn forget(&self, name: &SessionName) {
         self.known.lock().used.remove(name);

@@ -12,6 +12,7 @@ use crate::query::filter::Predicate;
 use bson::raw::RawBsonRef;
 use bson::{RawArray, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 use meridian_value::{DocumentBuilder, field};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Room for what is left when most of a document is dropped.
@@ -45,30 +46,19 @@ impl Projection {
         position: Option<usize>,
         origin: Option<DocumentOrigin>,
     ) -> Result<RawDocumentBuf> {
-        let measure = self.measure.as_ref();
-        let known = DocumentMetadata {
-            search: measure.and_then(|measure| measure.metadata(document)),
-            sort_key: match &self.sort {
-                Some(sort) => Some(sort.values(document)?),
-                None => None,
-            },
-            origin,
-            random: None,
-        };
-        let own;
-        let variables = match &known {
-            DocumentMetadata {
-                search: None,
-                sort_key: None,
-                origin: None,
-                ..
-            } => &self.variables,
-            _ => {
-                own = self.variables.knowing(Some(Arc::new(known)));
-                &own
-            }
-        };
-        let projected = self.tree.apply(self.rest, document, variables)?;
+        let mut variables = Cow::Borrowed(&self.variables);
+        if self.measure.is_some() || self.sort.is_some() || origin.is_some() {
+            let measure = self.measure.as_ref();
+            let sort_key = self.sort.as_ref().map(|sort| sort.values(document));
+            let known = DocumentMetadata {
+                search: measure.and_then(|measure| measure.metadata(document)),
+                sort_key: sort_key.transpose()?,
+                origin,
+                random: None,
+            };
+            variables = Cow::Owned(variables.knowing(Some(Arc::new(known))));
+        }
+        let projected = self.tree.apply(self.rest, document, &variables)?;
         match &self.positional {
             None => Ok(projected),
             Some(path) => narrow(&projected, path.parts(), position),
