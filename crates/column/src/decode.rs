@@ -103,8 +103,7 @@ impl<'a> Stream<'a> {
             return Ok(after);
         }
         if self.class == Class::Double {
-            let last = f64::from_le_bytes(self.last().bytes().try_into().unwrap_or_default());
-            let scaled = double::encode_lossy(last, scale);
+            let scaled = double::encode_lossy(self.last_double(), scale);
             self.narrow = scaled
                 .ok_or_else(|| wrong("a block whose scale does not fit the double before"))?;
         }
@@ -131,11 +130,54 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Passes over values of the word, as many as there are but at most so many; returns how many.
+    /// Whether the values have differences, of 64 bits.
+    #[inline(always)]
+    fn is_narrow(&self) -> bool {
+        use Class::{Delta, DeltaOfDelta, Double};
+        matches!(self.class, Delta | DeltaOfDelta | Double)
+    }
+
+    /// Hands out the values of the block as integers, of so many rows at most; returns of how many. The values have
+    /// differences of 64 bits.
     ///
     /// # Errors
-    /// Differences to what has none.
-    pub fn skip_in_word(&mut self, rows: usize) -> Result<usize> {
+    /// Unknown words.
+    #[inline(always)]
+    fn narrow_in_block(&mut self, rows: usize, mut each: impl FnMut(Option<i64>)) -> Result<usize> {
+        let (mut narrow, mut difference) = (self.narrow, self.difference);
+        let mut is_computed = self.is_computed;
+        let is_of_differences = self.class == Class::DeltaOfDelta;
+        let mut passed = 0;
+        while passed < rows && (self.words.is_in_word() || self.words.load(self.block_end)?) {
+            passed += self.words.take_several(rows - passed, |delta| {
+                let Some(delta) = delta else {
+                    return each(None);
+                };
+                let delta = unzigzag(delta);
+                if is_of_differences {
+                    difference = difference.wrapping_add(delta);
+                    narrow = narrow.wrapping_add(difference);
+                } else {
+                    narrow = narrow.wrapping_add(delta);
+                }
+                // What is equal to a literal keeps its bytes, such as minus zero.
+                is_computed |= is_of_differences || delta != 0;
+                each(Some(narrow));
+            });
+        }
+        (self.narrow, self.difference) = (narrow, difference);
+        self.is_computed = is_computed;
+        Ok(passed)
+    }
+
+    /// Passes over values of the block, as many as there are but at most so many; returns how many.
+    ///
+    /// # Errors
+    /// Unknown words, and differences to what has none.
+    pub fn skip_in_block(&mut self, rows: usize) -> Result<usize> {
+        if self.is_narrow() {
+            return self.narrow_in_block(rows, |_| ());
+        }
         let mut passed = 0;
         while passed < rows && self.words.is_in_word() {
             if let Some(delta) = self.words.take() {
@@ -146,25 +188,52 @@ impl<'a> Stream<'a> {
         Ok(passed)
     }
 
+    /// Whether the values are doubles.
+    #[inline(always)]
+    pub fn is_of_doubles(&self) -> bool {
+        self.class == Class::Double
+    }
+
+    /// Appends the doubles of the block, of so many rows at most; returns of how many. Missing ones are passed over.
+    ///
+    /// # Errors
+    /// Unknown words.
+    pub fn doubles_in_block(&mut self, rows: usize, out: &mut Vec<f64>) -> Result<usize> {
+        let (mut last, mut integer) = (self.last_double(), self.narrow);
+        let scale = self.scale;
+        self.narrow_in_block(rows, |value| {
+            let Some(value) = value else {
+                return;
+            };
+            if value != integer {
+                integer = value;
+                last = double::decode(value, scale);
+            }
+            out.push(last);
+        })
+    }
+
+    /// Appends the dates of the block, of so many rows at most, in milliseconds; returns whether all of these have one.
+    ///
+    /// # Errors
+    /// Unknown words.
+    pub fn dates_in_block(&mut self, rows: usize, out: &mut Vec<i64>) -> Result<bool> {
+        let mut are_all = true;
+        self.narrow_in_block(rows, |value| match value {
+            Some(value) => out.push(value),
+            None => are_all = false,
+        })?;
+        Ok(are_all)
+    }
+
+    fn last_double(&self) -> f64 {
+        f64::from_le_bytes(self.last().bytes().try_into().unwrap_or_default())
+    }
+
     /// Whether the values are dates.
     #[inline(always)]
     pub fn is_of_dates(&self) -> bool {
         self.kind == 0x09
-    }
-
-    /// The next value of the word where they are dates, in milliseconds; `None` a missing one.
-    ///
-    /// # Errors
-    /// Differences to what has none.
-    #[inline(always)]
-    pub fn next_date_in_word(&mut self) -> Result<Option<i64>> {
-        match self.words.take() {
-            None => Ok(None),
-            Some(delta) => {
-                self.move_by(delta)?;
-                Ok(Some(self.narrow))
-            }
-        }
     }
 
     /// The next value of the block, `Some(None)` a missing one; `None` at its end.

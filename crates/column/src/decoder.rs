@@ -62,9 +62,10 @@ impl<'a> ColumnDecoder<'a> {
     pub fn skip_rows(&mut self, rows: usize) -> Result<usize> {
         let mut passed = 0;
         while passed < rows {
-            if self.stream.is_in_word() {
-                let skipped = self.stream.skip_in_word(rows - passed);
-                passed += skipped.inspect_err(|_| self.end())?;
+            let skipped = self.stream.skip_in_block(rows - passed);
+            let skipped = skipped.inspect_err(|_| self.end())?;
+            passed += skipped;
+            if skipped > 0 {
                 continue;
             }
             match self.next().transpose()? {
@@ -75,17 +76,44 @@ impl<'a> ColumnDecoder<'a> {
         Ok(passed)
     }
 
-    /// The next row of a column of dates, in milliseconds since 1970; `Some(Ok(None))` where it has none.
+    /// Appends the doubles of the rows that come, of so many rows at most, as long as they are in a block of doubles; returns
+    /// of how many rows, of which those without a value add nothing. 0 says nothing of the row that comes: ask for that by
+    /// itself. Where few bytes may claim many rows, ask for few at once.
     ///
     /// # Errors
-    /// As of the row itself, and values that are no dates.
-    #[inline]
-    pub fn next_date(&mut self) -> Option<Result<Option<i64>>> {
-        if self.stream.is_in_word() && self.stream.is_of_dates() {
-            return Some(self.stream.next_date_in_word().inspect_err(|_| self.end()));
+    /// As of the rows themselves.
+    pub fn next_doubles(&mut self, rows: usize, out: &mut Vec<f64>) -> Result<usize> {
+        if self.interleaved.is_some() || !self.stream.is_of_doubles() {
+            return Ok(0);
         }
-        let row = self.next()?;
-        Some(row.and_then(|value| value.map(|value| self.date_of(&value)).transpose()))
+        let passed = self.stream.doubles_in_block(rows, out);
+        passed.inspect_err(|_| self.end())
+    }
+
+    /// Appends the next rows of a column of dates, so many at most, in milliseconds since 1970. Fewer are no sign of its end:
+    /// none are.
+    ///
+    /// # Errors
+    /// As of the rows themselves, values that are no dates, and rows without one.
+    pub fn next_dates(&mut self, rows: usize, out: &mut Vec<i64>) -> Result<()> {
+        let before = out.len();
+        if self.interleaved.is_none() && self.stream.is_of_dates() {
+            let are_all = self.stream.dates_in_block(rows, out);
+            if !are_all.inspect_err(|_| self.end())? {
+                return Err(self.without_date());
+            }
+        }
+        if out.len() == before
+            && let Some(row) = self.next().transpose()?
+        {
+            let value = row.ok_or_else(|| self.without_date())?;
+            out.push(self.date_of(&value)?);
+        }
+        Ok(())
+    }
+
+    fn without_date(&self) -> ColumnError {
+        ColumnError::new("a row without a date", self.at)
     }
 
     fn date_of(&self, value: &ColumnValue<'_>) -> Result<i64> {

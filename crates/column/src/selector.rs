@@ -56,7 +56,7 @@ const fn layout(selector: u64, slots: u32, width: u32) -> Layout {
 }
 
 /// In the order in which a writer tries them.
-pub(crate) static FAMILIES: [Family; 4] = [
+pub(crate) const FAMILIES: [Family; 4] = [
     Family {
         shift_bits: 0,
         shift_unit: 0,
@@ -153,7 +153,7 @@ impl Family {
 
 impl Layout {
     /// The bit of the first slot in a word with these low bits.
-    pub fn first_bit(word_low: u64) -> u32 {
+    pub const fn first_bit(word_low: u64) -> u32 {
         if matches!(word_low & 15, 7 | 8) { 8 } else { 4 }
     }
 
@@ -163,9 +163,36 @@ impl Layout {
     }
 }
 
-/// The family and layout of a word that is no run; `None` where there is no such selector.
-pub(crate) fn layout_of(word: u64) -> Option<(&'static Family, Layout)> {
-    let (selector, extension) = ((word & 15) as usize, (word >> 4 & 15) as usize);
+/// How the slots of a word are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WordLayout {
+    /// The bit of the first slot.
+    pub first_bit: u32,
+    /// How many slots there are.
+    pub slots: u32,
+    /// Bits of each.
+    pub width: u32,
+    /// The low bits of a slot that hold the shift.
+    pub shift_bits: u32,
+    /// Bits that one unit of the shift stands for.
+    pub shift_unit: u32,
+    /// The greatest shift, in bits.
+    pub shift_max: u32,
+}
+
+/// By the low eight bits of a word that is no run; none where there is no such selector.
+static LAYOUTS: [Option<WordLayout>; 256] = {
+    let mut all = [None; 256];
+    let mut low = 0;
+    while low < all.len() {
+        all[low] = word_layout(low as u64);
+        low += 1;
+    }
+    all
+};
+
+const fn word_layout(low: u64) -> Option<WordLayout> {
+    let (selector, extension) = ((low & 15) as usize, (low >> 4 & 15) as usize);
     let (family, index) = match (selector, extension) {
         (7, 1..=9) => (1, extension - 1),
         (8, 1..=7) => (2, extension - 1),
@@ -174,7 +201,21 @@ pub(crate) fn layout_of(word: u64) -> Option<(&'static Family, Layout)> {
         _ => (0, selector - 1),
     };
     let family = &FAMILIES[family];
-    Some((family, *family.layouts.get(index)?))
+    let layout = &family.layouts[index];
+    Some(WordLayout {
+        first_bit: Layout::first_bit(low),
+        slots: layout.slots,
+        width: layout.width,
+        shift_bits: family.shift_bits,
+        shift_unit: family.shift_unit,
+        shift_max: family.shift_max,
+    })
+}
+
+/// The layout of a word that is no run; `None` where there is no such selector.
+#[inline]
+pub(crate) fn layout_of(word: u64) -> Option<&'static WordLayout> {
+    LAYOUTS[(word & 255) as usize].as_ref()
 }
 
 /// An integer that words hold: 64 or 128 bits.

@@ -1,7 +1,7 @@
 //! Unpacks the integers of a block's words, one by one.
 
 use crate::error::{ColumnError, Result};
-use crate::selector::{Layout, Packed, RUN, RUN_UNIT, layout_of};
+use crate::selector::{Packed, RUN, RUN_UNIT, layout_of};
 
 /// What is left of a block, and the word that is being read.
 #[derive(Debug, Clone)]
@@ -66,13 +66,36 @@ impl<'a, T: Packed> Unpacker<'a, T> {
         }
         let slot = self.slots & self.mask;
         self.slots >>= self.width;
-        self.last = if slot == self.mask {
-            None
-        } else {
-            let shift = (slot & self.shift_mask) as u32 * self.shift_unit;
-            Some(T::shifted(slot >> self.shift_bits, shift))
-        };
+        self.last = self.value_of(slot);
         self.last
+    }
+
+    /// Hands out values of the word, as many as there are but at most so many, and returns how many.
+    #[inline(always)]
+    pub fn take_several(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
+        let count = most.min(self.left as usize);
+        self.left -= count as u32;
+        if self.is_run {
+            (0..count).for_each(|_| each(self.last));
+            return count;
+        }
+        let (mut slots, mut last) = (self.slots, self.last);
+        for _ in 0..count {
+            last = self.value_of(slots & self.mask);
+            slots >>= self.width;
+            each(last);
+        }
+        (self.slots, self.last) = (slots, last);
+        count
+    }
+
+    #[inline(always)]
+    fn value_of(&self, slot: u64) -> Option<T> {
+        if slot == self.mask {
+            return None;
+        }
+        let shift = (slot & self.shift_mask) as u32 * self.shift_unit;
+        Some(T::shifted(slot >> self.shift_bits, shift))
     }
 
     /// The next value, `Some(None)` a missing one; `None` at the end of the block.
@@ -88,7 +111,10 @@ impl<'a, T: Packed> Unpacker<'a, T> {
     }
 
     /// Loads the next word; false where there is none.
-    fn load(&mut self, end: usize) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn load(&mut self, end: usize) -> Result<bool> {
         let Some((word, rest)) = self.words.split_first_chunk::<8>() else {
             return Ok(false);
         };
@@ -101,15 +127,15 @@ impl<'a, T: Packed> Unpacker<'a, T> {
             return Ok(true);
         }
         let unknown = || ColumnError::new("a Simple-8b word with an unknown selector", at);
-        let (family, layout) = layout_of(word).ok_or_else(unknown)?;
-        self.slots = word >> Layout::first_bit(word);
-        self.mask = layout.mask();
+        let layout = layout_of(word).ok_or_else(unknown)?;
+        self.slots = word >> layout.first_bit;
+        self.mask = (1 << layout.width) - 1;
         self.width = layout.width;
-        self.shift_mask = (1 << family.shift_bits) - 1;
-        self.shift_bits = family.shift_bits;
-        self.shift_unit = family.shift_unit;
+        self.shift_mask = (1 << layout.shift_bits) - 1;
+        self.shift_bits = layout.shift_bits;
+        self.shift_unit = layout.shift_unit;
         self.left = layout.slots;
-        if family.shift_max >= T::BITS && self.shifts_too_far() {
+        if layout.shift_max >= T::BITS && self.shifts_too_far() {
             return Err(ColumnError::new(
                 "a Simple-8b word that shifts a value by 64 bits or more",
                 at,

@@ -256,17 +256,57 @@ fn skip_some(column: &[u8], rows: &[Row]) {
             at += 1;
         }
     }
-    let mut dates = ColumnDecoder::new(column);
-    for row in rows {
-        let expected = match row {
+    read_dates(column, rows);
+    read_doubles(column, rows);
+}
+
+/// Dates in parts, until the first row that is none.
+fn read_dates(column: &[u8], rows: &[Row]) {
+    let expected: Vec<i64> = rows
+        .iter()
+        .map_while(|row| match row {
             Some((0x09, bytes)) => Some(i64::from_le_bytes(bytes[..].try_into().unwrap())),
-            None => None,
-            Some(_) => {
-                assert!(dates.next_date().is_some_and(|date| date.is_err()));
-                return;
-            }
-        };
-        assert_eq!(dates.next_date(), Some(Ok(expected)), "{column:02x?}");
+            _ => None,
+        })
+        .collect();
+    let (mut dates, mut found) = (ColumnDecoder::new(column), Vec::new());
+    let mut most = 1;
+    while found.len() < expected.len() {
+        let before = found.len();
+        let part = dates.next_dates(most.min(expected.len() - before), &mut found);
+        if part.is_err() {
+            // It is told with the first row that has none, of those that are asked for.
+            assert!(expected.len() < rows.len(), "{column:02x?}");
+            return;
+        }
+        assert!(found.len() > before && found.len() - before <= most);
+        most = most * 5 % 97;
+    }
+    assert_eq!(found, expected, "{column:02x?}");
+    if expected.len() < rows.len() {
+        assert!(dates.next_dates(1, &mut found).is_err(), "{column:02x?}");
+    }
+}
+
+/// Doubles in parts, and other rows one by one.
+fn read_doubles(column: &[u8], rows: &[Row]) {
+    let (mut doubles, mut at, mut most) = (ColumnDecoder::new(column), 0, 1);
+    while at < rows.len() {
+        let mut found = Vec::new();
+        let passed = doubles.next_doubles(most.min(rows.len() - at), &mut found);
+        let passed = passed.unwrap();
+        let expected: Vec<_> = rows[at..at + passed].iter().flatten().cloned().collect();
+        let found = found
+            .iter()
+            .map(|value| (0x01, value.to_le_bytes().to_vec()));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{column:02x?}");
+        at += passed;
+        if passed == 0 {
+            let row = doubles.next().map(|row| row.map(|value| value.map(own)));
+            assert_eq!(row, Some(Ok(rows[at].clone())), "{column:02x?}");
+            at += 1;
+        }
+        most = most * 5 % 97;
     }
 }
 

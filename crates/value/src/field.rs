@@ -48,64 +48,64 @@ impl<'a> Field<'a> {
     /// The value; `None` when its bytes are malformed.
     #[inline]
     pub fn value(&self) -> Option<RawBsonRef<'a>> {
-        let bytes = self.value;
-        Some(match ElementType::from(self.kind)? {
-            ElementType::Int32 => RawBsonRef::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
-            ElementType::Int64 => RawBsonRef::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
-            ElementType::Double => RawBsonRef::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
-            ElementType::DateTime => {
-                let millis = i64::from_le_bytes(bytes.try_into().ok()?);
-                RawBsonRef::DateTime(DateTime::from_millis(millis))
-            }
-            ElementType::ObjectId => {
-                RawBsonRef::ObjectId(ObjectId::from_bytes(bytes.try_into().ok()?))
-            }
-            ElementType::String => RawBsonRef::String(text(bytes)?),
-            ElementType::Symbol => RawBsonRef::Symbol(text(bytes)?),
-            ElementType::Boolean => RawBsonRef::Boolean(*bytes.first()? != 0),
-            ElementType::Null => RawBsonRef::Null,
-            ElementType::Undefined => RawBsonRef::Undefined,
-            ElementType::MinKey => RawBsonRef::MinKey,
-            ElementType::MaxKey => RawBsonRef::MaxKey,
-            ElementType::EmbeddedDocument => {
-                RawBsonRef::Document(RawDocument::from_bytes(bytes).ok()?)
-            }
-            ElementType::Decimal128 => {
-                RawBsonRef::Decimal128(Decimal128::from_bytes(bytes.try_into().ok()?))
-            }
-            ElementType::Timestamp => RawBsonRef::Timestamp(Timestamp {
-                increment: u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?),
-                time: u32::from_le_bytes(bytes.get(4..)?.try_into().ok()?),
-            }),
-            ElementType::Binary if bytes.get(4) != Some(&2) => RawBsonRef::Binary(RawBinaryRef {
-                subtype: BinarySubtype::from(*bytes.get(4)?),
-                bytes: bytes.get(5..)?,
-            }),
-            ElementType::Array => RawBsonRef::Array(array(bytes)?),
-            ElementType::JavaScriptCode => RawBsonRef::JavaScriptCode(text(bytes)?),
-            ElementType::RegularExpression => {
-                let (pattern, options) = cstrings(bytes)?;
-                RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
-            }
-            ElementType::JavaScriptCodeWithScope => {
-                let (code, scope) = code_with_scope(bytes)?;
-                RawBsonRef::JavaScriptCodeWithScope(RawJavaScriptCodeWithScopeRef { code, scope })
-            }
-            // The old subtype repeats its length inside.
-            ElementType::Binary => RawBsonRef::Binary(RawBinaryRef {
-                subtype: BinarySubtype::from(*bytes.get(4)?),
-                bytes: bytes.get(9..)?,
-            }),
+        if self.kind == ElementType::DbPointer as u8 {
             // `bson` has no public way to view bytes as this type; let it find the field.
-            ElementType::DbPointer => self
-                .document
-                .iter_elements()
-                .nth(self.position())?
-                .ok()?
-                .value()
-                .ok()?,
-        })
+            let mut elements = self.document.iter_elements();
+            return elements.nth(self.position())?.ok()?.value().ok();
+        }
+        value_of(self.kind, self.value)
     }
+}
+
+/// The value of these bytes, as they stand in a document behind their type's byte and the name; `None` when they are
+/// malformed, and for the type that has no view but in a document, the `dbPointer`.
+#[inline]
+pub fn value_of(kind: u8, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
+    Some(match ElementType::from(kind)? {
+        ElementType::Int32 => RawBsonRef::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
+        ElementType::Int64 => RawBsonRef::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
+        ElementType::Double => RawBsonRef::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
+        ElementType::DateTime => {
+            let millis = i64::from_le_bytes(bytes.try_into().ok()?);
+            RawBsonRef::DateTime(DateTime::from_millis(millis))
+        }
+        ElementType::ObjectId => RawBsonRef::ObjectId(ObjectId::from_bytes(bytes.try_into().ok()?)),
+        ElementType::String => RawBsonRef::String(text(bytes)?),
+        ElementType::Symbol => RawBsonRef::Symbol(text(bytes)?),
+        ElementType::Boolean => RawBsonRef::Boolean(*bytes.first()? != 0),
+        ElementType::Null => RawBsonRef::Null,
+        ElementType::Undefined => RawBsonRef::Undefined,
+        ElementType::MinKey => RawBsonRef::MinKey,
+        ElementType::MaxKey => RawBsonRef::MaxKey,
+        ElementType::EmbeddedDocument => RawBsonRef::Document(RawDocument::from_bytes(bytes).ok()?),
+        ElementType::Decimal128 => {
+            RawBsonRef::Decimal128(Decimal128::from_bytes(bytes.try_into().ok()?))
+        }
+        ElementType::Timestamp => RawBsonRef::Timestamp(Timestamp {
+            increment: u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?),
+            time: u32::from_le_bytes(bytes.get(4..)?.try_into().ok()?),
+        }),
+        ElementType::Binary if bytes.get(4) != Some(&2) => RawBsonRef::Binary(RawBinaryRef {
+            subtype: BinarySubtype::from(*bytes.get(4)?),
+            bytes: bytes.get(5..)?,
+        }),
+        ElementType::Array => RawBsonRef::Array(array(bytes)?),
+        ElementType::JavaScriptCode => RawBsonRef::JavaScriptCode(text(bytes)?),
+        ElementType::RegularExpression => {
+            let (pattern, options) = cstrings(bytes)?;
+            RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
+        }
+        ElementType::JavaScriptCodeWithScope => {
+            let (code, scope) = code_with_scope(bytes)?;
+            RawBsonRef::JavaScriptCodeWithScope(RawJavaScriptCodeWithScopeRef { code, scope })
+        }
+        // The old subtype repeats its length inside.
+        ElementType::Binary => RawBsonRef::Binary(RawBinaryRef {
+            subtype: BinarySubtype::from(*bytes.get(4)?),
+            bytes: bytes.get(9..)?,
+        }),
+        ElementType::DbPointer => return None,
+    })
 }
 
 /// The view of an array's bytes. `bson` makes one only for its own iterators, which would have to walk to the

@@ -459,7 +459,9 @@ fn group_bucket(
     let Step::Group(groups) = step else {
         return Ok(ControlFlow::Continue(()));
     };
-    groups.begin_bucket();
+    if groups.begin_bucket(unpack, bucket, variables)? {
+        return Ok(ControlFlow::Continue(()));
+    }
     unpack.apply(bucket, &mut |measured| {
         operation::check()?;
         groups.push_measurement(measured, variables)?;

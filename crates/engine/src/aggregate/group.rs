@@ -5,21 +5,19 @@
 //! nothing.
 
 use super::accumulator::{Accumulator, AccumulatorKind, AccumulatorState};
+use super::group_buckets::BucketKeys;
 use super::group_key;
 use crate::error::{Code, Error, Result};
 use crate::expression::FieldSet;
 use crate::expression::value::{
     Value, build_document, corrupt, field_name, raw_size_bytes, within_levels,
 };
-use crate::expression::{
-    EvaluationContext, Expression, Node, TruncatePlan, VariableScope, Variables, prefetch,
-};
+use crate::expression::{EvaluationContext, Expression, Node, VariableScope, Variables, prefetch};
 use crate::operation::memory::Reservation;
 use crate::sorter::{Limits, SpillSort, SpillSpace, SpilledRows};
-use crate::timeseries::{TimeRange, UnpackBucket};
+use crate::timeseries::TimeRange;
 use ahash::RandomState;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use meridian_value::field;
 use meridian_value::number::Number;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -32,7 +30,7 @@ pub struct Group {
     /// The computed fields, in order.
     pub accumulators: Vec<Accumulator>,
     /// Top-level fields read in one pass.
-    fields: Vec<Box<str>>,
+    pub(super) fields: Vec<Box<str>>,
     specification: RawDocumentBuf,
 }
 
@@ -214,75 +212,18 @@ fn parse_key(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<TableKey> {
 /// The groups met so far. Where they outgrow their memory they are spilled, each by its key, and begin anew;
 /// at the end what belongs to one group is merged, in the order in which it was met.
 pub struct Groups {
-    group: Arc<Group>,
-    table: GroupTable,
-    key: Vec<u8>,
+    pub(super) group: Arc<Group>,
+    pub(super) table: GroupTable,
+    pub(super) key: Vec<u8>,
     memory: Reservation,
     spilled: Option<SpillSort>,
     /// How often groups were spilled.
     spills: u64,
     limits: Limits,
     /// Where measurements of buckets come: what is known of their keys.
-    buckets: Option<Arc<BucketKeys>>,
+    pub(super) buckets: Option<Arc<BucketKeys>>,
     /// The group of the latest measurement, and from when until when those of its bucket are in it.
-    run: Option<(usize, TimeRange)>,
-}
-
-/// The key of measurements: of one bucket, it changes with the time alone.
-struct BucketKeys {
-    time_field: Box<str>,
-    truncations: Vec<TruncatePlan>,
-}
-
-impl BucketKeys {
-    /// Of a group behind the stage; none where a key reads more than metadata and the truncated time.
-    fn new(group: &Group, unpack: &UnpackBucket) -> Option<Self> {
-        let mut truncations = Vec::new();
-        for node in group.key_nodes() {
-            add_truncations(node, unpack, &mut truncations)?;
-        }
-        Some(Self {
-            time_field: unpack.time_field.as_str().into(),
-            truncations,
-        })
-    }
-
-    /// The times around one for which the key is the same; none where that is not known.
-    fn run_around(&self, millis: i64) -> Option<TimeRange> {
-        self.truncations
-            .iter()
-            .try_fold(TimeRange::ALL, |range, plan| {
-                let (from, until) = (plan.begin(millis)?, plan.end(millis)? - 1);
-                Some(range.and(TimeRange { from, until }))
-            })
-    }
-
-    /// The time of a measurement.
-    fn time_of(&self, document: &RawDocument) -> Option<i64> {
-        let time = field::find(document, self.time_field.as_bytes())?.value()?;
-        time.as_datetime().map(|time| time.timestamp_millis())
-    }
-}
-
-/// Notes how an expression truncates the time; none where it reads anything but that and metadata.
-fn add_truncations(node: &Node, unpack: &UnpackBucket, out: &mut Vec<TruncatePlan>) -> Option<()> {
-    match node {
-        Node::Constant(_) => Some(()),
-        Node::Field { path, .. } => {
-            (unpack.meta_field.as_deref() == path.first().map(|name| &**name)).then_some(())
-        }
-        Node::Object(fields) => fields
-            .iter()
-            .try_for_each(|(_, node)| add_truncations(node, unpack, out)),
-        Node::DateTruncate { date, plan } => match &**date {
-            Node::Field { path, .. } if path.len() == 1 && *path[0] == *unpack.time_field => {
-                out.push(plan.clone());
-                Some(())
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    pub(super) run: Option<(usize, TimeRange)>,
 }
 
 /// What tells a group from others; that of a number or a short text lies in the table itself.
@@ -292,12 +233,12 @@ type KeyBytes = SmallVec<[u8; 16]>;
 const _: () = assert!(size_of::<AccumulatorState>() <= 56);
 
 #[derive(Default)]
-struct GroupTable {
+pub(super) struct GroupTable {
     places: HashMap<KeyBytes, u32, RandomState>,
     ids: Vec<RawBson>,
     /// The states of all groups, one after the other.
-    states: Vec<AccumulatorState>,
-    bytes: usize,
+    pub(super) states: Vec<AccumulatorState>,
+    pub(super) bytes: usize,
 }
 
 impl Groups {
@@ -314,47 +255,6 @@ impl Groups {
             buckets: None,
             run: None,
         }
-    }
-
-    /// Has measurements of buckets come from a stage, bucket by bucket.
-    pub fn expect_buckets(&mut self, unpack: &UnpackBucket) {
-        self.buckets = BucketKeys::new(&self.group, unpack).map(Arc::new);
-    }
-
-    /// Whether [`Self::push_measurement`] may be used.
-    pub fn knows_buckets(&self) -> bool {
-        self.buckets.is_some()
-    }
-
-    /// The measurements that come are those of another bucket.
-    pub fn begin_bucket(&mut self) {
-        self.run = None;
-    }
-
-    /// As [`Self::push`], for a measurement of the same bucket as the one before it.
-    ///
-    /// # Errors
-    /// As [`Self::push`].
-    pub fn push_measurement(
-        &mut self,
-        document: &RawDocument,
-        variables: &Variables,
-    ) -> Result<()> {
-        // (Not cloned: the parts of a scan on other cores share it.)
-        let keys = self.buckets.as_deref();
-        let millis = keys.and_then(|keys| keys.time_of(document));
-        let known = match (self.run, millis) {
-            (Some((place, range)), Some(millis)) if range.holds(millis) => Some(place),
-            _ => None,
-        };
-        let place = self.update(document, variables, known, |state, accumulator, value| {
-            state.add(accumulator, value, document)
-        })?;
-        if known.is_none() {
-            let around = |millis| self.buckets.as_deref()?.run_around(millis);
-            self.run = place.zip(millis.and_then(around));
-        }
-        Ok(())
     }
 
     /// Takes one more document.
@@ -451,7 +351,7 @@ impl Groups {
 
     /// Takes memory for the groups, or spills them.
     #[inline]
-    fn hold(&mut self) -> Result<()> {
+    pub(super) fn hold(&mut self) -> Result<()> {
         let held = self
             .limits
             .hold(&mut self.memory, self.table.bytes, too_large)?;
@@ -497,7 +397,7 @@ impl Groups {
 
     /// Has `add` change each state of the document's group, which may be known, given its argument; it tells by how
     /// many bytes the state has grown. Returns the group's place, unless the groups were spilled.
-    fn update(
+    pub(super) fn update(
         &mut self,
         document: &RawDocument,
         variables: &Variables,
@@ -655,7 +555,7 @@ fn too_large(_: usize) -> String {
 
 impl GroupTable {
     /// The place of a document's group, which may be new.
-    fn place<'c>(
+    pub(super) fn place<'c>(
         &mut self,
         group: &'c Group,
         key: &mut Vec<u8>,

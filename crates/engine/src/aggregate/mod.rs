@@ -19,6 +19,7 @@ mod executor;
 mod expression_tests;
 mod geo_near;
 mod group;
+mod group_buckets;
 mod group_key;
 mod join;
 mod keeping;

@@ -5,9 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{Executor, Limits, Pipeline, run};
+use super::{Executor, Limits, Pipeline, Stage, run};
 use crate::error::Code;
 use crate::expression::{VariableScope, Variables};
+use crate::timeseries::{Granularity, TimeRange, Timeseries};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use meridian_value::Collation;
 use rand::rngs::StdRng;
@@ -29,9 +30,22 @@ fn raw(document: &Document) -> RawDocumentBuf {
 }
 
 fn ours(stages: &[RawDocumentBuf], input: &[RawDocumentBuf], limits: &Limits) -> Answer {
+    ours_within(TimeRange::ALL, stages, input, limits)
+}
+
+/// Where buckets are unpacked, only measurements of these times are wanted.
+fn ours_within(
+    times: TimeRange,
+    stages: &[RawDocumentBuf],
+    input: &[RawDocumentBuf],
+    limits: &Limits,
+) -> Answer {
     let fail = |error: crate::error::Error| (error.code.number(), error.message);
     let stages: Vec<&RawDocument> = stages.iter().map(|stage| &**stage).collect();
-    let pipeline = Pipeline::parse(&stages).map_err(fail)?;
+    let mut pipeline = Pipeline::parse(&stages).map_err(fail)?;
+    if let Some(Stage::UnpackBucket(unpack)) = pipeline.stages.first_mut() {
+        unpack.times = times;
+    }
     let input = input.iter().cloned().map(Ok);
     let output = run(&pipeline.stages, input, Variables::default(), limits).map_err(fail)?;
     output
@@ -409,18 +423,69 @@ fn pipelines_from_elsewhere_are_mongods() {
     check(&std::fs::read_to_string(file).unwrap(), &[]);
 }
 
-/// A bucket of a time series as it is stored before it is compressed: times, in any order, and values.
-fn bucket(number: i32, meta: &Bson, rows: &[(i64, f64)]) -> Document {
-    let column = |value: &dyn Fn(&(i64, f64)) -> Bson| {
-        let rows = rows.iter().enumerate();
-        rows.map(|(row, measured)| (row.to_string(), value(measured)))
-            .collect::<Document>()
+/// A bucket of a time series as it is stored before it is compressed: times, in any order, and values, where there are.
+fn bucket(number: i32, meta: &Bson, rows: &[(i64, Option<Bson>)]) -> RawDocumentBuf {
+    let millis = |row: &(i64, Option<Bson>)| Bson::DateTime(bson::DateTime::from_millis(row.0));
+    let rows = || rows.iter().enumerate();
+    let times: Document = rows()
+        .map(|(row, measured)| (row.to_string(), millis(measured)))
+        .collect();
+    let values: Document = rows()
+        .filter_map(|(row, measured)| Some((row.to_string(), measured.1.clone()?)))
+        .collect();
+    raw(&doc! {
+        "_id": number, "control": { "version": 1 }, "meta": meta, "data": { "t": times, "v": values },
+    })
+}
+
+/// Random values: of one kind for the whole bucket, or of any.
+fn measured_value(kind: u32, random: &mut StdRng) -> Option<Bson> {
+    let small = random.random_range(0..10);
+    Some(match kind {
+        0 => Bson::Double(f64::from(small)),
+        1 => Bson::Double(f64::from(random.random_range(-300..300)) / 10.0),
+        2 => Bson::Int32(small),
+        3 => {
+            return random
+                .random::<bool>()
+                .then(|| Bson::Double(f64::from(small)));
+        }
+        4 => Bson::Double([f64::NAN, -0.0, 0.0, f64::INFINITY, 0.1 + 0.2][small as usize % 5]),
+        _ => {
+            return match small {
+                0 => None,
+                1 => Some(Bson::Null),
+                2 => Some(Bson::from("text")),
+                3 => Some(Bson::Int64(5)),
+                4 => Some(Bson::from(doc! { "a": small })),
+                _ => Some(Bson::Double(f64::from(small))),
+            };
+        }
+    })
+}
+
+/// A bucket, compressed or not.
+fn random_bucket(number: i32, random: &mut StdRng) -> RawDocumentBuf {
+    let meta = doc! { "s": random.random_range(0..4) };
+    // Around the end of daylight saving time in New York.
+    let start = 1_762_060_000_000 + random.random_range(0..40_000_000);
+    let kind = random.random_range(0..6);
+    let rows: Vec<(i64, Option<Bson>)> = (0..random.random_range(1..80))
+        .map(|row| {
+            let millis = start + row * 60_000 + random.random_range(-90_000..90_000);
+            (millis, measured_value(kind, random))
+        })
+        .collect();
+    let plain = bucket(number, &meta.into(), &rows);
+    let series = Timeseries {
+        time_field: "t".to_owned(),
+        meta_field: Some("m".to_owned()),
+        granularity: Granularity::Minutes,
     };
-    let millis = |row: &(i64, f64)| Bson::DateTime(bson::DateTime::from_millis(row.0));
-    doc! {
-        "_id": number, "control": { "version": 1 }, "meta": meta,
-        "data": { "t": column(&millis), "v": column(&|row| Bson::Double(row.1)) },
-    }
+    let compressed = random
+        .random::<bool>()
+        .then(|| series.compressed(&plain).unwrap());
+    compressed.flatten().unwrap_or(plain)
 }
 
 /// Groups of measurements, bucket by bucket, are those of the same documents one by one, also where groups are spilled.
@@ -451,40 +516,64 @@ fn groups_of_buckets_are_those_of_their_measurements() {
         doc! { "a": hour(doc! { "unit": "minute", "binSize": 25 }), "b": hour(doc! { "unit": "minute", "binSize": 10 }) }.into(),
         doc! { "h": hour(doc! {}), "v": { "$gt": ["$v", 5] } }.into(),
     ];
+    // The first is taken one by one, the second by columns, the third by columns without gaps.
+    let accumulators = [
+        doc! { "n": { "$sum": 1 }, "least": { "$min": "$v" }, "first": { "$first": "$t" }, "all": { "$push": "$v" } },
+        doc! {
+            "n": { "$sum": 1 }, "first": { "$first": "$t" }, "until": { "$max": "$t" }, "series": { "$last": "$m.s" }, "count": { "$count": {} },
+            "v": { "$first": "$v" }, "w": { "$last": "$v" }, "least": { "$min": "$v" }, "none": { "$max": "$x" },
+        },
+        doc! {
+            "first": { "$min": "$t" }, "sum": { "$sum": "$v" }, "mean": { "$avg": "$v" }, "least": { "$min": "$v" },
+            "greatest": { "$max": "$v" }, "deviation": { "$stdDevPop": "$v" }, "halves": { "$sum": 0.5 },
+        },
+    ];
     let limits = Limits::new(true).with_space(crate::sorter::SpillSpace::in_memory());
     for round in 0..60 {
-        let buckets: Vec<RawDocumentBuf> = (0..random.random_range(1..12))
-            .map(|number| {
-                let meta = doc! { "s": random.random_range(0..4) };
-                // Around the end of daylight saving time in New York.
-                let start = 1_762_060_000_000 + random.random_range(0..40_000_000);
-                let rows: Vec<(i64, f64)> = (0..random.random_range(1..80))
-                    .map(|row| {
-                        let millis = start + row * 60_000 + random.random_range(-90_000..90_000);
-                        (millis, f64::from(random.random_range(0..10)))
-                    })
-                    .collect();
-                raw(&bucket(number, &meta.into(), &rows))
-            })
+        let count = random.random_range(1..12);
+        let buckets: Vec<RawDocumentBuf> = (0..count)
+            .map(|number| random_bucket(number, &mut random))
             .collect();
-        let measured = ours(std::slice::from_ref(&unpack), &buckets, &limits).unwrap();
+        let from = 1_762_060_000_000 + random.random_range(0..30_000_000);
+        let times = match round % 2 {
+            0 => TimeRange::ALL,
+            _ => TimeRange {
+                from,
+                until: from + random.random_range(0..9_000_000),
+            },
+        };
+        let measured =
+            ours_within(times, std::slice::from_ref(&unpack), &buckets, &limits).unwrap();
         let measured: Vec<RawDocumentBuf> = measured.iter().map(raw).collect();
         let limits = match round % 3 {
             0 => limits.clone().with_memory(2_000),
             _ => limits.clone(),
         };
-        for key in &keys {
-            let group = raw(&doc! { "$group": {
-                "_id": key, "n": { "$sum": 1 }, "least": { "$min": "$v" }, "first": { "$first": "$t" }, "all": { "$push": "$v" },
-            } });
+        for (key, fields) in keys
+            .iter()
+            .flat_map(|key| accumulators.iter().map(move |fields| (key, fields)))
+        {
+            let mut operand = doc! { "_id": key };
+            operand.extend(fields.clone());
+            if round % 3 == 0 {
+                // Sums of parts are rounded otherwise.
+                for field in ["sum", "mean", "deviation"] {
+                    operand.remove(field);
+                }
+            }
+            let group = raw(&doc! { "$group": operand });
             let sorted = raw(&doc! { "$sort": { "_id": 1, "first": 1 } });
-            let by_bucket = ours(
+            let by_bucket = ours_within(
+                times,
                 &[unpack.clone(), group.clone(), sorted.clone()],
                 &buckets,
                 &limits,
             );
-            let one_by_one = ours(&[group, sorted], &measured, &limits);
-            assert_eq!(by_bucket, one_by_one, "round {round}, key {key}");
+            let one_by_one = ours(&[group.clone(), sorted], &measured, &limits);
+            // (NaN is not itself.)
+            let [by_bucket, one_by_one] =
+                [by_bucket, one_by_one].map(|answer| format!("{answer:?}"));
+            assert_eq!(by_bucket, one_by_one, "round {round}, {group:?}");
         }
     }
 }

@@ -103,7 +103,7 @@ impl WorkMeter {
 }
 
 /// Runs both halves, the second on a core of its own if one may be borrowed.
-pub(super) fn join<A: Send, B: Send>(
+pub(crate) fn join<A: Send, B: Send>(
     first: impl FnOnce() -> A + Send,
     second: impl FnOnce() -> B + Send,
 ) -> (A, B) {

@@ -10,7 +10,7 @@ use crate::expression::value::field_name;
 use crate::operation;
 use bson::raw::{RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::{BinarySubtype, ElementType};
-use meridian_column::{ColumnDecoder, ColumnEncoder, ColumnError};
+use meridian_column::{ColumnDecoder, ColumnEncoder, ColumnError, ColumnValue};
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field};
 use meridian_value::number::Number;
@@ -44,14 +44,7 @@ pub fn for_each_measured(
             operation::check()?;
             let value = value.map_err(|error| bad_column(name.as_bytes(), &error))?;
             if let Some(value) = value {
-                let mut one = DocumentBuilder::default();
-                if let Some(kind) = ElementType::from(value.kind()) {
-                    one.field(kind, b"", value.bytes());
-                }
-                let one = one.finish();
-                if let Some((_, value)) = one.iter().flatten().next() {
-                    each(&row.to_string(), value)?;
-                }
+                with_value(&value, &mut |value| each(&row.to_string(), value))?;
             }
         }
         return Ok(());
@@ -62,6 +55,22 @@ pub fn for_each_measured(
         }
     }
     Ok(())
+}
+
+/// Hands out a value of a column.
+pub(super) fn with_value(
+    value: &ColumnValue<'_>,
+    each: &mut dyn FnMut(RawBsonRef<'_>) -> Result<()>,
+) -> Result<()> {
+    if let Some(value) = field::value_of(value.kind(), value.bytes()) {
+        return each(value);
+    }
+    let mut one = DocumentBuilder::default();
+    if let Some(kind) = ElementType::from(value.kind()) {
+        one.field(kind, b"", value.bytes());
+    }
+    let one = one.finish();
+    one.iter().flatten().try_for_each(|(_, value)| each(value))
 }
 
 /// What a bucket says of its version.

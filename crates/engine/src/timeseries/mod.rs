@@ -2,12 +2,13 @@
 //!
 //! As in MongoDB a time-series collection `readings` is a view of the collection `system.buckets.readings`, whose
 //! documents are buckets (`bucket`): at most a thousand measurements with equal metadata, of some span of time.
-//! Readers unpack them (`unpack`); updates, deletes and indexes are told in the words of buckets (`words`).
+//! Readers unpack them (`unpack`, `columns`); updates, deletes and indexes are told in the words of buckets (`words`).
 //!
 //! In: options, documents and statements as users write them. Out: the same for the collection of buckets. Pure: the
 //! writing is `write/timeseries.rs`, what readers may skip is `plan/buckets.rs`.
 
 mod bucket;
+mod columns;
 mod compress;
 mod unpack;
 mod words;
@@ -16,6 +17,7 @@ mod words;
 mod tests;
 
 pub use bucket::{BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, Measurement, MeasurementBucket, bucket_id};
+pub use columns::{BucketColumns, MeasuredValues};
 pub use compress::for_each_measured;
 pub use unpack::{TimeRange, UnpackBucket};
 

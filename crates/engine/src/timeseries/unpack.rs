@@ -1,21 +1,17 @@
 //! `$_internalUnpackBucket`: the measurements of a bucket as documents.
 
 use super::Timeseries;
-use super::compress::{bad_column, compressed_column, version_of};
+use super::columns::{CompressedColumn, CompressedTimes};
+use super::compress::{compressed_column, version_of};
 use crate::error::{Code, Error, Result, malformed};
-use crate::operation;
-use crate::operation::memory::Reservation;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
-use meridian_column::{ColumnDecoder, ColumnValue};
+use meridian_column::ColumnValue;
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field, Fields};
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
-
-/// Rows that are walked between two questions whether the statement is to end: few bytes may claim many.
-const ROWS_UNCHECKED: usize = 4_096;
 
 /// The stage.
 #[derive(Debug, Clone)]
@@ -70,84 +66,9 @@ struct Column<'b> {
     values: Peekable<Fields<'b>>,
 }
 
-/// The same of a compressed bucket.
-struct CompressedColumn<'b> {
-    name: &'b [u8],
-    values: ColumnDecoder<'b>,
-    memory: Reservation,
-}
-
-impl<'b> CompressedColumn<'b> {
-    /// The value of the next row, if that has one; none at the column's end.
-    fn next(&mut self) -> Result<Option<Option<ColumnValue<'b>>>> {
-        let value = self.values.next().transpose();
-        let value = value.map_err(|error| bad_column(self.name, &error))?;
-        self.hold_memory()?;
-        Ok(value)
-    }
-
-    /// Passes over the values of measurements that are not wanted.
-    fn skip(&mut self, rows: usize) -> Result<()> {
-        let mut left = rows;
-        while left > 0 {
-            operation::check()?;
-            let skipped = self.values.skip_rows(left.min(ROWS_UNCHECKED));
-            let skipped = skipped.map_err(|error| bad_column(self.name, &error))?;
-            self.hold_memory()?;
-            if skipped == 0 {
-                break;
-            }
-            left -= skipped;
-        }
-        Ok(())
-    }
-
-    /// Documents of many fields take some thirty times as much as their column.
-    fn hold_memory(&mut self) -> Result<()> {
-        match self.values.memory_bytes() {
-            0 => Ok(()),
-            bytes => self.memory.grow(bytes),
-        }
-    }
-}
-
-/// The times of a compressed bucket, row by row.
-struct CompressedTimes<'b> {
-    name: &'b [u8],
-    values: ColumnDecoder<'b>,
-    row: usize,
-}
-
-impl<'b> CompressedTimes<'b> {
-    fn new(name: &'b [u8], values: ColumnDecoder<'b>) -> Self {
-        Self {
-            name,
-            values,
-            row: 0,
-        }
-    }
-
-    /// The next one, in milliseconds.
-    #[inline]
-    fn next(&mut self) -> Result<Option<i64>> {
-        if self.row.is_multiple_of(ROWS_UNCHECKED) {
-            operation::check()?;
-        }
-        self.row += 1;
-        let Some(time) = self.values.next_date() else {
-            return Ok(None);
-        };
-        let time = time.map_err(|error| bad_column(self.name, &error))?;
-        match time {
-            None => Err(no_bucket("a measurement has no time")),
-            time => Ok(time),
-        }
-    }
-}
-
 /// A measurement as a document. The next one is written over it where its values have the same types and lengths.
 #[derive(Default)]
-struct RowDocument {
+pub(super) struct RowDocument {
     bytes: Vec<u8>,
     /// Where its time is, if it is wanted.
     time: Option<usize>,
@@ -189,7 +110,7 @@ impl RowDocument {
     }
 
     /// Builds it anew: the time under its name, if that is wanted, what `put_meta` puts, and values by name.
-    fn build<'n>(
+    pub(super) fn build<'n>(
         &mut self,
         time: Option<&[u8]>,
         millis: i64,
@@ -221,7 +142,7 @@ impl RowDocument {
         Ok(())
     }
 
-    fn document(&self) -> Result<&RawDocument> {
+    pub(super) fn document(&self) -> Result<&RawDocument> {
         RawDocument::from_bytes(&self.bytes).map_err(malformed)
     }
 }
@@ -280,6 +201,11 @@ impl UnpackBucket {
             latest_only: false,
             times: TimeRange::ALL,
         }
+    }
+
+    /// Whether a field is that of the metadata.
+    pub fn is_metadata(&self, name: &str) -> bool {
+        self.meta_field.as_deref() == Some(name)
     }
 
     fn wants(&self, name: &[u8]) -> bool {
@@ -350,11 +276,7 @@ impl UnpackBucket {
             let values = values.ok_or_else(|| no_bucket("a column is not compressed"))?;
             match name == time {
                 true => times = Some(values),
-                false => columns.push(CompressedColumn {
-                    name,
-                    values,
-                    memory: Reservation::none(),
-                }),
+                false => columns.push(CompressedColumn::new(name, values)),
             }
         }
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
@@ -375,9 +297,7 @@ impl UnpackBucket {
         // Rows that are not wanted, since the last one that was.
         let mut passed = 0;
         if self.latest_only {
-            let mut all = CompressedTimes::new(time, times.values.clone());
-            let all = std::iter::from_fn(|| all.next().transpose());
-            let latest = latest_row(all.map(|time| time.map(Some)))?;
+            let latest = times.clone().latest()?;
             for _ in 0..latest {
                 times.next()?;
             }
@@ -391,14 +311,11 @@ impl UnpackBucket {
             values.clear();
             for column in &mut columns {
                 column.skip(passed)?;
-                let value = column.next()?.ok_or_else(|| {
-                    no_bucket("a column ends before all measurements have their values")
-                })?;
-                values.push(value);
+                values.push(column.next()?);
             }
             passed = 0;
             if !row.write_over(millis, &values) {
-                let names = columns.iter().map(|column| column.name);
+                let names = columns.iter().map(CompressedColumn::name);
                 let time = wants_time.then_some(time);
                 row.build(
                     time,
@@ -426,13 +343,17 @@ impl UnpackBucket {
     }
 
     /// The metadata, where it is wanted.
-    fn meta_of<'b>(&self, bucket: &'b RawDocument) -> Option<Field<'b>> {
+    pub(super) fn meta_of<'b>(&self, bucket: &'b RawDocument) -> Option<Field<'b>> {
         let name = self.meta_field.as_ref()?;
         let meta = || field::find(bucket, b"meta");
         self.wants(name.as_bytes()).then(meta).flatten()
     }
 
-    fn put_meta(&self, out: &mut DocumentBuilder, meta: Option<&Field<'_>>) -> Result<()> {
+    pub(super) fn put_meta(
+        &self,
+        out: &mut DocumentBuilder,
+        meta: Option<&Field<'_>>,
+    ) -> Result<()> {
         match (meta, &self.meta_field) {
             (Some(meta), Some(name)) => put(out, name.as_bytes(), meta),
             _ => Ok(()),
@@ -499,11 +420,17 @@ impl UnpackBucket {
         mut columns: Vec<Column<'_>>,
         emit: &mut dyn FnMut(&RawDocument) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let millis = |time: Field<'_>| time.bytes().try_into().ok().map(i64::from_le_bytes);
-        let millis = field::fields(times).map(|time| Ok(millis(time)));
-        let Some(row) = field::fields(times).nth(latest_row(millis)?) else {
+        let millis = |time: &Field<'_>| time.bytes().try_into().ok().map(i64::from_le_bytes);
+        // (Of equals the first.)
+        let mut rows = field::fields(times);
+        let Some(mut row) = rows.next() else {
             return Ok(ControlFlow::Continue(()));
         };
+        for other in rows {
+            if millis(&other) > millis(&row) {
+                row = other;
+            }
+        }
         for column in &mut columns {
             let is_other = |value: &Field<'_>| value.name() != row.name();
             while column.values.next_if(is_other).is_some() {}
@@ -533,25 +460,10 @@ impl UnpackBucket {
     }
 }
 
-fn data_of(bucket: &RawDocument) -> Result<&RawDocument> {
+pub(super) fn data_of(bucket: &RawDocument) -> Result<&RawDocument> {
     let data = field::find(bucket, b"data").and_then(|data| data.value());
     let data = data.and_then(|data| data.as_document());
     data.ok_or_else(|| no_bucket("it has no 'data'"))
-}
-
-/// The number of the newest row, given the times in milliseconds, if they are dates; of equals the first.
-fn latest_row(times: impl Iterator<Item = Result<Option<i64>>>) -> Result<usize> {
-    let (mut latest, mut number) = (None, 0);
-    for (row, time) in times.enumerate() {
-        if row % ROWS_UNCHECKED == 0 {
-            operation::check()?;
-        }
-        let millis = time?;
-        if millis > latest {
-            (latest, number) = (millis, row);
-        }
-    }
-    Ok(number)
 }
 
 fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> {
@@ -560,7 +472,7 @@ fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> 
     Ok(())
 }
 
-fn no_bucket(why: &str) -> Error {
+pub(super) fn no_bucket(why: &str) -> Error {
     let message =
         format!("cannot unpack a document that is not a bucket of a time-series collection: {why}");
     Error::new(Code::BadValue, message)

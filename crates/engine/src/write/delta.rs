@@ -402,6 +402,30 @@ mod tests {
         assert!(entries(&again, delta).is_empty());
     }
 
+    /// So many at once that two cores give them to buckets: each series goes on in its own.
+    #[test]
+    fn many_rows_that_wait_come_into_the_buckets_of_their_series() {
+        let own = create(&Store::in_memory());
+        assert!(insert(&own, 0..SERIES));
+        let mut next = SERIES;
+        for batch in 0..60 {
+            assert!(insert(&own, next..next + 14 * SERIES));
+            next += 14 * SERIES;
+            if batch % 20 == 19 {
+                own.flush_rows(&buckets_of(&name())).unwrap();
+                assert_eq!(in_buckets(&own), (0..next).collect());
+            }
+        }
+        // A series has one bucket an hour: none was begun beside one that is open.
+        let buckets = entries(&own, collection(&own).documents);
+        let hours = next / 3_600 + 1;
+        assert!(
+            buckets.len() as i64 <= SERIES * (hours + 1),
+            "{}",
+            buckets.len()
+        );
+    }
+
     /// Rows that an index would refuse are in buckets before it is built: it is refused, and they stay.
     #[test]
     fn definitions_change_when_no_row_waits() {

@@ -12,6 +12,7 @@ use super::prepare::{DOCUMENT_BYTES_MAX, check_insertable};
 use super::{InsertOptions, InsertOutcome, WriteError, Writer};
 use crate::catalog::{Collection, Index, OpenBuckets, WriteState};
 use crate::error::{Code, Error, Result, corrupt_document};
+use crate::exec::parallel;
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::storage::Family;
@@ -33,6 +34,9 @@ const REWRITTEN_BYTES_MIN: usize = 6 * 1024;
 /// ... and a larger one if it is at most so many times as large as what it gets.
 const REWRITTEN_SHARE_MAX: usize = 2;
 
+/// So many measurements are worth a second core.
+const ROWS_FOR_TWO_CORES: usize = 128;
+
 /// A commit that has read so many bytes of open buckets reads no more of them, and begins others: rows of a delta store
 /// become buckets in one commit, however large the buckets of their series are.
 const OPEN_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -52,6 +56,22 @@ struct ChangedBucket<'t> {
     bytes: usize,
     /// It takes no more: its series goes on in another.
     is_closed: bool,
+}
+
+/// What is to be stored of a bucket, and what was.
+struct StoredBucket {
+    id: ObjectId,
+    before: Option<RawDocumentBuf>,
+    after: RawDocumentBuf,
+    /// Where its new measurements stand in the request.
+    positions: Vec<usize>,
+}
+
+/// What comes of measurements before it is known which buckets are refused.
+struct FilledPart<'m> {
+    seen: usize,
+    open: Vec<(&'m [u8], ObjectId)>,
+    buckets: Vec<StoredBucket>,
 }
 
 /// The buckets that a batch changes.
@@ -197,7 +217,8 @@ impl Writer {
         Ok(seen)
     }
 
-    /// Gives the measurements to buckets, as many as a commit of so many bytes holds, and makes the changes of these.
+    /// Gives the measurements to buckets, as many as a commit of so many bytes holds, and makes the changes of these. Those of
+    /// a series follow one another, or all stand in the order of the request.
     pub(super) fn fill_buckets<'m>(
         &self,
         timeseries: &Timeseries,
@@ -207,6 +228,47 @@ impl Writer {
         bytes_max: usize,
     ) -> Result<Filled<'m>> {
         let collection = changes.collection().clone();
+        let open = &writing.open_buckets;
+        let fill = |part: &'m [PlacedMeasurement<'_>], share: usize| {
+            let limits = (bytes_max, OPEN_BYTES_MAX / share);
+            self.fill_part(timeseries, &collection, open, part, limits)
+        };
+        let middle = middle_between_series(measured).filter(|_| bytes_max == usize::MAX);
+        let parts = match middle {
+            None => vec![fill(measured, 1)?],
+            Some(middle) => {
+                let (low, high) = measured.split_at(middle);
+                let (low, high) = parallel::join(|| fill(low, 2), || fill(high, 2));
+                vec![low?, high?]
+            }
+        };
+        let mut filled = Filled {
+            seen: 0,
+            open: Vec::new(),
+            refused: Vec::new(),
+        };
+        for part in parts {
+            filled.seen += part.seen;
+            filled.open.extend(part.open);
+            for bucket in part.buckets {
+                let positions = bucket.positions.clone();
+                if let Err(error) = bucket.add_to(changes) {
+                    filled.refused.push(RefusedBucket { error, positions });
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The same without the changes: what is stored of the buckets.
+    fn fill_part<'m>(
+        &self,
+        timeseries: &Timeseries,
+        collection: &Collection,
+        open: &OpenBuckets,
+        measured: &'m [PlacedMeasurement<'_>],
+        (bytes_max, open_bytes_max): (usize, usize),
+    ) -> Result<FilledPart<'m>> {
         let mut changed = ChangedBuckets {
             buckets: Vec::new(),
             open: AHashMap::new(),
@@ -217,10 +279,10 @@ impl Writer {
             if seen > 0 && bytes > bytes_max {
                 break;
             }
-            let open = (bytes <= OPEN_BYTES_MAX).then_some(&writing.open_buckets);
+            let open = (bytes <= open_bytes_max).then_some(open);
             bytes += self.place(
                 timeseries,
-                &collection,
+                collection,
                 open,
                 &measured[number..],
                 &mut changed,
@@ -230,22 +292,12 @@ impl Writer {
         let ids = changed.open.iter();
         let ids = ids.map(|(series, number)| (*series, changed.buckets[*number].bucket.id()));
         let open = ids.collect();
-        let mut refused = Vec::new();
-        let changed = changed.buckets.into_iter();
-        for one in changed {
-            if one.positions.is_empty() {
-                compress_bucket(timeseries, one, changes)?;
-                continue;
-            }
-            let positions = one.positions.clone();
-            if let Err(error) = change_bucket(timeseries, one, changes) {
-                refused.push(RefusedBucket { error, positions });
-            }
-        }
-        Ok(Filled {
+        let buckets = changed.buckets.into_iter();
+        let buckets = buckets.filter_map(|one| one.stored(timeseries).transpose());
+        Ok(FilledPart {
             seen,
             open,
-            refused,
+            buckets: buckets.collect::<Result<_>>()?,
         })
     }
 
@@ -480,59 +532,72 @@ fn is_worth_writing_anew(bytes: usize, measured: &[PlacedMeasurement<'_>]) -> bo
     bytes <= REWRITTEN_BYTES_MIN.max(REWRITTEN_SHARE_MAX * added)
 }
 
-/// Compresses a bucket that got nothing and takes no more, where that makes it smaller.
-fn compress_bucket(
-    timeseries: &Timeseries,
-    changed: ChangedBucket<'_>,
-    changes: &mut CollectionChanges<'_>,
-) -> Result<()> {
-    let Some(before) = changed.before.filter(|_| changed.is_closed) else {
-        return Ok(());
-    };
-    let Some(after) = timeseries.compressed(&before)? else {
-        return Ok(());
-    };
-    let id = encoded_id(changed.bucket.id())?;
-    changes.replace(&id, Cow::Owned(before), after, true)
+impl ChangedBucket<'_> {
+    /// As it is stored: compressed where it takes no more and becomes smaller. None where it got nothing and stays as it was.
+    fn stored(self, timeseries: &Timeseries) -> Result<Option<StoredBucket>> {
+        let id = self.bucket.id();
+        let after = match (self.positions.is_empty(), &self.before) {
+            (false, _) => {
+                let after = self.bucket.encode();
+                let compressed = self.is_closed.then(|| timeseries.compressed(&after));
+                let compressed = compressed.transpose()?.flatten();
+                Some(compressed.unwrap_or(after))
+            }
+            (true, Some(before)) if self.is_closed => timeseries.compressed(before)?,
+            (true, _) => None,
+        };
+        Ok(after.map(|after| StoredBucket {
+            id,
+            before: self.before,
+            after,
+            positions: self.positions,
+        }))
+    }
 }
 
-/// Adds what becomes of a bucket to the changes.
-fn change_bucket(
-    timeseries: &Timeseries,
-    changed: ChangedBucket<'_>,
-    changes: &mut CollectionChanges<'_>,
-) -> Result<()> {
-    let id = encoded_id(changed.bucket.id())?;
-    let mut after = changed.bucket.encode();
-    if changed.is_closed
-        && let Some(compressed) = timeseries.compressed(&after)?
-    {
-        after = compressed;
-    }
-    let bytes = after.as_bytes().len();
-    if bytes > DOCUMENT_BYTES_MAX {
-        return Err(Error::new(
-            Code::BSONObjectTooLarge,
-            format!(
-                "a bucket would take {bytes} bytes, and {DOCUMENT_BYTES_MAX} is the most: it holds each measurement, \
-                 and the least and the greatest value of each field, which are as large again in a bucket of one"
-            ),
-        ));
-    }
-    let changed = match changed.before {
-        Some(before) => changes.replace(&id, Cow::Owned(before), after, true),
-        None => changes.insert(Cow::Owned(after), true),
-    };
-    changed.map_err(|error| match error.code {
-        Code::CannotIndexParallelArrays if indexes_measurements(changes.collection()) => {
-            let message = format!(
-                "Indexed measurement field contains an array value: {}",
-                error.message
-            );
-            Error::location(5_930_501, message)
+impl StoredBucket {
+    fn add_to(self, changes: &mut CollectionChanges<'_>) -> Result<()> {
+        let bytes = self.after.as_bytes().len();
+        if bytes > DOCUMENT_BYTES_MAX {
+            return Err(Error::new(
+                Code::BSONObjectTooLarge,
+                format!(
+                    "a bucket would take {bytes} bytes, and {DOCUMENT_BYTES_MAX} is the most: it holds each \
+                     measurement, and the least and the greatest value of each field, which are as large again in a \
+                     bucket of one"
+                ),
+            ));
         }
-        _ => error,
-    })
+        let id = encoded_id(self.id)?;
+        let changed = match self.before {
+            Some(before) => changes.replace(&id, Cow::Owned(before), self.after, true),
+            None => changes.insert(Cow::Owned(self.after), true),
+        };
+        changed.map_err(|error| match error.code {
+            Code::CannotIndexParallelArrays if indexes_measurements(changes.collection()) => {
+                let message = format!(
+                    "Indexed measurement field contains an array value: {}",
+                    error.message
+                );
+                Error::location(5_930_501, message)
+            }
+            _ => error,
+        })
+    }
+}
+
+/// Where measurements can be split in halves that share no series, which two cores give to buckets; none where that is not
+/// worth it.
+fn middle_between_series(measured: &[PlacedMeasurement<'_>]) -> Option<usize> {
+    if measured.len() < ROWS_FOR_TWO_CORES {
+        return None;
+    }
+    let series = |place: usize| measured[place].measurement.series();
+    let mut places = measured.len() / 2..measured.len();
+    let middle = places.find(|place| series(place - 1) != series(*place))?;
+    let low: AHashSet<&[u8]> = (0..middle).map(series).collect();
+    let is_apart = (middle..measured.len()).all(|place| !low.contains(series(place)));
+    is_apart.then_some(middle)
 }
 
 /// Whether an index has a field of measurements, the time aside.
@@ -554,4 +619,38 @@ fn encoded_id(id: ObjectId) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     super::encode_id(&document.finish(), &Collation::SIMPLE, &mut encoded)?;
     Ok(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeseries::Granularity;
+    use bson::rawdoc;
+
+    #[test]
+    fn halves_share_no_series() {
+        let series = Timeseries {
+            time_field: "t".to_owned(),
+            meta_field: Some("m".to_owned()),
+            granularity: Granularity::Seconds,
+        };
+        let middle = |metas: &[i32]| {
+            let at = bson::DateTime::from_millis(0);
+            let documents = metas.iter().map(|meta| rawdoc! { "t": at, "m": *meta });
+            let documents: Vec<RawDocumentBuf> = documents.collect();
+            let measured = documents.iter().enumerate();
+            let measured = measured.map(|(position, document)| PlacedMeasurement {
+                measurement: series.measurement(document).unwrap(),
+                position,
+            });
+            middle_between_series(&measured.collect::<Vec<_>>())
+        };
+        let sorted = |series: i32| (0..200).map(|row| row * series / 200).collect::<Vec<_>>();
+        assert_eq!(middle(&sorted(2)), Some(100));
+        assert_eq!(middle(&sorted(3)), Some(134));
+        assert_eq!(middle(&sorted(1)), None);
+        assert_eq!(middle(&sorted(2)[..ROWS_FOR_TWO_CORES - 1]), None);
+        let in_turn: Vec<i32> = (0..200).map(|row| row % 2).collect();
+        assert_eq!(middle(&in_turn), None);
+    }
 }
