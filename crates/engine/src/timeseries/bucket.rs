@@ -20,6 +20,8 @@ use bson::spec::ElementType;
 use bson::{DateTime, rawdoc};
 use meridian_value::field::{self, Field};
 use meridian_value::{DocumentBuilder, canonical_type, compare};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Measurements of a bucket, at most: MongoDB's `timeseriesBucketMaxCount`.
 pub const BUCKET_ROWS_MAX: usize = 1_000;
@@ -42,7 +44,14 @@ pub struct Measurement<'d> {
     /// Milliseconds since 1970.
     time: i64,
     /// The metadata as it is stored: the type's byte and the value, fields of documents sorted. Empty for none.
-    meta: Vec<u8>,
+    meta: Arc<[u8]>,
+}
+
+/// Reads documents into measurements. Many of a statement have the same metadata, which is sorted once.
+pub struct MeasurementReader<'t, 'd> {
+    timeseries: &'t Timeseries,
+    /// By type and bytes as they stand in documents.
+    metas: AHashMap<(u8, &'d [u8]), Arc<[u8]>>,
 }
 
 impl Measurement<'_> {
@@ -117,28 +126,45 @@ enum Extreme {
     Greatest,
 }
 
-impl Timeseries {
+impl<'t, 'd> MeasurementReader<'t, 'd> {
+    /// Of a time series.
+    pub fn new(timeseries: &'t Timeseries) -> Self {
+        Self {
+            timeseries,
+            metas: AHashMap::new(),
+        }
+    }
+
     /// Reads a document that is to be inserted.
     ///
     /// # Errors
     /// `BadValue` where there is no time; malformed documents.
-    pub fn measurement<'d>(&self, document: &'d RawDocument) -> Result<Measurement<'d>> {
-        let time = field::find(document, self.time_field.as_bytes());
+    pub fn read(&mut self, document: &'d RawDocument) -> Result<Measurement<'d>> {
+        let time_field = self.timeseries.time_field.as_str();
+        let time = field::find(document, time_field.as_bytes());
         let Some(RawBsonRef::DateTime(time)) = time.and_then(|time| time.value()) else {
             return Err(Error::bad_value(format!(
-                "'{}' must be present and contain a valid BSON UTC datetime value",
-                self.time_field
+                "'{time_field}' must be present and contain a valid BSON UTC datetime value"
             )));
         };
-        let meta = self.meta_field.as_ref();
+        let meta = self.timeseries.meta_field.as_ref();
         let meta = meta.and_then(|name| field::find(document, name.as_bytes()));
         Ok(Measurement {
             document,
             time: time.timestamp_millis(),
-            meta: meta.map_or_else(Vec::new, |meta| normalised_value(&meta)),
+            meta: meta.map_or_else(Arc::default, |meta| self.normalised(&meta)),
         })
     }
 
+    fn normalised(&mut self, meta: &Field<'d>) -> Arc<[u8]> {
+        let known = self.metas.entry((meta.kind(), meta.bytes()));
+        known
+            .or_insert_with(|| normalised_value(meta).into())
+            .clone()
+    }
+}
+
+impl Timeseries {
     /// A name for a bucket of this start that no other has: an `ObjectId` of that second.
     fn new_id(start: i64) -> ObjectId {
         let mut bytes = ObjectId::new().bytes();
@@ -184,33 +210,40 @@ fn id_seconds(start: i64) -> [u8; 4] {
 
 /// A value's type and bytes, the fields of its documents sorted by name.
 fn normalised_value(value: &Field<'_>) -> Vec<u8> {
-    let mut out = vec![value.kind()];
-    match value.value() {
-        Some(RawBsonRef::Document(document)) => out.extend(normalised(document, true).as_bytes()),
-        Some(RawBsonRef::Array(array)) => {
-            out.extend(normalised(array_document(array), false).as_bytes())
-        }
-        _ => out.extend_from_slice(value.bytes()),
-    }
+    let mut out = Vec::with_capacity(1 + value.bytes().len());
+    out.push(value.kind());
+    put_normalised(value, &mut out);
     out
 }
 
-fn array_document(array: &bson::RawArray) -> &RawDocument {
-    RawDocument::from_bytes(array.as_bytes()).expect("an array is a document")
+/// The same without the type.
+fn put_normalised(value: &Field<'_>, out: &mut Vec<u8>) {
+    const DOCUMENT: u8 = ElementType::EmbeddedDocument as u8;
+    const ARRAY: u8 = ElementType::Array as u8;
+    let bytes = value.bytes();
+    match (value.kind(), RawDocument::from_bytes(bytes)) {
+        (DOCUMENT, Ok(document)) => put_normalised_fields(document, true, out),
+        (ARRAY, Ok(items)) => put_normalised_fields(items, false, out),
+        _ => out.extend_from_slice(bytes),
+    }
 }
 
-fn normalised(document: &RawDocument, sorts: bool) -> RawDocumentBuf {
-    let mut fields: Vec<Field<'_>> = field::fields(document).collect();
+fn put_normalised_fields(document: &RawDocument, sorts: bool, out: &mut Vec<u8>) {
+    let mut fields: SmallVec<[Field<'_>; 8]> = field::fields(document).collect();
     if sorts {
         fields.sort_by(|one, other| one.name().cmp(other.name()));
     }
-    let mut out = DocumentBuilder::with_capacity(document.as_bytes().len());
-    for field in fields {
-        let value = normalised_value(&field);
-        let kind = ElementType::from(value[0]).expect("it was read as one");
-        out.field(kind, field.name(), &value[1..]);
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    for field in &fields {
+        out.push(field.kind());
+        out.extend_from_slice(field.name());
+        out.push(0);
+        put_normalised(field, out);
     }
-    out.finish()
+    out.push(0);
+    let length = u32::try_from(out.len() - start).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
 impl<'t> MeasurementBucket<'t> {
@@ -220,7 +253,7 @@ impl<'t> MeasurementBucket<'t> {
         let mut bucket = Self {
             timeseries,
             id: Timeseries::new_id(start),
-            meta: first.meta.clone(),
+            meta: first.meta.to_vec(),
             start,
             rows: 0,
             columns: Vec::new(),
@@ -304,7 +337,7 @@ impl<'t> MeasurementBucket<'t> {
 
     /// Whether the metadata is that of a measurement.
     pub fn is_of(&self, measurement: &Measurement<'_>) -> bool {
-        self.meta == measurement.meta
+        self.meta == *measurement.meta
     }
 
     /// Its `_id`.
@@ -362,7 +395,7 @@ impl<'t> MeasurementBucket<'t> {
     /// Adds a measurement that it takes.
     pub fn push(&mut self, measurement: &Measurement<'_>) {
         self.bytes += self.growth_bytes(measurement);
-        let row = self.rows.to_string();
+        let row = RowCounter::at(self.rows);
         for field in self.values_of(measurement) {
             let Some(value) = field.value() else { continue };
             let number = self.column(field.name(), value);
@@ -374,7 +407,7 @@ impl<'t> MeasurementBucket<'t> {
             column.extremes.include(value);
             column
                 .values
-                .field(value.element_type(), row.as_bytes(), field.bytes());
+                .field(value.element_type(), row.name(), field.bytes());
         }
         self.rows += 1;
     }
@@ -435,19 +468,79 @@ pub(super) fn document_in<'d>(
 
 /// One more than the last row of a column, whose rows ascend; `None` where they do not.
 fn rows_before(values: &RawDocument) -> Option<usize> {
-    let mut rows = 0;
+    let mut rows = RowCounter::default();
     for value in field::fields(values) {
-        let row = row_of(&value).filter(|row| *row >= rows)?;
-        rows = row + 1;
+        rows.pass(&value)?;
     }
-    Some(rows)
+    Some(rows.next)
+}
+
+/// Counts the rows of a column, whose values have them as their names.
+#[derive(Debug)]
+pub(super) struct RowCounter {
+    next: usize,
+    /// Its digits, at the end.
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Default for RowCounter {
+    fn default() -> Self {
+        Self::at(0)
+    }
+}
+
+impl RowCounter {
+    fn at(next: usize) -> Self {
+        let (mut digits, mut start, mut left) = ([b'0'; 20], 19, next);
+        digits[start] += (left % 10) as u8;
+        while left >= 10 {
+            left /= 10;
+            start -= 1;
+            digits[start] += (left % 10) as u8;
+        }
+        Self {
+            next,
+            digits,
+            start,
+        }
+    }
+
+    /// The name of the next row.
+    fn name(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+        for digit in self.digits[self.start..].iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                return;
+            }
+            *digit = b'0';
+        }
+        *self = Self::at(self.next);
+    }
+
+    /// The row of a value, which is the next one or a later one; `None` where it is not.
+    pub fn pass(&mut self, value: &Field<'_>) -> Option<usize> {
+        if value.name() != self.name() {
+            let row = row_of(value).filter(|row| *row >= self.next)?;
+            *self = Self::at(row);
+        }
+        let row = self.next;
+        self.advance();
+        Some(row)
+    }
 }
 
 /// The row that a value of a column is of, which is its name.
-pub(super) fn row_of(value: &Field<'_>) -> Option<usize> {
+fn row_of(value: &Field<'_>) -> Option<usize> {
     let name = std::str::from_utf8(value.name()).ok()?;
     let is_plain = name.len() == 1 || name.starts_with(|digit: char| ('1'..='9').contains(&digit));
-    is_plain.then(|| name.parse().ok()).flatten()
+    let row = is_plain.then(|| name.parse::<u32>().ok()).flatten()?;
+    usize::try_from(row).ok()
 }
 
 /// Measurements of a bucket with these columns.

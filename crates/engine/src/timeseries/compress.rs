@@ -4,7 +4,7 @@
 //! `control.count` says how many there are. Metadata and extremes stay as they were.
 
 use super::Timeseries;
-use super::bucket::{document_in, row_of};
+use super::bucket::{RowCounter, document_in};
 use crate::error::{Error, Result};
 use crate::expression::value::field_name;
 use crate::operation;
@@ -127,12 +127,12 @@ impl Timeseries {
         let Some(times) = document_in(data, &self.time_field)? else {
             return Ok(None);
         };
-        let mut rows = Vec::new();
+        let (mut rows, mut counter) = (Vec::new(), RowCounter::default());
         for (row, time) in field::fields(times).enumerate() {
             let Some(RawBsonRef::DateTime(millis)) = time.value() else {
                 return Ok(None);
             };
-            if row_of(&time) != Some(row) {
+            if counter.pass(&time) != Some(row) {
                 return Ok(None);
             }
             rows.push((millis.timestamp_millis(), row));
@@ -175,11 +175,9 @@ impl Timeseries {
 /// columns cannot hold.
 fn compressed_values(values: &RawDocument, order: &[usize]) -> Option<Vec<u8>> {
     let mut by_row: Vec<Option<Field<'_>>> = vec![None; order.len()];
-    let mut next = 0;
+    let mut rows = RowCounter::default();
     for value in field::fields(values) {
-        let row = row_of(&value).filter(|row| *row >= next)?;
-        *by_row.get_mut(row)? = Some(value);
-        next = row + 1;
+        *by_row.get_mut(rows.pass(&value)?)? = Some(value);
     }
     let mut encoder = ColumnEncoder::default();
     for row in order {

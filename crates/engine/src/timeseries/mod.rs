@@ -16,7 +16,9 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use bucket::{BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, Measurement, MeasurementBucket, bucket_id};
+pub use bucket::{
+    BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, Measurement, MeasurementBucket, MeasurementReader, bucket_id,
+};
 pub use columns::{BucketColumns, MeasuredValues};
 pub use compress::for_each_measured;
 pub use unpack::{TimeRange, UnpackBucket};

@@ -1,6 +1,8 @@
 //! Buckets beside what was put into them, their bounds, and the words of indexes there and back.
 
-use super::{Granularity, MeasurementBucket, Timeseries, UnpackBucket};
+use super::{
+    Granularity, Measurement, MeasurementBucket, MeasurementReader, Timeseries, UnpackBucket,
+};
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, doc, rawdoc};
 use rand::rngs::StdRng;
@@ -17,6 +19,10 @@ fn series() -> Timeseries {
 
 fn raw(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).unwrap()
+}
+
+fn read<'d>(series: &Timeseries, document: &'d RawDocumentBuf) -> Measurement<'d> {
+    MeasurementReader::new(series).read(document).unwrap()
 }
 
 fn unpacked(bucket: &RawDocumentBuf) -> Vec<Document> {
@@ -114,7 +120,7 @@ fn buckets_give_back_what_was_put_into_them() {
         let mut held = Vec::new();
         for document in &documents {
             let stored = raw(document);
-            let measurement = series.measurement(&stored).unwrap();
+            let measurement = read(&series, &stored);
             if let Some(bucket) = open.take_if(|bucket| !bucket.takes(&measurement)) {
                 done.push((bucket.encode(), std::mem::take(&mut held)));
             }
@@ -194,7 +200,7 @@ fn a_bucket_takes_a_thousand_measurements_of_its_span() {
     let series = series();
     let at = |millis: i64| raw(&doc! { "t": DateTime::from_millis(millis), "m": 1 });
     let first = at(90_000);
-    let mut bucket = MeasurementBucket::new(&series, &series.measurement(&first).unwrap());
+    let mut bucket = MeasurementBucket::new(&series, &read(&series, &first));
     for (millis, takes) in [
         (59_999, false),
         (60_000, true),
@@ -204,17 +210,13 @@ fn a_bucket_takes_a_thousand_measurements_of_its_span() {
         (i64::MIN, false),
     ] {
         let document = at(millis);
-        assert_eq!(
-            bucket.takes(&series.measurement(&document).unwrap()),
-            takes,
-            "{millis}"
-        );
+        assert_eq!(bucket.takes(&read(&series, &document)), takes, "{millis}");
     }
     for _ in 0..1_000 {
-        assert!(bucket.takes(&series.measurement(&first).unwrap()));
-        bucket.push(&series.measurement(&first).unwrap());
+        assert!(bucket.takes(&read(&series, &first)));
+        bucket.push(&read(&series, &first));
     }
-    assert!(!bucket.takes(&series.measurement(&first).unwrap()));
+    assert!(!bucket.takes(&read(&series, &first)));
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn a_bucket_takes_so_many_bytes() {
         |bytes: usize| raw(&doc! { "t": DateTime::from_millis(0), "m": 1, "v": "x".repeat(bytes) });
     for (bytes, rows) in [(1_000, 123), (20_000, 10), (1_000_000, 10), (5_000_000, 1)] {
         let document = sized(bytes);
-        let measurement = series.measurement(&document).unwrap();
+        let measurement = read(&series, &document);
         let mut bucket = MeasurementBucket::new(&series, &measurement);
         let mut taken = 0;
         while bucket.takes(&measurement) {
@@ -240,7 +242,7 @@ fn times_at_the_ends_of_what_dates_hold_have_buckets() {
     let series = series();
     for millis in [i64::MIN, i64::MAX, -1, 0] {
         let document = raw(&doc! { "t": DateTime::from_millis(millis) });
-        let measurement = series.measurement(&document).unwrap();
+        let measurement = read(&series, &document);
         let mut bucket = MeasurementBucket::new(&series, &measurement);
         bucket.push(&measurement);
         let stored = bucket.encode();
@@ -257,7 +259,7 @@ fn fields_that_come_again_are_left_out() {
     twice.append(bson::cstr!("t"), "x");
     twice.append(bson::cstr!("t"), DateTime::from_millis(7));
     twice.append(bson::cstr!("v"), "y");
-    let measurement = series.measurement(&twice).unwrap();
+    let measurement = read(&series, &twice);
     let mut bucket = MeasurementBucket::new(&series, &measurement);
     for _ in 0..2 {
         bucket.push(&measurement);

@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Result, corrupt_document};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::storage::{Family, Order, TreeKey};
-use crate::timeseries::Timeseries;
+use crate::timeseries::{MeasurementReader, Timeseries};
 use ahash::AHashSet;
 use bson::raw::RawDocument;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn rows_of<'c>(
     timeseries: &Timeseries,
     chunks: &'c [Vec<u8>],
 ) -> Result<Vec<PlacedMeasurement<'c>>> {
-    let mut rows = Vec::new();
+    let (mut rows, mut reader) = (Vec::new(), MeasurementReader::new(timeseries));
     for chunk in chunks {
         let mut rest = chunk.as_slice();
         while !rest.is_empty() {
@@ -267,7 +267,7 @@ fn rows_of<'c>(
             rest = behind;
             let document = RawDocument::from_bytes(own).map_err(corrupt_document)?;
             rows.push(PlacedMeasurement {
-                measurement: timeseries.measurement(document)?,
+                measurement: reader.read(document)?,
                 position: rows.len(),
             });
         }

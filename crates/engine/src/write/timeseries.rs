@@ -16,7 +16,7 @@ use crate::exec::parallel;
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::storage::Family;
-use crate::timeseries::{Measurement, MeasurementBucket, Timeseries};
+use crate::timeseries::{Measurement, MeasurementBucket, MeasurementReader, Timeseries};
 use ahash::{AHashMap, AHashSet};
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -399,10 +399,10 @@ fn measure<'d>(
     ordered: bool,
     errors: &mut Vec<WriteError>,
 ) -> Vec<PlacedMeasurement<'d>> {
-    let mut measured = Vec::new();
+    let mut reader = MeasurementReader::new(timeseries);
+    let mut measured = Vec::with_capacity(documents.len());
     for (position, document) in documents.iter().enumerate() {
-        let measurement =
-            check_insertable(document).and_then(|()| timeseries.measurement(document));
+        let measurement = check_insertable(document).and_then(|()| reader.read(document));
         match measurement {
             Ok(measurement) => measured.push(PlacedMeasurement {
                 measurement,
@@ -638,9 +638,10 @@ mod tests {
             let at = bson::DateTime::from_millis(0);
             let documents = metas.iter().map(|meta| rawdoc! { "t": at, "m": *meta });
             let documents: Vec<RawDocumentBuf> = documents.collect();
+            let mut reader = MeasurementReader::new(&series);
             let measured = documents.iter().enumerate();
             let measured = measured.map(|(position, document)| PlacedMeasurement {
-                measurement: series.measurement(document).unwrap(),
+                measurement: reader.read(document).unwrap(),
                 position,
             });
             middle_between_series(&measured.collect::<Vec<_>>())
