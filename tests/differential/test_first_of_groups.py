@@ -67,6 +67,22 @@ def test_the_first_of_each_group_is_found_by_leaps(_subject, _oracle, key):
     assert leaps >= 2, leaps
 
 
+@pytest.mark.parametrize("count", [255, 257, 3_000, 20_000])
+def test_groups_of_an_index_range_are_shared_by_two_cores(_subject, _oracle, count):
+    """What is first and last of each group stays, however many documents an index range has."""
+    stored = [{"_id": number * 7 % count if count % 7 else number, "a": number // 3, "c": number % 5, "x": number / 8} for number in range(count)]
+    for server in (_subject, _oracle):
+        server.run(DATABASE, {"dropDatabase": 1})
+        server.client[DATABASE].x.create_index([("a", 1)])
+        server.client[DATABASE].x.insert_many(stored)
+    group = {"n": {"$sum": 1}, "first": {"$first": "$x"}, "last": {"$last": "$x"}, "mean": {"$avg": "$x"}, "all": {"$max": "$_id"}}
+    for condition in ({"a": {"$gte": 0}}, {"a": {"$gte": 0}, "x": {"$gt": count / 16}}, {"a": {"$lt": count // 9}}):
+        for sort in ([], [{"$sort": {"a": 1}}], [{"$sort": {"a": -1}}]):
+            pipeline = [{"$match": condition}, *sort, {"$group": {"_id": "$c", **group}}]
+            ours, theirs = (groups(server, pipeline, hint={"a": 1}) for server in (_subject, _oracle))
+            assert ours == theirs, pipeline
+
+
 def test_arrays_are_groups_as_wholes(_subject, _oracle):
     for server in (_subject, _oracle):
         server.run(DATABASE, {"dropDatabase": 1})

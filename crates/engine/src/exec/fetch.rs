@@ -7,8 +7,8 @@
 
 use super::cached::{CachedDocuments, CachedTree};
 use super::row_buffers::{BufferLayout, BufferedBatch, BufferedRows};
-use super::{Context, Entries, Row, Rows, SUSPENDED_BYTES_FREE, parallel};
-use crate::error::{Result, corrupt_document};
+use super::{Context, Entries, Entry, Row, Rows, SUSPENDED_BYTES_FREE, parallel};
+use crate::error::{Error, Result, corrupt_document};
 use crate::operation::memory::Reservation;
 use crate::query::Filter;
 use crate::storage::{Family, Order, Snapshot, TreeKey};
@@ -29,6 +29,10 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 const BATCH_EXPECTED: usize = 65_536;
 /// So much where every document is wanted: the more are read at once, the more are neighbours.
 const WANTED_BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// As many documents are given away in halves, if there are no more: their entries are walked before.
+const SHARED_MAX: usize = 16_384;
+/// Their keys take so many bytes at most.
+const SHARED_BYTES_MAX: usize = 1 << 20;
 /// Half a batch this large is worth a second core: reading it takes far longer than starting a thread.
 const PARALLEL_BATCH: usize = 256;
 
@@ -68,6 +72,8 @@ pub struct FetchRows {
     position: usize,
     /// Keys that were taken from the entries and whose documents were given up, and whether they are certain.
     waiting: VecDeque<(Vec<u8>, bool)>,
+    /// What walking entries ahead met.
+    failed: Option<Error>,
 }
 
 /// A document of the batch.
@@ -108,6 +114,21 @@ pub(super) struct FetchRequest<'k> {
     pub number: usize,
 }
 
+/// None: all keys are known.
+struct NoEntries;
+
+impl Entries for NoEntries {
+    fn advance(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        unreachable!("an entry is read only after advance returned true")
+    }
+
+    fn suspend(&mut self) {}
+}
+
 impl FetchRows {
     /// The documents of `entries`; `wanted` is how many rows will be asked for at most, if known.
     pub fn new(
@@ -143,6 +164,7 @@ impl FetchRows {
             places: Vec::new(),
             position: 0,
             waiting: VecDeque::new(),
+            failed: None,
         }
     }
 
@@ -168,6 +190,8 @@ impl FetchRows {
             let certain = if let Some((key, certain)) = self.waiting.pop_front() {
                 self.keys.extend_from_slice(&key);
                 certain
+            } else if let Some(error) = self.failed.take() {
+                return Err(error);
             } else if !self.exhausted && self.entries.advance()? {
                 self.keys.extend_from_slice(&self.tree.prefix());
                 self.keys.extend_from_slice(self.entries.entry().id()?);
@@ -191,6 +215,16 @@ impl FetchRows {
         }
         self.read()?;
         Ok(true)
+    }
+
+    /// The key of the next entry's document, and whether the entry is certain.
+    fn next_key(&mut self) -> Result<Option<(Vec<u8>, bool)>> {
+        if !self.entries.advance()? {
+            return Ok(None);
+        }
+        let mut key = self.tree.prefix().to_vec();
+        key.extend_from_slice(self.entries.entry().id()?);
+        Ok(Some((key, self.entries.is_certain())))
     }
 
     fn next_batch_size(&mut self) -> usize {
@@ -516,6 +550,44 @@ impl Rows for FetchRows {
             self.memory = Reservation::for_suspended(bytes)?;
         }
         Ok(again)
+    }
+
+    fn split_off(&mut self) -> Option<Box<dyn Rows>> {
+        if self.wanted.is_some() || !self.requests.is_empty() {
+            return None;
+        }
+        let mut bytes = 0;
+        while !self.exhausted && self.waiting.len() <= SHARED_MAX && bytes <= SHARED_BYTES_MAX {
+            match self.next_key() {
+                Ok(Some((key, certain))) => {
+                    bytes += key.len();
+                    self.waiting.push_back((key, certain));
+                }
+                Ok(None) => self.exhausted = true,
+                Err(error) => {
+                    self.failed = Some(error);
+                    return None;
+                }
+            }
+        }
+        if !self.exhausted || self.waiting.len() < PARALLEL_BATCH {
+            return None;
+        }
+        let other = Self {
+            waiting: self.waiting.split_off(self.waiting.len() / 2),
+            exhausted: true,
+            cached: self.cached.clone(),
+            ..Self::new(
+                Box::new(NoEntries),
+                self.snapshot.clone(),
+                self.tree,
+                self.recheck.clone(),
+                None,
+                self.mean_bytes,
+                self.context.clone(),
+            )
+        };
+        Some(Box::new(other))
     }
 
     fn row(&self) -> Row<'_> {

@@ -45,6 +45,10 @@ pub(super) fn first_of_groups(
     let access = wanted.access(collection, query)?;
     if let Some(Stage::UnpackBucket(unpack)) = stages.front_mut() {
         unpack.latest_only = true;
+        // Measurements come in the order of their buckets, which is the one that is asked for.
+        if !query.asked.sort_key {
+            stages.remove(1);
+        }
     }
     let method = super::Method::Rows;
     Some(Plan::of_entries(
