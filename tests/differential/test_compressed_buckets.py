@@ -35,6 +35,10 @@ VALUES = {
 }
 
 
+# What is taken column by column.
+COLUMNS = {"least": {"$min": "$v"}, "greatest": {"$max": "$v"}, "n": {"$sum": 1}, "until": {"$max": "$t"}, "none": {"$min": "$w"}, "series": {"$min": "$m"}}
+
+
 def measurements(kind, count=1_300):
     chance = random.Random(f"{SEED} {kind}")
     for number in range(count):
@@ -64,6 +68,8 @@ def test_full_buckets_have_mongods_bytes(servers, kind):  # noqa: F811
     for command in ({"find": "x", "batchSize": 5_000}, {"find": "x", "filter": {"t": {"$gte": at(100), "$lt": at(500)}}, "batchSize": 5_000}, {"find": "x", "filter": {"v": {"$gt": 3}}, "batchSize": 5_000},
                     {"aggregate": "x", "pipeline": [{"$group": {"_id": "$m", "n": {"$sum": 1}, "v": {"$max": "$v"}}}], "cursor": {}}, {"count": "x", "query": {"t": {"$lt": at(700)}}},
                     {"aggregate": "x", "pipeline": [{"$match": {"t": {"$gt": at(300)}}}, {"$count": "n"}], "cursor": {}},
+                    {"aggregate": "x", "pipeline": [{"$match": {"t": {"$gte": at(100), "$lt": at(500)}}}, {"$group": {"_id": "$m", **COLUMNS}}], "cursor": {}},
+                    {"aggregate": "x", "pipeline": [{"$group": {"_id": {"m": "$m", "t": {"$dateTrunc": {"date": "$t", "unit": "minute", "binSize": 7}}}, **COLUMNS}}, {"$sort": {"_id": 1}}], "cursor": {"batchSize": 500}},
                     {"update": "x", "updates": [{"q": {"m": 1}, "u": {"$set": {"m": 3}}, "multi": True}]}, {"delete": "x", "deletes": [{"q": {"m": 3}, "limit": 0}]}, {"find": "x", "batchSize": 5_000}):  # fmt: skip
         same(servers, command)
 
@@ -92,6 +98,23 @@ def test_series_that_come_row_by_row_are_compressed_too(servers):  # noqa: F811
     for sensor in range(3):
         assert [one["v"] for one in subject.x.find({"m.sensor": sensor}, sort=[("t", 1)])] == [number / 2 for number in range(700)]
     assert subject.command("validate", "system.buckets.x", full=True)["valid"]
+
+
+def test_compressed_measurements_are_in_the_order_of_their_times(servers):  # noqa: F811
+    """Readers stop behind the last time that is asked for."""
+    subject = servers[0].client[DATABASE]
+    make(servers)
+    subject.x.insert_many(measurements("temperature"))
+    subject.x.insert_many({"t": at(90_000), "m": meta} for meta in range(2))
+    buckets = subject["system.buckets.x"]
+    bucket = buckets.find_one({"control.version": 2})
+    buckets.delete_many({})
+    # A column is literals and blocks of differences, and a zero at its end.
+    column = bytes(bucket["data"]["t"])
+    bucket["data"]["t"] = Binary(column[:-1] + column, 7)
+    with pytest.raises(OperationFailure, match="must be in the order of their times"):
+        buckets.insert_one(bucket)
+    assert buckets.count_documents({}) == 0
 
 
 def damaged(column):

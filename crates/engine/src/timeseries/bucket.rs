@@ -11,6 +11,7 @@
 //! down. Of documents and arrays the extremes are those of their parts.
 
 use super::Timeseries;
+use super::columns::times_ascend;
 use super::compress::version_of;
 use crate::error::{Error, Result, malformed};
 use ahash::AHashMap;
@@ -172,11 +173,18 @@ impl Timeseries {
         ObjectId::from_bytes(bytes)
     }
 
-    /// Checks that a bucket's name says when it starts, by which readers find it.
+    /// Checks what readers rely on: that a bucket's name says when it starts, and that the times of a compressed one ascend.
     ///
     /// # Errors
     /// `BadValue`.
     pub fn check_bucket(&self, bucket: &RawDocument) -> Result<()> {
+        if version_of(bucket) == Some(2)
+            && let Ok(false) = times_ascend(bucket, &self.time_field)
+        {
+            return Err(Error::bad_value(
+                "the measurements of a compressed bucket of a time series must be in the order of their times",
+            ));
+        }
         let control = bucket.get_document("control");
         let min = control.and_then(|control| control.get_document("min"));
         let start = min.and_then(|min| min.get_datetime(&self.time_field));

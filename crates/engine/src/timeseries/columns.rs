@@ -1,16 +1,17 @@
-//! Compressed buckets, read by columns.
+//! Buckets, read by columns.
 //!
 //! In: a bucket, and the names of fields. Out: runs of measurements that follow one another in time, and for each run the
 //! values of a field together, without a document for each measurement.
 
+use super::bucket::RowCounter;
 use super::compress::{bad_column, compressed_column, version_of, with_value};
-use super::unpack::{RowDocument, TimeRange, UnpackBucket, data_of, no_bucket};
+use super::unpack::{RowDocument, TimeRange, UnpackBucket, data_of, left_over, no_bucket};
 use crate::error::Result;
 use crate::operation;
 use crate::operation::memory::Reservation;
 use bson::raw::{RawBsonRef, RawDocument};
 use meridian_column::{ColumnDecoder, ColumnValue};
-use meridian_value::field::{self, Field};
+use meridian_value::field::{self, Field, Fields};
 
 /// Rows that are walked between two questions whether the statement is to end: few bytes may claim many.
 const ROWS_UNCHECKED: usize = 4_096;
@@ -92,6 +93,7 @@ pub(super) struct CompressedTimes<'b> {
     decoded: Vec<i64>,
     /// ... and how many of them were handed out.
     taken: usize,
+    ascend: bool,
 }
 
 impl<'b> CompressedTimes<'b> {
@@ -101,6 +103,17 @@ impl<'b> CompressedTimes<'b> {
             values,
             decoded: Vec::new(),
             taken: 0,
+            ascend: true,
+        }
+    }
+
+    /// Times that are known.
+    fn decoded(name: &'b [u8], decoded: Vec<i64>) -> Self {
+        let nothing_more = ColumnDecoder::new(&[0]);
+        Self {
+            decoded,
+            ascend: false,
+            ..Self::new(name, nothing_more)
         }
     }
 
@@ -133,8 +146,43 @@ impl<'b> CompressedTimes<'b> {
         Ok(number)
     }
 
-    /// Passes over times that are not wanted, and returns how many there were and the one that is, if there is one.
-    fn find(&mut self, wanted: TimeRange) -> Result<(usize, Option<i64>)> {
+    /// How many there are of some times.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn count(mut self, wanted: TimeRange) -> Result<u64> {
+        let mut count = 0;
+        while self.find(wanted)?.1.is_some() {
+            let ahead = &self.decoded[self.taken..];
+            let within = ahead.iter().take_while(|time| wanted.holds(**time)).count();
+            self.taken += within;
+            count += 1 + within as u64;
+        }
+        Ok(count)
+    }
+
+    /// Whether none is before the one that it follows.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn ascend(mut self) -> Result<bool> {
+        let mut last = i64::MIN;
+        while let Some(time) = self.next()? {
+            if time < last {
+                return Ok(false);
+            }
+            last = time;
+        }
+        Ok(true)
+    }
+
+    /// Passes over times that are not wanted, and returns how many there were and the one that is, if there is one. Those
+    /// of compressed buckets ascend: behind the last that is wanted none is read.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    #[inline]
+    pub fn find(&mut self, wanted: TimeRange) -> Result<(usize, Option<i64>)> {
         let mut passed = 0;
         loop {
             let ahead = &self.decoded[self.taken..];
@@ -144,6 +192,9 @@ impl<'b> CompressedTimes<'b> {
                 return Ok((passed + place, Some(found)));
             }
             passed += ahead.len();
+            if self.ascend && ahead.last().is_some_and(|last| *last > wanted.until) {
+                return Ok((passed, None));
+            }
             self.decode()?;
             if self.decoded.is_empty() {
                 return Ok((passed, None));
@@ -179,13 +230,127 @@ impl<'b> CompressedTimes<'b> {
     }
 }
 
-/// The measurements of a compressed bucket, run by run.
+/// The values of a field in a bucket that is not compressed.
+struct PlainColumn<'b> {
+    values: Fields<'b>,
+    rows: RowCounter,
+    /// The next value, and its row.
+    ahead: Option<(usize, Field<'b>)>,
+    /// The row that comes.
+    row: usize,
+}
+
+impl<'b> PlainColumn<'b> {
+    fn new(values: &'b RawDocument) -> Result<Self> {
+        let mut own = Self {
+            values: field::fields(values),
+            rows: RowCounter::default(),
+            ahead: None,
+            row: 0,
+        };
+        own.advance()?;
+        Ok(own)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.ahead = match self.values.next() {
+            None => None,
+            Some(value) => {
+                let row = self.rows.pass(&value);
+                let row = row.ok_or_else(|| no_bucket("a column's rows do not ascend"))?;
+                Some((row, value))
+            }
+        };
+        Ok(())
+    }
+
+    /// The value of the next row, if that has one.
+    fn next(&mut self) -> Result<Option<Field<'b>>> {
+        let row = self.row;
+        self.row += 1;
+        match self.ahead.filter(|(own, _)| *own == row) {
+            None => Ok(None),
+            Some((_, value)) => {
+                self.advance()?;
+                Ok(Some(value))
+            }
+        }
+    }
+
+    fn skip(&mut self, rows: usize) -> Result<()> {
+        self.row += rows;
+        while self.ahead.is_some_and(|(row, _)| row < self.row) {
+            self.advance()?;
+        }
+        Ok(())
+    }
+}
+
+/// The values of a field in a bucket of either kind.
+enum Column<'b> {
+    Compressed(CompressedColumn<'b>),
+    Plain(PlainColumn<'b>),
+}
+
+impl Column<'_> {
+    fn skip(&mut self, rows: usize) -> Result<()> {
+        match self {
+            Self::Compressed(column) => column.skip(rows),
+            Self::Plain(column) => column.skip(rows),
+        }
+    }
+
+    /// As [`CompressedColumn::next_doubles`].
+    fn next_doubles(&mut self, rows: usize, out: &mut Vec<f64>) -> Result<usize> {
+        let column = match self {
+            Self::Compressed(column) => return column.next_doubles(rows, out),
+            Self::Plain(column) => column,
+        };
+        let mut passed = 0;
+        while passed < rows
+            && let Some((row, value)) = column.ahead
+            && let (0x01, Ok(bytes)) = (value.kind(), value.bytes().try_into())
+        {
+            // (Those before it have none.)
+            if row > column.row {
+                let gap = (row - column.row).min(rows - passed);
+                column.row += gap;
+                passed += gap;
+                continue;
+            }
+            out.push(f64::from_le_bytes(bytes));
+            column.row += 1;
+            passed += 1;
+            column.advance()?;
+        }
+        Ok(passed)
+    }
+
+    /// Hands out the value of the next row, if that has one.
+    fn next(&mut self, each: &mut dyn FnMut(MeasuredValues<'_>) -> Result<()>) -> Result<()> {
+        let mut one = |value: RawBsonRef<'_>| each(MeasuredValues::One(value));
+        match self {
+            Self::Compressed(column) => match column.next()? {
+                Some(value) => with_value(&value, &mut one),
+                None => each(MeasuredValues::Missing(1)),
+            },
+            Self::Plain(column) => match column.next()? {
+                Some(value) => one(value
+                    .value()
+                    .ok_or_else(|| no_bucket("a value is malformed"))?),
+                None => each(MeasuredValues::Missing(1)),
+            },
+        }
+    }
+}
+
+/// The measurements of a bucket, run by run.
 pub struct BucketColumns<'b> {
     unpack: &'b UnpackBucket,
     meta: Option<Field<'b>>,
     times: CompressedTimes<'b>,
     /// In the order of the names; none where the bucket has no such field.
-    columns: Vec<Option<CompressedColumn<'b>>>,
+    columns: Vec<Option<Column<'b>>>,
     /// Times of the last run.
     run: Vec<i64>,
     /// Time and metadata of its first measurement.
@@ -204,8 +369,8 @@ pub enum MeasuredValues<'v> {
 }
 
 impl UnpackBucket {
-    /// The columns of these fields, which are neither the time nor the metadata; none where the bucket is not compressed, or
-    /// not all of its measurements of the wanted times are wanted.
+    /// The columns of these fields, which are neither the time nor the metadata; none where the bucket is not as we write
+    /// them, or only its newest measurement is wanted.
     ///
     /// # Errors
     /// A document that is no bucket.
@@ -214,30 +379,75 @@ impl UnpackBucket {
         bucket: &'b RawDocument,
         names: impl Iterator<Item = &'b str>,
     ) -> Result<Option<BucketColumns<'b>>> {
-        if self.latest_only || version_of(bucket) != Some(2) {
-            return Ok(None);
-        }
+        let version = version_of(bucket).filter(|_| !self.latest_only);
+        let is_compressed = match version {
+            Some(version @ (1 | 2)) => version == 2,
+            _ => return Ok(None),
+        };
         let data = data_of(bucket)?;
+        let time = self.time_field.as_bytes();
+        let times = field::find(data, time);
+        let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+        let times = match is_compressed {
+            true => Some(CompressedTimes::new(time, compressed_values(&times)?)),
+            false => plain_times(&times).map(|decoded| CompressedTimes::decoded(time, decoded)),
+        };
+        let Some(times) = times else {
+            return Ok(None);
+        };
         let column = |name: &'b str| {
             let Some(column) = field::find(data, name.as_bytes()) else {
                 return Ok(None);
             };
-            let values = compressed_column(&column);
-            let values = values.ok_or_else(|| no_bucket("a column is not compressed"))?;
-            Ok(Some(CompressedColumn::new(name.as_bytes(), values)))
+            let values = || column.value().and_then(|values| values.as_document());
+            Ok(Some(match is_compressed {
+                true => Column::Compressed(CompressedColumn::new(
+                    name.as_bytes(),
+                    compressed_values(&column)?,
+                )),
+                false => Column::Plain(PlainColumn::new(
+                    values().ok_or_else(|| no_bucket("a column is no object"))?,
+                )?),
+            }))
         };
-        let times = column(&self.time_field)?;
-        let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         Ok(Some(BucketColumns {
             unpack: self,
             meta: self.meta_of(bucket),
-            times: CompressedTimes::new(times.name, times.values),
+            times,
             columns: names.map(column).collect::<Result<_>>()?,
             run: Vec::new(),
             first: RowDocument::default(),
             doubles: Vec::new(),
         }))
     }
+}
+
+fn compressed_values<'b>(column: &Field<'b>) -> Result<ColumnDecoder<'b>> {
+    compressed_column(column).ok_or_else(|| no_bucket("a column is not compressed"))
+}
+
+/// Whether the times of a compressed bucket ascend.
+///
+/// # Errors
+/// Columns that are malformed.
+pub(super) fn times_ascend(bucket: &RawDocument, time_field: &str) -> Result<bool> {
+    let times = field::find(data_of(bucket)?, time_field.as_bytes());
+    let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+    CompressedTimes::new(time_field.as_bytes(), compressed_values(&times)?).ascend()
+}
+
+/// The times of a bucket that is not compressed; none where they are not as we write them, or very many.
+fn plain_times(times: &Field<'_>) -> Option<Vec<i64>> {
+    let times = times.value()?.as_document()?;
+    let (mut rows, mut decoded) = (RowCounter::default(), Vec::new());
+    for time in field::fields(times) {
+        let is_next = rows.pass(&time) == Some(decoded.len());
+        if !is_next || decoded.len() == ROWS_UNCHECKED {
+            return None;
+        }
+        decoded.push(time.value()?.as_datetime()?.timestamp_millis());
+    }
+    Some(decoded)
 }
 
 impl BucketColumns<'_> {
@@ -251,7 +461,7 @@ impl BucketColumns<'_> {
         let wanted = self.unpack.times;
         let (passed, first) = self.times.find(wanted)?;
         let Some(first) = first else {
-            return Ok(false);
+            return self.check_end(passed).map(|()| false);
         };
         for column in self.columns.iter_mut().flatten() {
             column.skip(passed)?;
@@ -267,6 +477,19 @@ impl BucketColumns<'_> {
         self.times
             .take_within(range, ROWS_UNCHECKED, &mut self.run)?;
         Ok(true)
+    }
+
+    /// At the end, so many rows behind the last run, checks that no value is left over.
+    fn check_end(&mut self, passed: usize) -> Result<()> {
+        for column in self.columns.iter_mut().flatten() {
+            if let Column::Plain(column) = column {
+                column.skip(passed)?;
+                if column.ahead.is_some() {
+                    return Err(left_over());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The times of the run, in milliseconds since 1970.
@@ -316,10 +539,7 @@ impl BucketColumns<'_> {
                 continue;
             }
             left -= 1;
-            match column.next()? {
-                None => each(MeasuredValues::Missing(1))?,
-                Some(value) => with_value(&value, &mut |value| each(MeasuredValues::One(value)))?,
-            }
+            column.next(each)?;
         }
         Ok(())
     }

@@ -246,11 +246,7 @@ impl UnpackBucket {
         let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
         let mut count = 0;
         if let (Some(2), Some(values)) = (version_of(bucket), compressed_column(&times)) {
-            let mut times = CompressedTimes::new(time, values);
-            while let Some(time) = times.next()? {
-                count += u64::from(self.times.holds(time));
-            }
-            return Ok(count);
+            return CompressedTimes::new(time, values).count(self.times);
         }
         // What is wrong with other buckets is told by the stage itself.
         let _ = self.apply(bucket, &mut |_| {
@@ -303,11 +299,8 @@ impl UnpackBucket {
             }
             passed = latest;
         }
-        while let Some(millis) = times.next()? {
-            if !self.times.holds(millis) {
-                passed += 1;
-                continue;
-            }
+        while let (behind, Some(millis)) = times.find(self.times)? {
+            passed += behind;
             values.clear();
             for column in &mut columns {
                 column.skip(passed)?;
@@ -406,9 +399,7 @@ impl UnpackBucket {
             .all(|column| column.values.peek().is_none())
         {
             true => Ok(ControlFlow::Continue(())),
-            false => Err(no_bucket(
-                "a column holds a value of a measurement that is not there",
-            )),
+            false => Err(left_over()),
         }
     }
 
@@ -470,6 +461,11 @@ fn put(out: &mut DocumentBuilder, name: &[u8], value: &Field<'_>) -> Result<()> 
     let kind = ElementType::from(value.kind()).ok_or_else(|| no_bucket("a value has no type"))?;
     out.field(kind, name, value.bytes());
     Ok(())
+}
+
+/// The error of a column with a value too many.
+pub(super) fn left_over() -> Error {
+    no_bucket("a column holds a value of a measurement that is not there")
 }
 
 pub(super) fn no_bucket(why: &str) -> Error {
