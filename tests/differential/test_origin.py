@@ -119,14 +119,33 @@ def test_record_ids_of_plain_collections(servers):
     assert [document["r"] for document in asked] == ids
 
 
-@pytest.mark.parametrize("find", [dict(returnKey=True, filter={"g": {"$geoWithin": {"$centerSphere": [[0, 0], 1]}}}), dict(min={"g": 1}, hint={"g": "2dsphere"}),
+@pytest.mark.parametrize("find", [dict(returnKey=True, filter={"g": {"$geoIntersects": {"$geometry": {"type": "Point", "coordinates": [5, 5]}}}}), dict(min={"g": 1}, hint={"g": "2dsphere"}),
                                   dict(min={"a": 1}, filter={"g": {"$near": {"$geometry": {"type": "Point", "coordinates": [0, 0]}}}}, **A)])
 def test_refused_by_name(servers, find):
     server = servers[0]
-    server.client[DATABASE]["c"].update_one({"_id": 1}, {"$set": {"g": [1, 1]}})
+    wide = {"type": "Polygon", "coordinates": [[[0, 0], [20, 0], [20, 20], [0, 20], [0, 0]]]}
+    server.client[DATABASE]["c"].update_one({"_id": 1}, {"$set": {"g": wide}})
     reply = dict(server.run(DATABASE, {"find": "c", **find}))
     server.client[DATABASE]["c"].update_one({"_id": 1}, {"$unset": {"g": 1}})
     assert "not implemented by Meridian" in reply["errmsg"]
+
+
+WITHIN = {"$geoWithin": {"$centerSphere": [[10, 10], 0.5]}}
+
+
+@pytest.mark.parametrize("asked", [{"returnKey": True}, meta("indexKey"), meta("indexKey", _id=1)], ids=str)
+@pytest.mark.parametrize("condition", [{"g": WITHIN}, {"g": WITHIN, "a": 2}, {"a": {"$in": [1, 3]}, "g": WITHIN}, {"g": WITHIN, "b": {"$gt": 30}}], ids=str)
+def test_keys_of_places(servers, asked, condition):
+    """A place is one cell of the sphere, the same as mongod's."""
+    for server in servers:
+        places = server.client[DATABASE]["places"]
+        places.drop()
+        places.create_index([("a", 1), ("g", "2dsphere"), ("b", -1)] if "a" in condition else [("g", "2dsphere")])
+        points = [{"type": "Point", "coordinates": [number * 37 % 50 - 7.25, number * 11 % 40 - 3.5]} for number in range(60)]
+        places.insert_many({"_id": number, "a": number % 5, "b": number, "g": point if number % 4 else point["coordinates"]} for number, point in enumerate(points))
+    command = {"find": "places", "filter": condition, "batchSize": 100, **asked}
+    ours, theirs = (sorted(map(canonical.text, dict(dict(server.run(DATABASE, command))["cursor"])["firstBatch"])) for server in servers)
+    assert ours == theirs and len(ours) > 2
 
 
 PARTS = ["indexKey", "sortKey", "randVal", "searchScore", "searchHighlights", "searchScoreDetails", "timeseriesBucketMinTime", "textScore", "geoNearDistance", "nope", 5]

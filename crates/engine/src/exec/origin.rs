@@ -7,9 +7,9 @@ use super::Row;
 use crate::catalog::{Collection, record_number};
 use crate::error::{Error, Result};
 use crate::expression::{DocumentMetadata, DocumentOrigin, FieldSet};
-use crate::index::KeySink;
 use crate::index::bounds::{BoundsChecker, FieldBounds, KeyCheck};
-use crate::plan::{Access, Branch, IndexAccess, Plan};
+use crate::index::{IndexField, KeySink};
+use crate::plan::{Access, Branch, GeoAccess, IndexAccess, Plan};
 use crate::query::Sort;
 use crate::storage::Order;
 use bson::raw::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
@@ -61,7 +61,8 @@ impl Origin {
     /// The entry by which a document was found, if one was used.
     ///
     /// # Errors
-    /// `NotImplemented` for indexes of locations, and for indexes that have collations.
+    /// `NotImplemented` for indexes of locations where a document has several entries or lies in a plane, and for indexes
+    /// that have collations.
     pub fn index_key(&self, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
         if self
             .access
@@ -171,8 +172,31 @@ fn key_in(
         }
         // As in MongoDB: a search may come upon a document by several entries.
         Access::Near(_) => Ok(None),
-        Access::Geo(_) => Err(Error::not_implemented(
-            "the index key of an index of locations",
+        Access::Geo(access) => location_entry(access, document),
+    }
+}
+
+/// The entry of a document that has one place. Of a shape MongoDB and we make several entries, and not the same ones.
+fn location_entry(access: &GeoAccess, document: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+    let index = &access.index;
+    let is_on_sphere = index.spec.key[access.position].1 == IndexField::Sphere2d;
+    if !is_on_sphere || !index.spec.collation.is_simple() {
+        return Err(Error::not_implemented(
+            "the index key of an index of locations in a plane, or with a collation",
+        ));
+    }
+    let mut sink = KeySink::new();
+    index.keys.generate(document, &mut sink)?;
+    let is_asked_for = |key: &[u8]| {
+        let mut prefixes = access.prefixes.iter();
+        access.prefixes.is_empty() || prefixes.any(|prefix| key.starts_with(prefix))
+    };
+    let mut entries = sink.iter().filter(|(key, _)| is_asked_for(key));
+    match (entries.next(), entries.next()) {
+        (Some((key, value)), None) => index.layout.key_document(key, value).map(Some),
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Error::not_implemented(
+            "the index key of a document with several entries in an index of locations",
         )),
     }
 }

@@ -287,12 +287,12 @@ impl<'b> PlainColumn<'b> {
 }
 
 /// The values of a field in a bucket of either kind.
-enum Column<'b> {
+enum MeasuredColumn<'b> {
     Compressed(CompressedColumn<'b>),
     Plain(PlainColumn<'b>),
 }
 
-impl Column<'_> {
+impl MeasuredColumn<'_> {
     fn skip(&mut self, rows: usize) -> Result<()> {
         match self {
             Self::Compressed(column) => column.skip(rows),
@@ -350,7 +350,7 @@ pub struct BucketColumns<'b> {
     meta: Option<Field<'b>>,
     times: CompressedTimes<'b>,
     /// In the order of the names; none where the bucket has no such field.
-    columns: Vec<Option<Column<'b>>>,
+    columns: Vec<Option<MeasuredColumn<'b>>>,
     /// Times of the last run.
     run: Vec<i64>,
     /// Time and metadata of its first measurement.
@@ -401,11 +401,11 @@ impl UnpackBucket {
             };
             let values = || column.value().and_then(|values| values.as_document());
             Ok(Some(match is_compressed {
-                true => Column::Compressed(CompressedColumn::new(
+                true => MeasuredColumn::Compressed(CompressedColumn::new(
                     name.as_bytes(),
                     compressed_values(&column)?,
                 )),
-                false => Column::Plain(PlainColumn::new(
+                false => MeasuredColumn::Plain(PlainColumn::new(
                     values().ok_or_else(|| no_bucket("a column is no object"))?,
                 )?),
             }))
@@ -482,7 +482,7 @@ impl BucketColumns<'_> {
     /// At the end, so many rows behind the last run, checks that no value is left over.
     fn check_end(&mut self, passed: usize) -> Result<()> {
         for column in self.columns.iter_mut().flatten() {
-            if let Column::Plain(column) = column {
+            if let MeasuredColumn::Plain(column) = column {
                 column.skip(passed)?;
                 if column.ahead.is_some() {
                     return Err(left_over());
