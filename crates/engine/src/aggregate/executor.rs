@@ -469,6 +469,45 @@ fn group_bucket(
     })
 }
 
+/// A sample draws from so many measurements of a bucket at once.
+const DRAWN_MAX: u64 = 65_536;
+
+/// Gives a `$sample` the measurements of a bucket, of which only those are made that it may keep.
+fn sample_bucket(
+    unpack: &UnpackBucket,
+    bucket: &RawDocument,
+    step: &mut Step,
+    variables: &Variables,
+) -> Result<ControlFlow<()>> {
+    let Step::Sample(reservoir) = step else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    let measurements = unpack.count(bucket)?;
+    if measurements > DRAWN_MAX || reservoir.is_empty() {
+        return unpack.apply(bucket, &mut |measured| {
+            operation::check()?;
+            keep(step, Cow::Borrowed(measured), variables)
+        });
+    }
+    let mut drawn = reservoir.draw(measurements).into_iter().peekable();
+    if drawn.peek().is_none() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let mut place = 0;
+    let _ = unpack.apply(bucket, &mut |measured| {
+        operation::check()?;
+        if let Some((_, number)) = drawn.next_if(|(own, _)| *own == place) {
+            reservoir.push_drawn(number, Cow::Borrowed(measured), variables)?;
+        }
+        place += 1;
+        Ok(match drawn.peek() {
+            Some(_) => ControlFlow::Continue(()),
+            None => ControlFlow::Break(()),
+        })
+    })?;
+    Ok(ControlFlow::Continue(()))
+}
+
 /// Gives a step that only counts so many documents at once.
 fn count_measurements(
     measurements: u64,
@@ -520,6 +559,9 @@ fn pass_several(
         }
         Step::UnpackBucket(unpack) if knows_buckets(behind.first()) => {
             group_bucket(unpack, document, &mut behind[0], variables)
+        }
+        Step::UnpackBucket(unpack) if matches!(behind.first(), Some(Step::Sample(_))) => {
+            sample_bucket(unpack, document, &mut behind[0], variables)
         }
         Step::UnpackBucket(unpack) => unpack.apply(document, &mut |measured| {
             operation::check()?;

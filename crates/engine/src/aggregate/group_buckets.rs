@@ -1,5 +1,6 @@
 //! `$group` behind buckets of a time series: what measurements of one bucket share is worked out once, and where
-//! accumulators take plain fields they are given the columns of a bucket, without a document for each measurement.
+//! accumulators take plain fields they are given the columns of a bucket, without a document for each measurement, or what
+//! the bucket says of all of them.
 
 use super::accumulator::{Accumulator, AccumulatorKind, AccumulatorState};
 use super::group::{Group, Groups};
@@ -7,8 +8,8 @@ use crate::error::Result;
 use crate::expression::value::Value;
 use crate::expression::{EvaluationContext, Node, TruncatePlan, Variables, prefetch};
 use crate::operation;
-use crate::timeseries::{BucketColumns, MeasuredValues, TimeRange, UnpackBucket};
-use bson::RawDocument;
+use crate::timeseries::{BucketColumns, BucketSummary, MeasuredValues, TimeRange, UnpackBucket};
+use bson::{RawBsonRef, RawDocument};
 use meridian_value::field;
 use meridian_value::number::{Number, compare_doubles};
 use std::sync::Arc;
@@ -117,6 +118,42 @@ impl ColumnArguments {
         Some(own)
     }
 
+    /// What each accumulator takes of a whole bucket, if that is no more than the least and greatest values of fields that are
+    /// known: of documents and arrays, and of texts by a collation, they are not, and the least value may be one that `$min`
+    /// passes over.
+    fn extremes<'b>(
+        &self,
+        summary: &BucketSummary<'b>,
+        accumulators: &[Accumulator],
+    ) -> Option<Vec<(usize, Value<'b>)>> {
+        if !self.times.is_empty() || !(1..=SUMMARY_ROWS_MAX).contains(&summary.rows) {
+            return None;
+        }
+        let mut extremes = Vec::new();
+        for column in &self.columns {
+            for number in &column.accumulators {
+                let value = match accumulators[*number].kind {
+                    AccumulatorKind::Min => summary.least(&column.name),
+                    AccumulatorKind::Max => summary.greatest(&column.name),
+                    _ => return None,
+                };
+                match value {
+                    None => {}
+                    Some(
+                        RawBsonRef::Double(_)
+                        | RawBsonRef::Int32(_)
+                        | RawBsonRef::Int64(_)
+                        | RawBsonRef::Decimal128(_)
+                        | RawBsonRef::DateTime(_)
+                        | RawBsonRef::Boolean(_),
+                    ) => extremes.extend(value.map(|value| (*number, Value::Raw(value)))),
+                    Some(_) => return None,
+                }
+            }
+        }
+        Some(extremes)
+    }
+
     fn add(&mut self, name: &str, number: usize, kind: AccumulatorKind) {
         let needs_missing = matches!(kind, AccumulatorKind::First | AccumulatorKind::Last);
         match self.columns.iter_mut().find(|own| *own.name == *name) {
@@ -132,6 +169,9 @@ impl ColumnArguments {
         }
     }
 }
+
+/// Buckets with more measurements are gone through: an accumulator may take its argument as often as there are some.
+const SUMMARY_ROWS_MAX: u64 = 65_536;
 
 /// Whether what an accumulator keeps does not grow with the measurements.
 fn takes_columns(kind: AccumulatorKind) -> bool {
@@ -190,6 +230,14 @@ impl Groups {
         let Some(arguments) = &keys.columns else {
             return Ok(false);
         };
+        if let Some(summary) = unpack.summary(bucket)
+            && let Some(range) = keys.run_around(summary.times.from)
+            && range.holds(summary.times.until)
+            && let Some(extremes) = arguments.extremes(&summary, &self.group.accumulators)
+        {
+            self.push_summary(arguments, &summary, &extremes, variables)?;
+            return Ok(true);
+        }
         let names = arguments.columns.iter().map(|column| &*column.name);
         let Some(mut columns) = unpack.columns(bucket, names)? else {
             return Ok(false);
@@ -200,6 +248,36 @@ impl Groups {
             self.hold()?;
         }
         Ok(true)
+    }
+
+    /// Takes a whole bucket, of which each accumulator wants no more than the summary tells.
+    fn push_summary(
+        &mut self,
+        arguments: &ColumnArguments,
+        summary: &BucketSummary<'_>,
+        extremes: &[(usize, Value<'_>)],
+        variables: &Variables,
+    ) -> Result<()> {
+        let Self {
+            group, table, key, ..
+        } = self;
+        let (accumulators, width) = (&group.accumulators, group.accumulators.len());
+        let first = summary.first()?;
+        let mut context = EvaluationContext::new(&first, variables);
+        prefetch(&group.fields, &mut context)?;
+        let place = table.place(group, key, &mut context)?;
+        let states = &mut table.states[place * width..(place + 1) * width];
+        let rows = usize::try_from(summary.rows).unwrap_or(usize::MAX);
+        for number in &arguments.shared {
+            let (state, accumulator) = (&mut states[*number], &accumulators[*number]);
+            let value = accumulator.argument.evaluate(&mut context)?;
+            table.bytes += state.add_rows(accumulator, &value, rows)?;
+        }
+        for (number, value) in extremes {
+            table.bytes += states[*number].add_value(&accumulators[*number], value)?;
+        }
+        drop(context);
+        self.hold()
     }
 
     /// Takes measurements that are all of one group.

@@ -156,7 +156,29 @@ impl Reservoir {
     /// # Errors
     /// 292 where the documents outgrow their memory and cannot be spilled.
     pub fn push(&mut self, document: Cow<'_, RawDocument>, variables: &Variables) -> Result<()> {
-        let number: u64 = self.random.random();
+        let number = self.random.random();
+        self.push_drawn(number, document, variables)
+    }
+
+    /// Draws the numbers of so many documents that come, and returns which of them may be kept, with their numbers.
+    pub fn draw(&mut self, documents: u64) -> Vec<(u64, u64)> {
+        let numbers = (0..documents).map(|place| (place, self.random.random::<u64>()));
+        let drawn = &self.drawn;
+        numbers
+            .filter(|(_, number)| drawn.may_take(&number.to_be_bytes()))
+            .collect()
+    }
+
+    /// Takes a document whose number was drawn.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_drawn(
+        &mut self,
+        number: u64,
+        document: Cow<'_, RawDocument>,
+        variables: &Variables,
+    ) -> Result<()> {
         let key = number.to_be_bytes().to_vec();
         let tells = self.tells_random;
         self.drawn.push(key, || {

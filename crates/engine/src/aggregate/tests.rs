@@ -433,9 +433,30 @@ fn bucket(number: i32, meta: &Bson, rows: &[(i64, Option<Bson>)]) -> RawDocument
     let values: Document = rows()
         .filter_map(|(row, measured)| Some((row.to_string(), measured.1.clone()?)))
         .collect();
+    let mut ends = [doc! {}, doc! {}];
+    let all = rows().map(|(_, row)| row.0);
+    let bounds =
+        [all.clone().min(), all.max()].map(|end| bson::DateTime::from_millis(end.unwrap()));
+    for (end, bound) in ends.iter_mut().zip(bounds) {
+        end.insert("t", bound);
+    }
+    let kept = rows().filter_map(|(_, row)| row.1.clone());
+    let order = |one: &Bson, other: &Bson| compare_bson(one, other);
+    if let (Some(least), Some(greatest)) = (kept.clone().min_by(order), kept.max_by(order)) {
+        ends[0].insert("v", least);
+        ends[1].insert("v", greatest);
+    }
+    let [min, max] = ends;
     raw(&doc! {
-        "_id": number, "control": { "version": 1 }, "meta": meta, "data": { "t": times, "v": values },
+        "_id": number, "control": { "version": 1, "min": min, "max": max }, "meta": meta, "data": { "t": times, "v": values },
     })
+}
+
+fn compare_bson(one: &Bson, other: &Bson) -> std::cmp::Ordering {
+    let [one, other] = [one, other].map(|value| raw(&doc! { "": value }));
+    let value = |document: &RawDocumentBuf| document.iter().next().unwrap().unwrap().1.into();
+    let (one, other): (bson::RawBson, bson::RawBson) = (value(&one), value(&other));
+    meridian_value::compare(one.as_raw_bson_ref(), other.as_raw_bson_ref())
 }
 
 /// Random values: of one kind for the whole bucket, or of any.
@@ -450,7 +471,7 @@ fn measured_value(kind: u32, random: &mut StdRng) -> Option<Bson> {
                 .random::<bool>()
                 .then(|| Bson::Double(f64::from(small)));
         }
-        4 => Bson::Double([f64::NAN, -0.0, 0.0, f64::INFINITY, 0.1 + 0.2][small as usize % 5]),
+        4 => Bson::Double([f64::NAN, -0.0, 7.0, f64::INFINITY, 0.1 + 0.2][small as usize % 5]),
         _ => {
             return match small {
                 0 => None,
@@ -516,7 +537,8 @@ fn groups_of_buckets_are_those_of_their_measurements() {
         doc! { "a": hour(doc! { "unit": "minute", "binSize": 25 }), "b": hour(doc! { "unit": "minute", "binSize": 10 }) }.into(),
         doc! { "h": hour(doc! {}), "v": { "$gt": ["$v", 5] } }.into(),
     ];
-    // The first is taken one by one, the second by columns, the third by columns without gaps.
+    // The first is taken one by one, the second by columns, the third by columns without gaps, the fourth by what whole buckets
+    // say.
     let accumulators = [
         doc! { "n": { "$sum": 1 }, "least": { "$min": "$v" }, "first": { "$first": "$t" }, "all": { "$push": "$v" } },
         doc! {
@@ -526,6 +548,10 @@ fn groups_of_buckets_are_those_of_their_measurements() {
         doc! {
             "first": { "$min": "$t" }, "sum": { "$sum": "$v" }, "mean": { "$avg": "$v" }, "least": { "$min": "$v" },
             "greatest": { "$max": "$v" }, "deviation": { "$stdDevPop": "$v" }, "halves": { "$sum": 0.5 },
+        },
+        doc! {
+            "n": { "$sum": 1 }, "count": { "$count": {} }, "least": { "$min": "$v" }, "greatest": { "$max": "$v" }, "none": { "$max": "$x" },
+            "series": { "$first": "$m.s" }, "sum": { "$sum": "$m.s" },
         },
     ];
     let limits = Limits::new(true).with_space(crate::sorter::SpillSpace::in_memory());
@@ -549,6 +575,17 @@ fn groups_of_buckets_are_those_of_their_measurements() {
             0 => limits.clone().with_memory(2_000),
             _ => limits.clone(),
         };
+        let sample = raw(&doc! { "$sample": { "size": 1 + round % 9, "seed": round } });
+        let drawn = ours_within(times, &[unpack.clone(), sample.clone()], &buckets, &limits);
+        let from_all = ours(&[sample], &measured, &limits);
+        assert_eq!(
+            format!("{drawn:?}"),
+            format!("{from_all:?}"),
+            "round {round}"
+        );
+        let count = raw(&doc! { "$count": "n" });
+        let counted = ours_within(times, &[unpack.clone(), count.clone()], &buckets, &limits);
+        assert_eq!(counted, ours(&[count], &measured, &limits), "round {round}");
         for (key, fields) in keys
             .iter()
             .flat_map(|key| accumulators.iter().map(move |fields| (key, fields)))

@@ -87,6 +87,12 @@ impl<T: Spillable> TopSorter<T> {
         self.keep == 0
     }
 
+    /// Whether a value with this key would be taken now.
+    pub fn may_take(&self, key: &[u8]) -> bool {
+        let is_lesser = || self.held.peek().is_some_and(|last| key < &last.key[..]);
+        self.spilled.is_some() || self.held.len() < self.keep || is_lesser()
+    }
+
     /// Takes what `value` makes, unless enough lesser ones are held. No key is the beginning of another.
     ///
     /// # Errors

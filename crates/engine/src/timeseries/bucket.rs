@@ -11,8 +11,9 @@
 //! down. Of documents and arrays the extremes are those of their parts.
 
 use super::Timeseries;
-use super::columns::times_ascend;
+use super::columns::compressed_times;
 use super::compress::version_of;
+use super::summary::Control;
 use crate::error::{Error, Result, malformed};
 use ahash::AHashMap;
 use bson::oid::ObjectId;
@@ -173,17 +174,18 @@ impl Timeseries {
         ObjectId::from_bytes(bytes)
     }
 
-    /// Checks what readers rely on: that a bucket's name says when it starts, and that the times of a compressed one ascend.
+    /// Checks what readers rely on: that a bucket's name says when it starts, and that a compressed one says how many
+    /// measurements it has, in the order of their times, and between which they lie.
     ///
     /// # Errors
     /// `BadValue`.
     pub fn check_bucket(&self, bucket: &RawDocument) -> Result<()> {
-        if version_of(bucket) == Some(2)
-            && let Ok(false) = times_ascend(bucket, &self.time_field)
-        {
-            return Err(Error::bad_value(
-                "the measurements of a compressed bucket of a time series must be in the order of their times",
-            ));
+        if version_of(bucket) == Some(2) && !self.is_as_summarised(bucket)? {
+            return Err(Error::bad_value(format!(
+                "a compressed bucket of a time series must have 'control.count' measurements, in the order of their times, \
+                 from 'control.min.{0}' to 'control.max.{0}'",
+                self.time_field
+            )));
         }
         let control = bucket.get_document("control");
         let min = control.and_then(|control| control.get_document("min"));
@@ -199,6 +201,28 @@ impl Timeseries {
                 self.time_field
             ))),
         }
+    }
+}
+
+impl Timeseries {
+    /// Whether what a compressed bucket says of the times of its measurements is true.
+    fn is_as_summarised(&self, bucket: &RawDocument) -> Result<bool> {
+        let Some(control) = Control::of(bucket, &self.time_field) else {
+            return Ok(false);
+        };
+        let Some((rows, times)) = control.rows.zip(control.times) else {
+            return Ok(false);
+        };
+        let (mut count, mut last) = (0, times.from);
+        let mut stored = compressed_times(bucket, &self.time_field)?;
+        while let Some(time) = stored.next()? {
+            count += 1;
+            if time < last || count > rows {
+                return Ok(false);
+            }
+            last = time;
+        }
+        Ok(count == rows && last <= times.until)
     }
 }
 

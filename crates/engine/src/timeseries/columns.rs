@@ -146,36 +146,6 @@ impl<'b> CompressedTimes<'b> {
         Ok(number)
     }
 
-    /// How many there are of some times.
-    ///
-    /// # Errors
-    /// As [`Self::next`].
-    pub fn count(mut self, wanted: TimeRange) -> Result<u64> {
-        let mut count = 0;
-        while self.find(wanted)?.1.is_some() {
-            let ahead = &self.decoded[self.taken..];
-            let within = ahead.iter().take_while(|time| wanted.holds(**time)).count();
-            self.taken += within;
-            count += 1 + within as u64;
-        }
-        Ok(count)
-    }
-
-    /// Whether none is before the one that it follows.
-    ///
-    /// # Errors
-    /// As [`Self::next`].
-    pub fn ascend(mut self) -> Result<bool> {
-        let mut last = i64::MIN;
-        while let Some(time) = self.next()? {
-            if time < last {
-                return Ok(false);
-            }
-            last = time;
-        }
-        Ok(true)
-    }
-
     /// Passes over times that are not wanted, and returns how many there were and the one that is, if there is one. Those
     /// of compressed buckets ascend: behind the last that is wanted none is read.
     ///
@@ -426,14 +396,18 @@ fn compressed_values<'b>(column: &Field<'b>) -> Result<ColumnDecoder<'b>> {
     compressed_column(column).ok_or_else(|| no_bucket("a column is not compressed"))
 }
 
-/// Whether the times of a compressed bucket ascend.
+/// The times of a compressed bucket.
 ///
 /// # Errors
-/// Columns that are malformed.
-pub(super) fn times_ascend(bucket: &RawDocument, time_field: &str) -> Result<bool> {
-    let times = field::find(data_of(bucket)?, time_field.as_bytes());
+/// A document that is no bucket.
+pub(super) fn compressed_times<'b>(
+    bucket: &'b RawDocument,
+    time_field: &'b str,
+) -> Result<CompressedTimes<'b>> {
+    let name = time_field.as_bytes();
+    let times = field::find(data_of(bucket)?, name);
     let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
-    CompressedTimes::new(time_field.as_bytes(), compressed_values(&times)?).ascend()
+    Ok(CompressedTimes::new(name, compressed_values(&times)?))
 }
 
 /// The times of a bucket that is not compressed; none where they are not as we write them, or very many.

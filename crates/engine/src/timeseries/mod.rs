@@ -2,7 +2,7 @@
 //!
 //! As in MongoDB a time-series collection `readings` is a view of the collection `system.buckets.readings`, whose
 //! documents are buckets (`bucket`): at most a thousand measurements with equal metadata, of some span of time.
-//! Readers unpack them (`unpack`, `columns`); updates, deletes and indexes are told in the words of buckets (`words`).
+//! Readers unpack them (`unpack`, `columns`, `summary`); updates, deletes and indexes are told in the words of buckets (`words`).
 //!
 //! In: options, documents and statements as users write them. Out: the same for the collection of buckets. Pure: the
 //! writing is `write/timeseries.rs`, what readers may skip is `plan/buckets.rs`.
@@ -10,6 +10,7 @@
 mod bucket;
 mod columns;
 mod compress;
+mod summary;
 mod unpack;
 mod words;
 
@@ -21,6 +22,7 @@ pub use bucket::{
 };
 pub use columns::{BucketColumns, MeasuredValues};
 pub use compress::for_each_measured;
+pub use summary::BucketSummary;
 pub use unpack::{TimeRange, UnpackBucket};
 
 use crate::error::{Code, Error, Result};

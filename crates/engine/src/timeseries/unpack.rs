@@ -4,6 +4,7 @@ use super::Timeseries;
 use super::columns::{CompressedColumn, CompressedTimes};
 use super::compress::{compressed_column, version_of};
 use crate::error::{Code, Error, Result, malformed};
+use crate::operation;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use meridian_column::ColumnValue;
@@ -241,12 +242,16 @@ impl UnpackBucket {
     /// # Errors
     /// A document that is no bucket, and times that are malformed.
     pub fn count(&self, bucket: &RawDocument) -> Result<u64> {
-        let time = self.time_field.as_bytes();
-        let times = field::find(data_of(bucket)?, time);
-        let times = times.ok_or_else(|| no_bucket("it has no column of times"))?;
+        if let Some(summary) = self.summary(bucket) {
+            return Ok(summary.rows);
+        }
         let mut count = 0;
-        if let (Some(2), Some(values)) = (version_of(bucket), compressed_column(&times)) {
-            return CompressedTimes::new(time, values).count(self.times);
+        if let Some(mut columns) = self.columns(bucket, std::iter::empty())? {
+            while columns.next_run(|_| Some(TimeRange::ALL))? {
+                operation::check()?;
+                count += columns.times().len() as u64;
+            }
+            return Ok(count);
         }
         // What is wrong with other buckets is told by the stage itself.
         let _ = self.apply(bucket, &mut |_| {
