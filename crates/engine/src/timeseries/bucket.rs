@@ -206,7 +206,7 @@ impl Timeseries {
 
 impl Timeseries {
     /// Whether what a compressed bucket says of the times of its measurements is true.
-    fn is_as_summarised(&self, bucket: &RawDocument) -> Result<bool> {
+    pub(super) fn is_as_summarised(&self, bucket: &RawDocument) -> Result<bool> {
         let Some(control) = Control::of(bucket, &self.time_field) else {
             return Ok(false);
         };

@@ -90,7 +90,7 @@ pub(super) fn bad_column(name: &[u8], error: &ColumnError) -> Error {
 
 impl Timeseries {
     /// A bucket with compressed columns; `None` where it is compressed already, would not become smaller, or has what
-    /// columns cannot hold, as MongoDB leaves them.
+    /// columns cannot hold, as MongoDB leaves them, and where it was changed by hand and does not tell its times truly.
     ///
     /// # Errors
     /// Malformed documents.
@@ -119,7 +119,8 @@ impl Timeseries {
             }
         }
         let out = out.finish();
-        Ok((out.as_bytes().len() < bucket.as_bytes().len()).then_some(out))
+        let is_smaller = out.as_bytes().len() < bucket.as_bytes().len();
+        Ok((is_smaller && self.is_as_summarised(&out)?).then_some(out))
     }
 
     /// The numbers of the rows in the order of their times; `None` where the rows are not as we number them.

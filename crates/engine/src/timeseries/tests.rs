@@ -317,3 +317,21 @@ fn what_is_no_bucket_is_an_error() {
         assert!(result.is_err(), "{document:?}");
     }
 }
+
+/// One that was changed by hand would be refused when it is written: its series could not go on.
+#[test]
+fn a_bucket_that_tells_its_times_wrongly_is_not_compressed() {
+    let series = series();
+    let bucket = |until: i64| {
+        let at = |row: i64| Bson::DateTime(DateTime::from_millis(1_700_000_000_000 + row * 1_000));
+        let column = |value: &dyn Fn(i64) -> Bson| -> Document {
+            (0..50).map(|row| (row.to_string(), value(row))).collect()
+        };
+        raw(&doc! {
+            "_id": 1, "control": { "version": 1, "min": { "t": at(0) }, "max": { "t": at(until) } }, "meta": 1,
+            "data": { "t": column(&at), "v": column(&|_| Bson::Double(1.5)) },
+        })
+    };
+    assert!(series.compressed(&bucket(49)).unwrap().is_some());
+    assert!(series.compressed(&bucket(48)).unwrap().is_none());
+}
