@@ -39,6 +39,8 @@ pub use cursor::{CursorFigures, CursorOwner, CursorRegistry, KillOutcome, Query}
 pub use database::*;
 pub use error::{Code, Error, Result};
 pub use namespace::{Namespace, check_database_name};
-pub use operation::{NameCounts, Operation, STACK_BYTES, StatementProfile, memory};
+pub use operation::{
+    NameCounts, Operation, STACK_BYTES, StatementProfile, StoredFunctions, StoredGlobals, memory,
+};
 pub use storage::{Algorithm, Compression, MasterKey};
 pub use write::{BuildPhase, BuildProgress, ErrorBytes, InsertOptions, InsertOutcome, WriteError};

@@ -8,8 +8,10 @@
 
 mod admission;
 pub mod memory;
+mod stored;
 mod usage;
 
+pub use stored::{StoredFunctions, StoredGlobals};
 pub use usage::NameCounts;
 
 pub(crate) use admission::{NoYield, cores, processor_time};
@@ -18,8 +20,8 @@ use crate::error::{Code, Error, Result};
 use bson::RawDocument;
 use parking_lot::Mutex;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,8 @@ pub struct Operation {
     deadline: Mutex<Option<Instant>>,
     /// What it tells of how it goes, if somebody wants to know.
     profile: Option<Mutex<StatementProfile>>,
+    /// What its functions find as globals.
+    stored: OnceLock<StoredGlobals>,
 }
 
 /// So many plans are told of a statement, which may run one for each of a million documents.
@@ -92,6 +96,16 @@ impl Operation {
             profile: Some(Mutex::default()),
             ..Self::default()
         })
+    }
+
+    /// Gives its functions globals, once.
+    pub fn provide(&self, stored: StoredGlobals) {
+        let _ = self.stored.set(stored);
+    }
+
+    /// What its functions find as globals, if there are any.
+    pub(crate) fn stored(&self) -> Option<&StoredGlobals> {
+        self.stored.get()
     }
 
     /// How it went until now, if it was asked.

@@ -539,6 +539,14 @@ impl AccumulatorState {
         self.add_value(accumulator, value)
     }
 
+    /// Whether a value would take the place of what is kept; true of states that keep more than one of the values.
+    pub(super) fn is_replaced(&self, accumulator: &Accumulator, value: &Value<'_>) -> bool {
+        match self {
+            AccumulatorState::One(kept) => replaces(kept.as_ref(), accumulator, value),
+            _ => true,
+        }
+    }
+
     /// The same for an accumulator that has no order of its own.
     #[inline]
     pub(super) fn add_value(
@@ -982,8 +990,21 @@ fn add_one(
     accumulator: &Accumulator,
     value: &Value<'_>,
 ) -> Result<usize> {
+    if !replaces(kept.as_ref(), accumulator, value) {
+        return Ok(0);
+    }
+    let raw = value.to_raw()?;
+    let old = kept.iter().flatten().map(item_bytes).sum();
+    let new = raw.iter().map(item_bytes).sum::<usize>();
+    *kept = Some(raw);
+    Ok(new.saturating_sub(old))
+}
+
+/// Whether a value takes the place of the one that is kept.
+#[inline]
+fn replaces(kept: Option<&Option<RawBson>>, accumulator: &Accumulator, value: &Value<'_>) -> bool {
     let kind = accumulator.kind;
-    let replace = match kind {
+    match kind {
         AccumulatorKind::First => kept.is_none(),
         AccumulatorKind::Last => true,
         _ if value.is_nullish() => false,
@@ -999,15 +1020,7 @@ fn add_one(
             }
             _ => true,
         },
-    };
-    if !replace {
-        return Ok(0);
     }
-    let raw = value.to_raw()?;
-    let old = kept.iter().flatten().map(item_bytes).sum();
-    let new = raw.iter().map(item_bytes).sum::<usize>();
-    *kept = Some(raw);
-    Ok(new.saturating_sub(old))
 }
 
 fn add_merged(fields: &mut ByName<Box<str>, RawBson>, value: &Value<'_>) -> Result<usize> {

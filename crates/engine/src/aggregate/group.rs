@@ -561,12 +561,22 @@ impl GroupTable {
         key: &mut Vec<u8>,
         context: &mut EvaluationContext<'c>,
     ) -> Result<usize> {
-        key.clear();
-        group.encode_key_in(context, key)?;
-        match self.places.get(&key[..]) {
-            Some(place) => Ok(*place as usize),
+        match self.find(group, key, context)? {
+            Some(place) => Ok(place),
             None => self.begin(group, key, context),
         }
+    }
+
+    /// The place of a document's group, where that is known; `key` becomes what tells the group from others.
+    pub(super) fn find<'c>(
+        &self,
+        group: &'c Group,
+        key: &mut Vec<u8>,
+        context: &mut EvaluationContext<'c>,
+    ) -> Result<Option<usize>> {
+        key.clear();
+        group.encode_key_in(context, key)?;
+        Ok(self.places.get(&key[..]).map(|place| *place as usize))
     }
 
     /// A new group.

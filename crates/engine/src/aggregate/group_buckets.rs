@@ -118,7 +118,7 @@ impl ColumnArguments {
         Some(own)
     }
 
-    /// What each accumulator takes of a whole bucket, if that is no more than the least and greatest values of fields that are
+    /// What each accumulator takes of all measurements of a bucket, if that is no more than the least and greatest values of fields that are
     /// known: of documents and arrays, and of texts by a collation, they are not, and the least value may be one that `$min`
     /// passes over.
     fn extremes<'b>(
@@ -126,7 +126,8 @@ impl ColumnArguments {
         summary: &BucketSummary<'b>,
         accumulators: &[Accumulator],
     ) -> Option<Vec<(usize, Value<'b>)>> {
-        if !self.times.is_empty() || !(1..=SUMMARY_ROWS_MAX).contains(&summary.rows) {
+        let is_short = |rows| (1..=SUMMARY_ROWS_MAX).contains(&rows);
+        if !self.times.is_empty() || !summary.rows.is_none_or(is_short) {
             return None;
         }
         let mut extremes = Vec::new();
@@ -234,8 +235,8 @@ impl Groups {
             && let Some(range) = keys.run_around(summary.times.from)
             && range.holds(summary.times.until)
             && let Some(extremes) = arguments.extremes(&summary, &self.group.accumulators)
+            && self.push_summary(arguments, &summary, &extremes, variables)?
         {
-            self.push_summary(arguments, &summary, &extremes, variables)?;
             return Ok(true);
         }
         let names = arguments.columns.iter().map(|column| &*column.name);
@@ -250,34 +251,53 @@ impl Groups {
         Ok(true)
     }
 
-    /// Takes a whole bucket, of which each accumulator wants no more than the summary tells.
+    /// Takes the wanted measurements of a bucket, of which accumulators want no more than the summary tells: of a whole
+    /// bucket always; of a part of one where its group holds lesser and greater values already. Else returns false.
     fn push_summary(
         &mut self,
         arguments: &ColumnArguments,
         summary: &BucketSummary<'_>,
         extremes: &[(usize, Value<'_>)],
         variables: &Variables,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let first = summary.first()?;
+        let Some(rows) = summary.rows else {
+            return self.is_surpassed(arguments, &first, extremes, variables);
+        };
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let start = self.push_shared(arguments, &first, rows, variables)?;
+        let (table, accumulators) = (&mut self.table, &self.group.accumulators);
+        for (number, value) in extremes {
+            table.bytes += table.states[start + number].add_value(&accumulators[*number], value)?;
+        }
+        self.hold()?;
+        Ok(true)
+    }
+
+    /// Whether measurements of one group, with these extremes and perhaps some between them, change nothing.
+    fn is_surpassed(
+        &mut self,
+        arguments: &ColumnArguments,
+        first: &RawDocument,
+        extremes: &[(usize, Value<'_>)],
+        variables: &Variables,
+    ) -> Result<bool> {
+        if !arguments.shared.is_empty() {
+            return Ok(false);
+        }
         let Self {
             group, table, key, ..
         } = self;
-        let (accumulators, width) = (&group.accumulators, group.accumulators.len());
-        let first = summary.first()?;
-        let mut context = EvaluationContext::new(&first, variables);
+        let mut context = EvaluationContext::new(first, variables);
         prefetch(&group.fields, &mut context)?;
-        let place = table.place(group, key, &mut context)?;
-        let states = &mut table.states[place * width..(place + 1) * width];
-        let rows = usize::try_from(summary.rows).unwrap_or(usize::MAX);
-        for number in &arguments.shared {
-            let (state, accumulator) = (&mut states[*number], &accumulators[*number]);
-            let value = accumulator.argument.evaluate(&mut context)?;
-            table.bytes += state.add_rows(accumulator, &value, rows)?;
-        }
-        for (number, value) in extremes {
-            table.bytes += states[*number].add_value(&accumulators[*number], value)?;
-        }
-        drop(context);
-        self.hold()
+        let Some(place) = table.find(group, key, &mut context)? else {
+            return Ok(false);
+        };
+        let states = &table.states[place * group.accumulators.len()..];
+        let changes = |(number, value): &(usize, Value<'_>)| {
+            states[*number].is_replaced(&group.accumulators[*number], value)
+        };
+        Ok(!extremes.iter().any(changes))
     }
 
     /// Takes measurements that are all of one group.
@@ -287,22 +307,11 @@ impl Groups {
         columns: &mut BucketColumns<'_>,
         variables: &Variables,
     ) -> Result<()> {
-        let Self {
-            group, table, key, ..
-        } = self;
-        let (accumulators, width) = (&group.accumulators, group.accumulators.len());
         let rows = columns.times().len();
-        let mut context = EvaluationContext::new(columns.first()?, variables);
-        prefetch(&group.fields, &mut context)?;
-        let place = table.place(group, key, &mut context)?;
-        let states = &mut table.states[place * width..(place + 1) * width];
+        let start = self.push_shared(arguments, columns.first()?, rows, variables)?;
+        let (table, accumulators) = (&mut self.table, &self.group.accumulators);
+        let states = &mut table.states[start..];
         let mut grown = 0;
-        for number in &arguments.shared {
-            let (state, accumulator) = (&mut states[*number], &accumulators[*number]);
-            let value = accumulator.argument.evaluate(&mut context)?;
-            grown += state.add_rows(accumulator, &value, rows)?;
-        }
-        drop(context);
         for number in &arguments.times {
             for millis in columns.times() {
                 let value = Value::date(*millis);
@@ -319,6 +328,28 @@ impl Groups {
         }
         table.bytes += grown;
         Ok(())
+    }
+
+    /// Takes what so many measurements of one group share. Returns where the states of the group begin.
+    fn push_shared(
+        &mut self,
+        arguments: &ColumnArguments,
+        first: &RawDocument,
+        rows: usize,
+        variables: &Variables,
+    ) -> Result<usize> {
+        let Self {
+            group, table, key, ..
+        } = self;
+        let mut context = EvaluationContext::new(first, variables);
+        prefetch(&group.fields, &mut context)?;
+        let start = table.place(group, key, &mut context)? * group.accumulators.len();
+        for number in &arguments.shared {
+            let accumulator = &group.accumulators[*number];
+            let value = accumulator.argument.evaluate(&mut context)?;
+            table.bytes += table.states[start + number].add_rows(accumulator, &value, rows)?;
+        }
+        Ok(start)
     }
 
     /// As [`Self::push`], for a measurement of the same bucket as the one before it.

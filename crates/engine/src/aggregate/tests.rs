@@ -538,7 +538,7 @@ fn groups_of_buckets_are_those_of_their_measurements() {
         doc! { "h": hour(doc! {}), "v": { "$gt": ["$v", 5] } }.into(),
     ];
     // The first is taken one by one, the second by columns, the third by columns without gaps, the fourth by what whole buckets
-    // say.
+    // say, the last by what buckets say of which a part is wanted.
     let accumulators = [
         doc! { "n": { "$sum": 1 }, "least": { "$min": "$v" }, "first": { "$first": "$t" }, "all": { "$push": "$v" } },
         doc! {
@@ -553,6 +553,7 @@ fn groups_of_buckets_are_those_of_their_measurements() {
             "n": { "$sum": 1 }, "count": { "$count": {} }, "least": { "$min": "$v" }, "greatest": { "$max": "$v" }, "none": { "$max": "$x" },
             "series": { "$first": "$m.s" }, "sum": { "$sum": "$m.s" },
         },
+        doc! { "least": { "$min": "$v" }, "greatest": { "$max": "$v" }, "none": { "$max": "$x" } },
     ];
     let limits = Limits::new(true).with_space(crate::sorter::SpillSpace::in_memory());
     for round in 0..60 {

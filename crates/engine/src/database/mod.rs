@@ -25,6 +25,7 @@ mod read;
 mod requests;
 mod stage_statistics;
 mod statistics;
+mod stored;
 mod timeseries;
 mod verify;
 mod view;

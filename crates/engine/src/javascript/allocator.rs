@@ -7,9 +7,8 @@ use super::watch::Watch;
 use crate::operation::memory::Reservation;
 use rquickjs::allocator::{Allocator, RustAllocator};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
-/// The most that one engine may take, as mongod's `jsHeapLimitMB` is for.
-pub const HEAP_BYTES_MAX: usize = 64 << 20;
 /// By so much the reservation grows at once.
 const STEP_BYTES: usize = 1 << 20;
 /// An engine takes as much before it can say that there is none.
@@ -20,6 +19,12 @@ const FREE_BYTES_MAX: usize = 4 << 20;
 /// loops of a function may lie ten thousand calls of built-in functions.
 const CHECKED_ALLOCATIONS: usize = 1 << 14;
 const CHECKED_BYTES: usize = 4 << 10;
+
+/// The most that one engine may take.
+fn heap_bytes_max() -> usize {
+    let mebibytes = super::HEAP_MEBIBYTES_MAX.load(Ordering::Relaxed);
+    usize::try_from(mebibytes).unwrap_or(0) << 20
+}
 
 /// Takes memory from the process's budget; where there is none left, scripts get an "out of memory" exception.
 pub(super) struct BudgetAllocator {
@@ -51,7 +56,7 @@ impl BudgetAllocator {
         }
         let wanted = self.taken.saturating_add(bytes);
         wanted <= self.reserved.bytes()
-            || (wanted <= HEAP_BYTES_MAX
+            || (wanted <= heap_bytes_max()
                 && self.reserved.try_grow(wanted.next_multiple_of(STEP_BYTES)))
     }
 

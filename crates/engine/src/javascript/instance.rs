@@ -7,7 +7,8 @@ use super::ScriptParts;
 use super::allocator::BudgetAllocator;
 use super::convert::Types;
 use super::host::{Emits, Host, Refusals, native};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, malformed};
+use crate::operation;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
@@ -29,6 +30,8 @@ pub(super) struct Instance {
     scripts: RefCell<HashMap<u64, Vec<Persistent<Function<'static>>>>>,
     /// Whether the globals that come with a script are there.
     has_scope: Cell<bool>,
+    /// Whether those that the database keeps are there.
+    has_stored: Cell<bool>,
     types: Persistent<Object<'static>>,
     host: Rc<Host>,
     is_spent: Cell<bool>,
@@ -73,6 +76,7 @@ impl Instance {
         Ok(Self {
             scripts: RefCell::default(),
             has_scope: Cell::new(false),
+            has_stored: Cell::new(false),
             types,
             host,
             is_spent: Cell::new(false),
@@ -186,6 +190,7 @@ impl Instance {
                 read(ctx, ctx.globals().set(name.as_str(), value))?;
             }
         }
+        self.add_stored(ctx, types, script)?;
         if script.emits {
             read(ctx, types.make::<_, ()>("allowEmit", ()))?;
         }
@@ -201,6 +206,34 @@ impl Instance {
         }
         scripts.insert(script.id, functions);
         Ok(())
+    }
+
+    /// Makes what the database keeps for functions global, where the script is to find it.
+    fn add_stored<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        types: &Types<'js, '_>,
+        script: &ScriptParts,
+    ) -> Result<()> {
+        let operation = operation::current();
+        let stored = operation.as_ref().and_then(|operation| operation.stored());
+        let stored = stored.filter(|stored| stored.for_all || script.is_condition);
+        let Some(stored) = stored.filter(|_| !self.has_stored.replace(true)) else {
+            return Ok(());
+        };
+        stored.each(&mut |document| {
+            let field = |name: &str| document.get(name).map_err(malformed);
+            let Some(RawBsonRef::String(name)) = field("_id")? else {
+                let message = "name has to be a string";
+                return Err(Error::location(10209, message));
+            };
+            let value = field("value")?;
+            let value = value.ok_or_else(|| Error::location(10210, "value has to be set"))?;
+            read(
+                ctx,
+                ctx.globals().set(name, read(ctx, types.value(ctx, value))?),
+            )
+        })
     }
 
     fn run<'js>(

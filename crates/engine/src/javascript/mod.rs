@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-pub use allocator::HEAP_BYTES_MAX;
 pub use instance::Call;
 
 /// Whether clients may have the server run JavaScript.
@@ -38,6 +37,13 @@ pub fn is_enabled() -> bool {
 static CALL_MILLIS_MAX: AtomicI32 = AtomicI32::new(60_000);
 /// The most that the map function may emit for one document, in bytes.
 static EMIT_BYTES_MAX: AtomicI32 = AtomicI32::new(100 << 20);
+/// The most memory that an engine may take, in MiB, while the process's budget has it.
+static HEAP_MEBIBYTES_MAX: AtomicI32 = AtomicI32::new(64);
+
+/// `internalQueryJavaScriptHeapSizeLimitMB` and `jsHeapLimitMB`.
+pub fn heap_mebibytes_max() -> &'static AtomicI32 {
+    &HEAP_MEBIBYTES_MAX
+}
 
 /// `internalQueryJavaScriptFnTimeoutMillis`.
 pub fn call_millis_max() -> &'static AtomicI32 {
@@ -75,37 +81,58 @@ struct ScriptParts {
     scope: Option<RawDocumentBuf>,
     /// Whether functions may emit.
     emits: bool,
+    /// Whether what the database keeps for functions is there for them, in every statement.
+    is_condition: bool,
+}
+
+impl ScriptParts {
+    fn new(sources: Vec<Box<str>>) -> Self {
+        static LAST_ID: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            sources,
+            scope: None,
+            emits: false,
+            is_condition: false,
+        }
+    }
 }
 
 impl Script {
     /// Functions by their texts. They are compiled when one is called first.
     pub fn new(sources: Vec<Box<str>>, globals: &Globals) -> Self {
-        Self::of(sources, None, false, globals)
+        Self::of(ScriptParts::new(sources), globals)
+    }
+
+    /// The function of a `$where`, with globals of its own.
+    pub fn condition(source: Box<str>) -> Self {
+        let parts = ScriptParts {
+            is_condition: true,
+            ..ScriptParts::new(vec![source])
+        };
+        Self::of(parts, &Globals::default())
     }
 
     /// A function, and a document whose fields are globals.
     pub fn with_scope(source: Box<str>, scope: Option<&RawDocument>, globals: &Globals) -> Self {
-        Self::of(vec![source], scope, false, globals)
+        let parts = ScriptParts {
+            scope: scope.map(RawDocument::to_owned),
+            ..ScriptParts::new(vec![source])
+        };
+        Self::of(parts, globals)
     }
 
     /// As [`Self::with_scope`], a function that emits.
     pub fn emitting(source: Box<str>, scope: Option<&RawDocument>, globals: &Globals) -> Self {
-        Self::of(vec![source], scope, true, globals)
+        let parts = ScriptParts {
+            scope: scope.map(RawDocument::to_owned),
+            emits: true,
+            ..ScriptParts::new(vec![source])
+        };
+        Self::of(parts, globals)
     }
 
-    fn of(
-        sources: Vec<Box<str>>,
-        scope: Option<&RawDocument>,
-        emits: bool,
-        globals: &Globals,
-    ) -> Self {
-        static LAST_ID: AtomicU64 = AtomicU64::new(0);
-        let parts = ScriptParts {
-            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
-            sources,
-            scope: scope.map(RawDocument::to_owned),
-            emits,
-        };
+    fn of(parts: ScriptParts, globals: &Globals) -> Self {
         Self {
             parts: Arc::new(parts),
             globals: globals.clone(),

@@ -9,7 +9,7 @@ use super::text::TextCondition;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, FieldSet, SearchKind, SearchMetadata, Variables};
 use crate::geo;
-use crate::javascript::{Globals, Script};
+use crate::javascript::Script;
 use crate::operation::memory::Reservation;
 use crate::pattern::Pattern;
 use crate::types::TypeSet;
@@ -201,7 +201,7 @@ impl WhereCondition {
     /// The condition that the function of this text returns something that is true in JavaScript's sense.
     pub fn new(text: &str) -> Self {
         Self {
-            script: Script::new(vec![text.into()], &Globals::default()),
+            script: Script::condition(text.into()),
         }
     }
 

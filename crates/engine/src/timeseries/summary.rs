@@ -13,10 +13,10 @@ use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field};
 use meridian_value::number::Number;
 
-/// Of a bucket all of whose measurements are wanted.
+/// Of the measurements of a bucket that are wanted.
 pub struct BucketSummary<'b> {
-    /// How many there are.
-    pub rows: u64,
+    /// How many there are, where all are wanted.
+    pub rows: Option<u64>,
     /// From before the first of them to the last one.
     pub times: TimeRange,
     least: &'b RawDocument,
@@ -60,15 +60,16 @@ impl<'b> Control<'b> {
 }
 
 impl UnpackBucket {
-    /// The summary of a compressed bucket; none where not all of its measurements are wanted.
+    /// The summary of a compressed bucket.
     pub fn summary<'b>(&'b self, bucket: &'b RawDocument) -> Option<BucketSummary<'b>> {
         if self.latest_only || version_of(bucket) != Some(2) {
             return None;
         }
         let control = Control::of(bucket, &self.time_field)?;
-        let times = control.times?;
-        (self.times.and(times) == times).then_some(BucketSummary {
-            rows: control.rows?,
+        let all = control.times?;
+        let times = self.times.and(all);
+        Some(BucketSummary {
+            rows: control.rows.filter(|_| times == all),
             times,
             least: control.least,
             greatest: control.greatest,
@@ -79,7 +80,8 @@ impl UnpackBucket {
 }
 
 impl<'b> BucketSummary<'b> {
-    /// The least value of a field, which is neither the time nor the metadata; none where no measurement has it.
+    /// The least value of a field, which is neither the time nor the metadata, of all measurements of the bucket, wanted or
+    /// not; none where none of them has it.
     pub fn least(&self, name: &str) -> Option<RawBsonRef<'b>> {
         field::find(self.least, name.as_bytes())?.value()
     }

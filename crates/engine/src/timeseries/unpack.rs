@@ -242,8 +242,8 @@ impl UnpackBucket {
     /// # Errors
     /// A document that is no bucket, and times that are malformed.
     pub fn count(&self, bucket: &RawDocument) -> Result<u64> {
-        if let Some(summary) = self.summary(bucket) {
-            return Ok(summary.rows);
+        if let Some(rows) = self.summary(bucket).and_then(|summary| summary.rows) {
+            return Ok(rows);
         }
         let mut count = 0;
         if let Some(mut columns) = self.columns(bucket, std::iter::empty())? {

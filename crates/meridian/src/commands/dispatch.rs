@@ -13,7 +13,7 @@ use crate::service::Client;
 use crate::service::OperationClass;
 use crate::service::Service;
 use bson::raw::{RawBsonRef, RawDocument};
-use meridian_engine::{Code, Error, Operation, Result};
+use meridian_engine::{Code, Error, Operation, Result, StoredGlobals};
 use meridian_wire::{
     DocumentWriter, InvalidDocument, InvalidKind, LegacyQuery, MESSAGE_BYTES_MAX, Message,
     Sequence, is_whole,
@@ -193,6 +193,11 @@ fn run(command: &'static Command, parts: Parts<'_>, out: &mut Vec<u8>) -> Result
         true => Operation::profiled(generic.deadline),
         false => Operation::new(generic.deadline),
     };
+    operation.provide(StoredGlobals {
+        source: service.engine.clone(),
+        database: generic.database.to_owned(),
+        for_all: matches!(command.name, "mapReduce" | "mapreduce"),
+    });
     let index = table::index_of(command);
     let writes = command.class == OperationClass::Write || has_output(command.name, body);
     let user = client

@@ -113,12 +113,10 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    fixed(
+    changeable(
         "internalQueryJavaScriptHeapSizeLimitMB",
-        |_, name, reply| {
-            let mebibytes = javascript::HEAP_BYTES_MAX >> 20;
-            reply.count(name, i64::try_from(mebibytes).unwrap_or(i64::MAX));
-        },
+        heap_mebibytes,
+        set_heap_mebibytes,
     ),
     fixed("internalQueryMaxBlockingSortMemoryUsageBytes", stage_bytes),
     changeable(
@@ -131,6 +129,8 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    // (The same here.)
+    changeable("jsHeapLimitMB", heap_mebibytes, set_heap_mebibytes),
     fixed("localLogicalSessionTimeoutMinutes", |_, name, reply| {
         reply.int32(name, SESSION_TIMEOUT_MINUTES);
     }),
@@ -305,6 +305,18 @@ fn whole(name: &str, value: RawBsonRef<'_>, range: RangeInclusive<i64>) -> Resul
         true => Ok(number),
         false => refuse("Out of bounds coercing to integral value"),
     }
+}
+
+fn heap_mebibytes(_: &Context<'_>, name: &str, reply: &mut DocumentWriter<'_>) {
+    reply.int32(
+        name,
+        javascript::heap_mebibytes_max().load(Ordering::Relaxed),
+    );
+}
+
+fn set_heap_mebibytes(_: &Context<'_>, name: &str, value: RawBsonRef<'_>) -> Result<()> {
+    javascript::heap_mebibytes_max().store(positive(name, value)?, Ordering::Relaxed);
+    Ok(())
 }
 
 /// A value as a 32-bit integer that is greater than 0.
