@@ -15,7 +15,7 @@ use meridian_value::number::Number;
 
 /// Of the measurements of a bucket that are wanted.
 pub struct BucketSummary<'b> {
-    /// How many there are, where all are wanted.
+    /// How many there are, where all are wanted and it is known.
     pub rows: Option<u64>,
     /// From before the first of them to the last one.
     pub times: TimeRange,
@@ -60,16 +60,14 @@ impl<'b> Control<'b> {
 }
 
 impl UnpackBucket {
-    /// The summary of a compressed bucket.
+    /// The summary; the count is known of a compressed bucket alone.
     pub fn summary<'b>(&'b self, bucket: &'b RawDocument) -> Option<BucketSummary<'b>> {
-        if self.latest_only || version_of(bucket) != Some(2) {
-            return None;
-        }
+        let version = version_of(bucket).filter(|_| !self.latest_only)?;
         let control = Control::of(bucket, &self.time_field)?;
         let all = control.times?;
         let times = self.times.and(all);
         Some(BucketSummary {
-            rows: control.rows.filter(|_| times == all),
+            rows: control.rows.filter(|_| version == 2 && times == all),
             times,
             least: control.least,
             greatest: control.greatest,
