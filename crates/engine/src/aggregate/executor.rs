@@ -745,6 +745,7 @@ impl Step {
             | Stage::GeoNear(_)
             | Stage::Documents(_)
             | Stage::IndexStats
+            | Stage::ListCatalog
             | Stage::PlanCacheStats
             | Stage::CollectionStats(_) => {
                 return Err(Error::new(

@@ -103,6 +103,8 @@ pub enum Stage {
     Documents(OwnDocuments),
     /// `$indexStats`: the engine supplies the documents.
     IndexStats,
+    /// `$listCatalog`: the engine supplies the documents.
+    ListCatalog,
     /// `$planCacheStats`: the engine supplies the documents.
     PlanCacheStats,
     /// `$collStats` with its options: the engine supplies the documents.
@@ -110,11 +112,7 @@ pub enum Stage {
 }
 
 /// Stages that MongoDB has and Meridian does not.
-const ABSENT: [&str; 3] = [
-    "$listCatalog",
-    "$_internalInhibitOptimization",
-    "$_internalSplitPipeline",
-];
+const ABSENT: [&str; 2] = ["$_internalInhibitOptimization", "$_internalSplitPipeline"];
 
 /// How often each stage was written.
 pub static STAGES_USED: NameCounts = NameCounts::of(|| {
@@ -135,6 +133,7 @@ pub static STAGES_USED: NameCounts = NameCounts::of(|| {
         "$group",
         "$indexStats",
         "$limit",
+        "$listCatalog",
         "$listLocalSessions",
         "$listSessions",
         "$lookup",
@@ -208,7 +207,8 @@ pub(super) fn parse(
         "$graphLookup" => Stage::GraphLookup(Box::new(GraphLookup::parse(raw, scope)?)),
         "$unionWith" => Stage::UnionWith(Box::new(UnionWith::parse(raw, scope)?)),
         "$documents" => Stage::Documents(OwnDocuments::parse(raw, scope)?),
-        "$indexStats" => parse_index_stats(raw)?,
+        "$indexStats" => parse_empty(raw, Stage::IndexStats, 28_803)?,
+        "$listCatalog" => parse_empty(raw, Stage::ListCatalog, 6_200_600)?,
         "$planCacheStats" => parse_plan_cache_stats(raw)?,
         "$collStats" => Stage::CollectionStats(CollectionStatsOptions::parse(raw)?),
         // About the server: whoever takes requests answers those that stand where they may.
@@ -274,6 +274,7 @@ impl Stage {
             Stage::UnionWith(_) => "$unionWith",
             Stage::Documents(_) => "$documents",
             Stage::IndexStats => "$indexStats",
+            Stage::ListCatalog => "$listCatalog",
             Stage::PlanCacheStats => "$planCacheStats",
             Stage::CollectionStats(_) => "$collStats",
         }
@@ -320,6 +321,7 @@ impl Stage {
             self,
             Stage::Documents(_)
                 | Stage::IndexStats
+                | Stage::ListCatalog
                 | Stage::PlanCacheStats
                 | Stage::CollectionStats(_)
         )
@@ -381,12 +383,16 @@ impl Stage {
     }
 }
 
-fn parse_index_stats(raw: RawBsonRef<'_>) -> Result<Stage> {
+/// `stage`, whose operand must be empty.
+fn parse_empty(raw: RawBsonRef<'_>, stage: Stage, code: i32) -> Result<Stage> {
     match raw {
-        RawBsonRef::Document(options) if options.is_empty() => Ok(Stage::IndexStats),
+        RawBsonRef::Document(options) if options.is_empty() => Ok(stage),
         _ => Err(Error::location(
-            28_803,
-            "The $indexStats stage specification must be an empty object",
+            code,
+            format!(
+                "The {} stage specification must be an empty object",
+                stage.name()
+            ),
         )),
     }
 }
@@ -632,6 +638,7 @@ fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result
                 | "$facet"
                 | "$indexStats"
                 | "$collStats"
+                | "$listCatalog"
                 | "$planCacheStats"
                 | "$geoNear"
                 | "$documents"

@@ -150,9 +150,14 @@ impl ViewDefinition {
 
     /// Its options, as `listCollections` shows them.
     pub fn options(&self) -> RawDocumentBuf {
-        if let Some((_, listed)) = &self.timeseries {
-            return listed.clone();
+        match &self.timeseries {
+            Some((_, listed)) => listed.clone(),
+            None => self.definition(),
         }
+    }
+
+    /// What it reads, by what stages and by what collation: as `system.views` has it.
+    pub fn definition(&self) -> RawDocumentBuf {
         let mut options = rawdoc! { "viewOn": self.view_on.as_str(), "pipeline": self.stages() };
         if let Some(collation) = crate::collation::listing(&self.collation) {
             options.append(cstr!("collation"), collation);

@@ -4,6 +4,7 @@
 use super::Engine;
 use super::counting::{count, count_documents};
 use super::foreign::ForeignCollections;
+use super::list_catalog::NO_COLLECTION;
 use super::output::check_output;
 use super::read::{Opened, ends_after};
 use super::requests::{AggregateRequest, AggregateTarget, parse_context, scope};
@@ -289,6 +290,7 @@ impl Engine {
         match source {
             Stage::Documents(own) => own.documents(&running.variables).map_err(at_run_time),
             Stage::IndexStats => Ok(self.index_stats(namespace, running.host)),
+            Stage::ListCatalog => self.catalog_entries(namespace),
             Stage::PlanCacheStats => match self.catalog.get(namespace) {
                 None => Err(at_run_time(Error::location(
                     50933,
@@ -336,13 +338,14 @@ pub(super) fn first_stage<'r>(request: &AggregateRequest<'r>) -> Option<&'r str>
     Some(name.as_str())
 }
 
-fn begins_with_source(pipeline: &Pipeline) -> bool {
+pub(crate) fn begins_with_source(pipeline: &Pipeline) -> bool {
     pipeline.stages.first().is_some_and(Stage::is_source)
 }
 
 /// The collection that a pipeline reads first; one without a name for a pipeline that brings its own documents.
 fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Namespace> {
     let brings_documents = matches!(pipeline.stages.first(), Some(Stage::Documents(_)));
+    let lists_catalog = matches!(pipeline.stages.first(), Some(Stage::ListCatalog));
     let refused = |message| Err(Error::new(Code::InvalidNamespace, message));
     match target {
         AggregateTarget::Collection(_) if brings_documents => {
@@ -352,6 +355,13 @@ fn target_namespace(target: &AggregateTarget, pipeline: &Pipeline) -> Result<Nam
         AggregateTarget::Database(database) if brings_documents => Ok(Namespace {
             database: database.clone(),
             collection: String::new(),
+        }),
+        AggregateTarget::Database(database) if lists_catalog && database != "admin" => refused(
+            "Collectionless $listCatalog must be run against the 'admin' database with {aggregate: 1}",
+        ),
+        AggregateTarget::Database(database) if lists_catalog => Ok(Namespace {
+            database: database.clone(),
+            collection: NO_COLLECTION.to_owned(),
         }),
         AggregateTarget::Database(_) => {
             refused("{aggregate: 1} is not valid for this pipeline; give a collection")

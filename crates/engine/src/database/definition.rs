@@ -575,7 +575,7 @@ impl Engine {
     }
 }
 
-fn id_index(collection: &Collection) -> RawDocumentBuf {
+pub(super) fn id_index(collection: &Collection) -> RawDocumentBuf {
     let mut listed = rawdoc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
     if let Some(collation) = crate::collation::listing(&collection.options.collation) {
         listed.append(cstr!("collation"), collation);

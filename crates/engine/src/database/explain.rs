@@ -1,7 +1,7 @@
 //! `explain`: plans a statement, runs its reading part when asked to, changes nothing.
 
 use super::Engine;
-use super::aggregate::parse;
+use super::aggregate::{begins_with_source, parse};
 use super::counting::{Counted, Figures, count};
 use super::distinct::distinct_spec;
 use super::explain_project;
@@ -49,7 +49,12 @@ impl Engine {
         if let ExplainRequest::Aggregate(aggregate) = request {
             let mut aggregate = aggregate.clone();
             aggregate.collation = Some(collation);
-            let split = self.split(namespace, parse(&aggregate)?, &aggregate)?;
+            let pipeline = parse(&aggregate)?;
+            if begins_with_source(&pipeline) {
+                append_stages(written(&pipeline.stages, None, &aggregate), &mut answer);
+                return Ok(answer);
+            }
+            let split = self.split(namespace, pipeline, &aggregate)?;
             self.explain_pipeline(namespace, split, &aggregate, verbosity, &mut answer)?;
             return Ok(answer);
         }
@@ -169,12 +174,9 @@ impl Engine {
                 .for_each(|(name, value)| answer.append(name, value));
             return Ok(());
         }
-        let mut list = RawArrayBuf::new();
-        list.push(rawdoc! { "$cursor": cursor });
-        for stage in written(&behind, output.as_ref(), request) {
-            list.push(stage);
-        }
-        answer.append(cstr!("stages"), list);
+        let cursor = rawdoc! { "$cursor": cursor };
+        let stages = written(&behind, output.as_ref(), request);
+        append_stages(std::iter::once(cursor).chain(stages), answer);
         Ok(())
     }
 
@@ -213,6 +215,12 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+fn append_stages(stages: impl IntoIterator<Item = RawDocumentBuf>, answer: &mut RawDocumentBuf) {
+    let mut list = RawArrayBuf::new();
+    stages.into_iter().for_each(|stage| list.push(stage));
+    answer.append(cstr!("stages"), list);
 }
 
 /// Stages as they were written in the request, of which they are the last.

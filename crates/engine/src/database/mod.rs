@@ -16,6 +16,7 @@ mod explain_project;
 mod foreign;
 mod index_change;
 mod index_filters;
+mod list_catalog;
 mod maintenance;
 mod modify;
 mod offline;

@@ -174,9 +174,12 @@ pub fn target(context: &Context<'_>, pipeline: &[&RawDocument]) -> Result<Aggreg
         Some(("$listSessions", _)) => {
             invalid("$listSessions may only be run against config.system.sessions".to_owned())
         }
-        Some(("$documents" | "$currentOp" | "$listLocalSessions" | "$changeStream", _)) => Ok(
-            AggregateTarget::Database(context.generic.database.to_owned()),
-        ),
+        Some((
+            "$documents" | "$currentOp" | "$listCatalog" | "$listLocalSessions" | "$changeStream",
+            _,
+        )) => Ok(AggregateTarget::Database(
+            context.generic.database.to_owned(),
+        )),
         Some(("$facet", RawBsonRef::Document(facets))) => {
             let target = AggregateTarget::Database(context.generic.database.to_owned());
             server_stages::check_facets(facets, &target)?;

@@ -8,6 +8,7 @@ use super::arguments::{
 use super::concerns::{WriteConcern, check_read_concern, parse_write_concern};
 use super::privileges::Needs;
 use super::read_preference::check_read_preference;
+use super::strict_api;
 use super::table::Command;
 use crate::access::EXTERNAL;
 use crate::cli::Settings;
@@ -69,7 +70,9 @@ impl<'a> Generic<'a> {
             let message = "Can not specify maxTimeMSOpOnly for non internal clients";
             return Err(Error::new(Code::InvalidOptions, message));
         }
-        check_api_version(&fields, command)?;
+        if check_api_version(&fields, command)? {
+            strict_api::check(command.name, body)?;
+        }
         let lsid = fields.lsid.and_then(present);
         let session = lsid.map(parse_session).transpose()?;
         refuse_transactions(&fields, command)?;
@@ -244,7 +247,8 @@ fn parse_database<'a>(value: Option<RawBsonRef<'a>>, command: &Command) -> Resul
     }
 }
 
-fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
+/// Whether only what is in the version is wanted.
+fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<bool> {
     let strict = boolean(fields.api_strict, "APIParametersFromClient.apiStrict")?;
     let errors = fields.api_deprecation_errors;
     boolean(errors, "APIParametersFromClient.apiDeprecationErrors")?;
@@ -254,7 +258,7 @@ fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
                 "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
             return Err(Error::location(4_886_600, message));
         }
-        return Ok(());
+        return Ok(false);
     };
     let Some(version) = version.as_str() else {
         return Err(wrong_type(
@@ -279,7 +283,7 @@ fn check_api_version(fields: &Fields<'_>, command: &Command) -> Result<()> {
         );
         return Err(Error::new(Code::APIStrictError, message));
     }
-    Ok(())
+    Ok(strict == Some(true))
 }
 
 /// A boolean and nothing else; null is absent.

@@ -18,6 +18,7 @@ mod generic;
 mod shutdown;
 mod standalone;
 mod standalone_sections;
+mod strict_api;
 mod table;
 mod write_reply;
 

@@ -247,6 +247,17 @@ fn pipeline(request: &Request<'_>, collection: &Resource, stages: &[&RawDocument
         Some(("$collStats", _)) => request.may(collection, "collStats"),
         Some(("$indexStats", _)) => request.may(collection, "indexStats"),
         Some(("$planCacheStats", _)) => request.may(collection, "planCacheRead"),
+        Some(("$listCatalog", _)) => {
+            let listing = ActionSet::of(&["listCollections", "listIndexes"]);
+            match collection {
+                Resource::Collection(_, name) if name.is_empty() => {
+                    let everything = Resource::Collection(String::new(), String::new());
+                    request.may(&Resource::Cluster, "listDatabases")
+                        && request.on(&everything, listing)
+                }
+                one => request.on(one, listing),
+            }
+        }
         Some(("$currentOp", options)) => {
             let options = options.as_document().into_iter().flat_map(elements);
             let mut all = options.filter(|(name, _)| *name == "allUsers");
