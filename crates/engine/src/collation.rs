@@ -85,6 +85,19 @@ fn max_variable_name(only_spaces: bool) -> &'static str {
     if only_spaces { "space" } else { "punct" }
 }
 
+/// What may be null.
+const SAID_BY_NOTHING: [&str; 9] = [
+    "locale",
+    "caseLevel",
+    "caseFirst",
+    "strength",
+    "numericOrdering",
+    "alternate",
+    "maxVariable",
+    "normalization",
+    "version",
+];
+
 impl<'a> Said<'a> {
     fn read(place: &str, document: &'a RawDocument) -> Result<Self> {
         let mut said = Self::default();
@@ -98,7 +111,7 @@ impl<'a> Said<'a> {
             };
             match name.as_str() {
                 // A null is as good as nothing, but for this one.
-                name if name != "backwards" && value == RawBsonRef::Null => {}
+                name if SAID_BY_NOTHING.contains(&name) && value == RawBsonRef::Null => {}
                 "locale" => locale = Some(field.text()?),
                 "caseLevel" => said.case_level = field.flag()?,
                 "caseFirst" => {

@@ -125,6 +125,40 @@ impl Namespace {
         Ok(())
     }
 
+    /// Checks that users may drop this collection.
+    ///
+    /// # Errors
+    /// `IllegalOperation` for what the server keeps of its users and for its functions.
+    pub fn check_droppable(&self) -> Result<()> {
+        let name = self.collection.as_str();
+        let is_made_anew = matches!(name, "system.profile" | "system.views")
+            || name.starts_with("system.buckets.");
+        if !self.is_system() || is_made_anew {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::IllegalOperation,
+            format!("can't drop system collection {self}"),
+        ))
+    }
+
+    /// Checks that the collection may have a validator.
+    ///
+    /// # Errors
+    /// `InvalidOptions` in the server's own databases.
+    pub fn check_validatable(&self) -> Result<()> {
+        let database = self.database.as_str();
+        if !matches!(database, "admin" | "config" | "local") {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "Document validators are not allowed on collection {self} in the {database} internal database"
+            ),
+        ))
+    }
+
     /// Whether it is a name that MongoDB gives change logs.
     pub fn is_oplog(&self) -> bool {
         self.database == "local" && self.collection.starts_with("oplog.")

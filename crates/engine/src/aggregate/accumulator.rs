@@ -5,7 +5,7 @@
 use super::group_key;
 use super::script::ScriptAccumulator;
 use crate::error::{Code, Error, Result};
-use crate::expression::sum::{Deviation, Sum, averaged};
+use crate::expression::sum::{Deviation, Sum};
 use crate::expression::value::{Value, build_document, compare, corrupt, raw_size_bytes};
 use crate::expression::{
     EvaluationContext, Expression, FieldSet, Node, VariableScope, Variables, descend, several_count,
@@ -559,8 +559,7 @@ impl AccumulatorState {
                 if let Value::Raw(raw) = value
                     && let Some(number) = Number::from_raw(*raw)
                 {
-                    let average = accumulator.kind == AccumulatorKind::Average;
-                    sum.add(if average { averaged(number) } else { number });
+                    sum.add(number);
                 }
                 Ok(0)
             }

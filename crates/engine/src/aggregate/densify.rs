@@ -348,7 +348,16 @@ impl Densify {
     /// The next step behind a value.
     fn after(&self, place: Place) -> Place {
         match (place, self.unit) {
-            (Place::Number(number), _) => Place::Number(number.add(self.step)),
+            (Place::Number(number), _) => {
+                let next = number.add(self.step);
+                // A step that is lost in rounding leads nowhere.
+                let is_lost = next.compare(number).is_le();
+                Place::Number(if is_lost {
+                    Number::Double(f64::INFINITY)
+                } else {
+                    next
+                })
+            }
             (Place::Date(millis), unit) => {
                 let amount = self.step.to_i64_truncated().unwrap_or(i64::MAX);
                 let unit = unit.unwrap_or(Unit::Millisecond);

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::expression::value::{Value, corrupt};
-use crate::expression::{Expression, VariableScope, Variables, parse_field_path};
+use crate::expression::{Expression, VariableScope, Variables, check_user_name, parse_field_path};
 use crate::types::type_name;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -140,8 +140,10 @@ impl Merge {
                 ("into", raw) => target = Some(raw),
                 ("on", raw) => self.on = Some(parse_on(raw)?),
                 ("let", RawBsonRef::Document(variables)) => {
+                    check_variables(variables)?;
                     self.variables = Some(variables.to_owned());
                 }
+                ("let", RawBsonRef::Null) => {}
                 ("let", other) => {
                     return Err(Error::type_mismatch(format!(
                         "BSON field '$merge.let' is the wrong type '{}', expected type 'object'",
@@ -180,6 +182,8 @@ impl Merge {
                 for entry in document.iter() {
                     let (key, raw) = entry.map_err(corrupt)?;
                     match (key.as_str(), raw) {
+                        ("db", RawBsonRef::Null | RawBsonRef::String("")) => {}
+                        ("coll", RawBsonRef::Null) => {}
                         ("db", RawBsonRef::String(name)) => self.database = Some(name.to_owned()),
                         ("coll", RawBsonRef::String(name)) => self.collection = name.to_owned(),
                         ("db" | "coll", other) => {
@@ -248,16 +252,17 @@ impl Merge {
         Ok(())
     }
 
-    /// The variables that the pipeline of `whenMatched` sees for one new document: `$$new`
-    /// and those of `let`.
+    /// The variables that the pipeline of `whenMatched` sees for one new document: those of `let`, and `$$new` where that
+    /// is not given or documents are inserted.
     ///
     /// # Errors
     /// Those of the expressions of `let`.
     pub fn scope(&self, new: &RawDocument, variables: &Variables) -> Result<VariableScope> {
         let outer = VariableScope::new(variables.collation().clone());
-        let mut scope = outer
-            .clone()
-            .with("new", &Value::Raw(RawBsonRef::Document(new)))?;
+        let mut scope = outer.clone();
+        if self.variables.is_none() || self.when_not_matched == WhenNotMatched::Insert {
+            scope = scope.with("new", &Value::Raw(RawBsonRef::Document(new)))?;
+        }
         for entry in self.variables.iter().flat_map(|variables| variables.iter()) {
             let (name, raw) = entry.map_err(corrupt)?;
             let expression = Expression::parse(raw, &outer)?;
@@ -265,6 +270,21 @@ impl Merge {
         }
         Ok(scope)
     }
+}
+
+/// Checks the names of `let`: `new` may stand for the new document alone.
+fn check_variables(variables: &RawDocument) -> Result<()> {
+    for entry in variables.iter() {
+        let (name, value) = entry.map_err(corrupt)?;
+        if name == "new" && value != RawBsonRef::String("$$ROOT") {
+            return Err(Error::location(
+                51273,
+                "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'",
+            ));
+        }
+        check_user_name(name.as_str())?;
+    }
+    Ok(())
 }
 
 fn parse_on(raw: RawBsonRef<'_>) -> Result<Vec<String>> {

@@ -163,6 +163,31 @@ impl CappedParts {
         Ok(())
     }
 
+    /// Refuses all of them, for a clustered collection.
+    ///
+    /// # Errors
+    /// 6127800, 6049200 and 6049204.
+    pub fn refuse_for_clustered(&self) -> Result<()> {
+        let field = |code, name| {
+            Err(Error::location(
+                code,
+                format!(
+                    "'{name}' field for capped collections is not allowed on clustered collections. Did you mean \
+                     'capped: true' with 'expireAfterSeconds'?"
+                ),
+            ))
+        };
+        match (self.is_capped, self.size, self.max) {
+            (true, ..) => Err(Error::location(
+                6_127_800,
+                "Clustered capped collection only available with 'enableTestCommands' server parameter",
+            )),
+            (false, Some(_), _) => field(6_049_200, "size"),
+            (false, None, Some(_)) => field(6_049_204, "max"),
+            (false, None, None) => Ok(()),
+        }
+    }
+
     /// All together.
     pub fn finish(&self) -> Result<Option<Capped>> {
         match (self.is_capped, self.size, self.max) {
@@ -181,14 +206,10 @@ impl CappedParts {
 
 /// A number of a command as a whole one: cut, or rounded where it is a decimal, and 0 where it is none.
 pub fn whole(number: Number) -> i64 {
-    let number = match number {
-        Number::Decimal(decimal) => Number::Decimal(decimal.round(0)),
-        number => number,
-    };
     let cut = || match number.to_f64() {
         number if number.is_nan() => 0,
         number if number < 0.0 => i64::MIN,
         _ => i64::MAX,
     };
-    number.to_i64_truncated().unwrap_or_else(cut)
+    number.to_i64_rounded().unwrap_or_else(cut)
 }

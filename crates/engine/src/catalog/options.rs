@@ -1,6 +1,6 @@
 //! The options of `create`, parsed and checked.
 
-use super::capped::{Capped, CappedParts};
+use super::capped::{Capped, CappedParts, whole};
 use crate::error::{Code, Error, Result};
 use crate::index::storage_engine;
 use crate::query::Filter;
@@ -288,6 +288,9 @@ impl OptionParts {
     }
 
     fn finish(self, listed: RawDocumentBuf) -> Result<CollectionOptions> {
+        if self.clustered_index.is_some() {
+            self.capped.refuse_for_clustered()?;
+        }
         let capped = self.capped.finish()?;
         if self.pre_images && self.post_images {
             return Err(invalid(
@@ -397,7 +400,7 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
     }
     let spec = document("clusteredIndex", value)?;
     let mut name = "_id_".to_owned();
-    let (mut unique, mut key_is_id) = (None, false);
+    let (mut unique, mut key_is_id, mut v) = (None, false, 2);
     for element in spec {
         let (key, value) =
             element.map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))?;
@@ -407,9 +410,20 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
                 let only = pattern.iter().count() == 1;
                 key_is_id = only && pattern.get("_id").ok().flatten().is_some_and(is_one);
             }
+            "name" | "unique" | "v" if value == RawBsonRef::Null => {}
             "name" => name = string("create.clusteredIndex.name", value)?.to_owned(),
+            "unique" if !is_truth(value) => {
+                let expected = "bool, long, int, decimal, double";
+                return Err(wrong_types("unique", value, expected));
+            }
             "unique" => unique = Some(truthy(value)),
-            "v" => {}
+            "v" => match Number::from_raw(value).map(whole) {
+                None => {
+                    let expected = "long, int, decimal, double";
+                    return Err(wrong_types("v", value, expected));
+                }
+                Some(version) => v = version,
+            },
             other => {
                 return Err(Error::location(
                     40415,
@@ -435,6 +449,13 @@ fn parse_clustered_index(value: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>
             Code::InvalidIndexSpecificationOption,
             "The clusteredIndex option is only supported for key: {_id: 1}",
         ));
+    }
+    if v != 2 {
+        let message = format!(
+            "Invalid clusteredIndex specification {{ v: {v}, key: {{ _id: 1 }}, name: \"{name}\", unique: true }}; cannot \
+             create a clusteredIndex with v={v}"
+        );
+        return Err(Error::location(5_979_704, message));
     }
     Ok(Some(clustered_by_id(&name)))
 }
@@ -521,9 +542,6 @@ pub(super) fn is_truth(value: RawBsonRef<'_>) -> bool {
 pub(super) fn truthy(value: RawBsonRef<'_>) -> bool {
     match value {
         RawBsonRef::Boolean(flag) => flag,
-        RawBsonRef::Int32(number) => number != 0,
-        RawBsonRef::Int64(number) => number != 0,
-        RawBsonRef::Double(number) => number != 0.0,
-        _ => false,
+        other => Number::from_raw(other).is_some_and(|number| !number.is_zero()),
     }
 }

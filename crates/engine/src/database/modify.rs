@@ -426,9 +426,25 @@ struct Names<'a> {
     constants: Option<&'a RawDocument>,
 }
 
+/// Variables that are there in every expression.
+const BUILTIN_VARIABLES: [&str; 8] = [
+    "CLUSTER_TIME",
+    "IS_MR",
+    "JS_SCOPE",
+    "NOW",
+    "REMOVE",
+    "ROOT",
+    "SEARCH_META",
+    "USER_ROLES",
+];
+
 fn with_constants(mut scope: VariableScope, constants: &RawDocument) -> Result<VariableScope> {
     for constant in constants.iter() {
         let (name, value) = constant.map_err(malformed)?;
+        if BUILTIN_VARIABLES.contains(&name.as_str()) {
+            let message = "Can't redefine a non-user-writable variable";
+            return Err(Error::location(17275, message));
+        }
         scope = scope.with(name.as_str(), &Value::from(value))?;
     }
     Ok(scope)

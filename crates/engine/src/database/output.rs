@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::expression::Variables;
 use crate::namespace::Namespace;
 use crate::query::Filter;
-use crate::update::compare_names;
+use crate::update::{Update, compare_names};
 use crate::write::{Change, InsertOptions};
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawDocument, RawDocumentBuf};
@@ -227,10 +227,12 @@ impl Engine {
         variables: &Variables,
         bypass_validation: bool,
     ) -> Result<()> {
-        if matches!(merge.when_matched, WhenMatched::Fail) {
-            return self.merge_new(target, document, bypass_validation);
-        }
         let filter = merge_filter(merge, document)?;
+        match &merge.when_matched {
+            WhenMatched::Fail => return self.merge_new(target, document, bypass_validation),
+            WhenMatched::Pipeline(stages) => Update::check_stages(stages)?,
+            _ => {}
+        }
         let parsed = Filter::parse_by(&filter, variables.collation())?;
         let find = FindRequest {
             collation: Some(variables.collation().clone()),
@@ -357,10 +359,16 @@ fn merge_filter(merge: &Merge, document: &RawDocument) -> Result<RawDocumentBuf>
                 }
             }
             None if path == "_id" => return Ok(RawDocumentBuf::new()),
+            Some(bson::RawBsonRef::Array(_)) => {
+                let message = format!("$merge write error: 'on' field '{path}' is an array");
+                return Err(Error::location(51185, message));
+            }
             _ => {
                 return Err(Error::location(
                     51132,
-                    "$merge write error: 'on' field cannot be missing, null, undefined or an array",
+                    format!(
+                        "$merge write error: 'on' field '{path}' cannot be missing, null, undefined or an array"
+                    ),
                 ));
             }
         }

@@ -4,7 +4,7 @@ use super::Value;
 use super::control::number;
 use super::convert::{display, general};
 use crate::error::{Code, Error, Result};
-use crate::expression::sum::{Deviation, OrderedSum, averaged};
+use crate::expression::sum::{Deviation, OrderedSum};
 use crate::expression::value::compare;
 use bson::RawBsonRef;
 use meridian_value::Collation;
@@ -65,7 +65,7 @@ pub fn add<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>
         total => total,
     };
     total
-        .to_i64_truncated()
+        .to_i64_rounded()
         .map(Value::date)
         .ok_or_else(|| Error::new(Code::Overflow, "date overflow in $add"))
 }
@@ -90,7 +90,7 @@ pub fn subtract<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
                 .ok_or_else(overflow);
         }
         if let Some(amount) = number(right) {
-            let amount = amount.to_i64_truncated().ok_or_else(overflow)?;
+            let amount = amount.to_i64_rounded().ok_or_else(overflow)?;
             return millis
                 .checked_sub(amount)
                 .map(Value::date)
@@ -110,7 +110,8 @@ pub fn subtract<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
 
 /// `$multiply`.
 pub fn multiply<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut product = Number::Int32(1);
+    // MongoDB multiplies doubles beside integers: 0 * -3 is 0 and becomes -0.0.
+    let (mut product, mut of_doubles) = (Number::Int32(1), 1.0);
     for argument in arguments {
         if argument.is_nullish() {
             return Ok(Value::NULL);
@@ -122,8 +123,12 @@ pub fn multiply<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Valu
             )));
         };
         product = product.multiply(factor);
+        of_doubles *= factor.to_f64();
     }
-    Ok(from_number(product))
+    Ok(from_number(match product {
+        Number::Double(_) => Number::Double(of_doubles),
+        other => other,
+    }))
 }
 
 /// `$divide`: a double, or a decimal where either side is one.
@@ -616,7 +621,7 @@ fn accumulate_values<'a>(
             values
                 .iter()
                 .filter_map(number)
-                .for_each(|number| sum.add(averaged(number)));
+                .for_each(|number| sum.add(number));
             Ok(sum.average().map_or(Value::NULL, from_number))
         }
         _ => {

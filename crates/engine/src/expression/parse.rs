@@ -32,6 +32,9 @@ pub struct VariableScope {
     globals: Globals,
 }
 
+/// Variables that MongoDB sets for each command.
+const INTERNAL_CONSTANTS: [&str; 4] = ["NOW", "CLUSTER_TIME", "JS_SCOPE", "IS_MR"];
+
 impl VariableScope {
     /// The scope of a command without variables that compares texts by this collation.
     pub fn new(collation: Collation) -> Self {
@@ -85,6 +88,10 @@ impl VariableScope {
             let variables = scope.variables(bson::DateTime::now());
             let value = expression.evaluate_value(&document, &variables)?;
             let constant = Constant::new(&value)?;
+            if INTERNAL_CONSTANTS.contains(&name.as_str()) {
+                let message = format!("Attempt to set internal constant: {}", name.as_str());
+                return Err(Error::location(4_738_901, message));
+            }
             check_user_name(name.as_str())
                 .map_err(|error| error.within("Invalid 'let' parameter"))?;
             scope.constants.push((name.as_str().to_owned(), constant));

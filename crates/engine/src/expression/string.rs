@@ -94,7 +94,7 @@ pub fn compare_ignoring_case<'a>(
 
 fn coerced_long(value: &Value<'_>) -> Result<i64> {
     let given = number(value);
-    given.and_then(Number::to_i64_truncated).ok_or_else(|| {
+    given.and_then(Number::to_i64_rounded).ok_or_else(|| {
         let shown = given.map_or_else(String::new, |given| general(given.to_f64(), 6));
         Error::location(
             31109,

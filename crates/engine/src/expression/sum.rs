@@ -226,9 +226,7 @@ impl Sum {
             }
         }
         if integers != 0 {
-            let integers = i64::try_from(integers)
-                .map_or_else(|_| Decimal::from_f64(integers as f64), Decimal::from_i64);
-            total = total.add(integers);
+            total = total.add(exact_decimal(integers));
         }
         total
     }
@@ -411,11 +409,10 @@ impl Deviation {
     }
 }
 
-/// A number as `$avg` takes it: MongoDB averages large longs as doubles.
-#[inline]
-pub fn averaged(number: Number) -> Number {
-    match number {
-        Number::Int64(value) if value.unsigned_abs() > 1 << 53 => Number::Double(value as f64),
-        other => other,
-    }
+/// An integer of 128 bits, of which 34 digits stay.
+fn exact_decimal(value: i128) -> Decimal {
+    i64::try_from(value).map_or_else(
+        |_| value.to_string().parse().unwrap_or(Decimal::ZERO),
+        Decimal::from_i64,
+    )
 }

@@ -102,6 +102,7 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         check_scan(collection, &query, why)?;
     }
     if let Some(hint) = &query.hint {
+        check_natural(&query, hint)?;
         let candidate = hinted(collection, &query, hint, sizes)?;
         return Ok(finish(candidate, query, Vec::new()));
     }
@@ -129,6 +130,22 @@ pub(super) fn find(collection: &Collection, query: QuerySpec, sizes: &dyn Sizes)
         .map(|candidate| candidate.access)
         .collect();
     Ok(finish(chosen, query, rejected))
+}
+
+/// Refuses a hint beside `{$natural: ...}` as the order, but for the same.
+fn check_natural(query: &QuerySpec, hint: &Hint) -> Result<()> {
+    let Some(direction) = query.sort.as_deref().and_then(Sort::natural) else {
+        return Ok(());
+    };
+    match hint {
+        Hint::Natural(order) if *order == natural_order(direction) => Ok(()),
+        Hint::Natural(_) => Err(Error::bad_value(
+            "$natural hint must be in the same direction as $natural sort order",
+        )),
+        Hint::Name(_) | Hint::Key(_) => Err(Error::bad_value(
+            "index hint not allowed with $natural sort order",
+        )),
+    }
 }
 
 /// The query with a hint that its collection can do something with.

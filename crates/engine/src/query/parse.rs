@@ -740,7 +740,7 @@ fn in_list(name: &str, value: RawBsonRef<'_>, collation: &Collation) -> Result<I
 fn regex(operators: &RawDocument) -> Result<Pattern> {
     let mut source = None;
     let mut options: Option<String> = None;
-    let both_set = || Error::location(51075, "options set in both $regex and $options");
+    const BOTH_SET: &str = "options set in both $regex and $options";
     let mut own_options = false;
     for (name, value) in elements(operators)? {
         match (name, value) {
@@ -748,8 +748,8 @@ fn regex(operators: &RawDocument) -> Result<Pattern> {
             ("$regex", RawBsonRef::RegularExpression(regex)) => {
                 source = Some(regex.pattern.as_str().to_owned());
                 if !regex.options.is_empty() {
-                    if options.is_some() {
-                        return Err(both_set());
+                    if options.is_some_and(|options| !options.is_empty()) {
+                        return Err(Error::location(51074, BOTH_SET));
                     }
                     own_options = true;
                     options = Some(regex.options.as_str().to_owned());
@@ -758,7 +758,7 @@ fn regex(operators: &RawDocument) -> Result<Pattern> {
             ("$regex", _) => return Err(Error::bad_value("$regex has to be a string")),
             ("$options", RawBsonRef::String(text)) => {
                 if own_options {
-                    return Err(both_set());
+                    return Err(Error::location(51075, BOTH_SET));
                 }
                 options = Some(text.to_owned());
             }
@@ -770,8 +770,16 @@ fn regex(operators: &RawDocument) -> Result<Pattern> {
 }
 
 fn size(value: RawBsonRef<'_>) -> Result<i64> {
+    let within_int = |size: i64| match i32::try_from(size) {
+        Ok(_) => Ok(size),
+        Err(_) => Err(IntegerError(format!(
+            "Cannot represent {} in an int",
+            element("$size", value)
+        ))),
+    };
     integer("$size", value)
         .and_then(|number| number.non_negative("$size", value))
+        .and_then(within_int)
         .map_err(|IntegerError(message)| {
             Error::bad_value(format!("Failed to parse $size. {message}"))
         })

@@ -447,7 +447,7 @@ fn direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
             ),
         ));
     };
-    match number.to_i64_truncated() {
+    match number.to_i64_rounded() {
         Some(1) => Ok(Direction::Ascending),
         Some(-1) => Ok(Direction::Descending),
         _ => Err(Error::location(

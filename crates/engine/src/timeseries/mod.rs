@@ -116,6 +116,8 @@ impl Timeseries {
             let (key, value) = element.map_err(crate::error::malformed)?;
             let field = format!("create.timeseries.{}", key.as_str());
             match key.as_str() {
+                "timeField" | "metaField" | "granularity" | "bucketMaxSpanSeconds"
+                    if value == RawBsonRef::Null => {}
                 "timeField" => time = Some(text(&field, value)?.to_owned()),
                 "metaField" => meta = Some(text(&field, value)?.to_owned()),
                 "granularity" => granularity = Some(Granularity::parse(&field, value)?),

@@ -97,6 +97,8 @@ impl Update {
                         scope.collation(),
                     )?))
                 } else {
+                    // (It has no use for them, but what is wrong with them is told.)
+                    array_filters::ArrayFilters::parse(array_filters, scope.collation())?;
                     Ok(Self::Replacement(Replacement::parse(document)?))
                 }
             }
@@ -123,6 +125,16 @@ impl Update {
                 "Update argument must be either an object or an array",
             )),
         }
+    }
+
+    /// Refuses stages that an update may not have.
+    ///
+    /// # Errors
+    /// `InvalidOptions`.
+    pub fn check_stages(stages: &[RawDocumentBuf]) -> Result<()> {
+        stages
+            .iter()
+            .try_for_each(|stage| pipeline::check_allowed(stage))
     }
 
     /// Refuses `multi: true` for a replacement.

@@ -40,11 +40,9 @@ impl PipelineUpdate {
     pub(super) fn parse(stages: &RawArray, scope: &VariableScope) -> Result<Self> {
         check_shape(stages)?;
         let documents = documents(stages)?;
-        for stage in &documents {
-            if let Some(name) = stage_name(stage)?.filter(|name| !ALLOWED.contains(name)) {
-                return Err(not_allowed(name));
-            }
-        }
+        documents
+            .iter()
+            .try_for_each(|stage| check_allowed(stage))?;
         let stages = Pipeline::parse_with(&documents, &scope.clone().deferring_faults())?.stages;
         Ok(Self {
             stages,
@@ -102,6 +100,14 @@ fn documents(stages: &RawArray) -> Result<Vec<&RawDocument>> {
 fn stage_name(stage: &RawDocument) -> Result<Option<&str>> {
     let first = stage.iter().next().transpose().map_err(malformed)?;
     Ok(first.map(|(name, _)| name.as_str()))
+}
+
+/// Refuses a stage that an update may not have.
+pub(super) fn check_allowed(stage: &RawDocument) -> Result<()> {
+    match stage_name(stage)?.filter(|name| !ALLOWED.contains(name)) {
+        Some(name) => Err(not_allowed(name)),
+        None => Ok(()),
+    }
 }
 
 fn not_allowed(name: &str) -> Error {

@@ -70,6 +70,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         return Err(Error::new(Code::InvalidOptions, message));
     }
     check_limits(&change)?;
+    if change
+        .validator
+        .as_ref()
+        .is_some_and(|validator| !validator.is_empty())
+    {
+        namespace.check_validatable()?;
+    }
     if let Some(index) = &change.index {
         check_index_change(index)?;
     }

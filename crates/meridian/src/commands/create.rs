@@ -36,6 +36,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     if let Some(view) = view {
         return view.create(context, &namespace);
     }
+    if options.validator.is_some() {
+        namespace.check_validatable()?;
+    }
     context.engine().create_collection(&namespace, options)
 }
 

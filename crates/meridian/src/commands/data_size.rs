@@ -43,7 +43,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let (database, collection) = full_name.split_once('.').unwrap_or((full_name, ""));
     let namespace = Namespace::new(database, collection)?;
     let size = context.engine().data_size(&namespace, &request)?;
-    reply.boolean("estimate", request.is_estimate);
+    if size.documents > 0 {
+        reply.boolean("estimate", request.is_estimate);
+    }
     if size.is_reached {
         reply.boolean("maxReached", true);
     }

@@ -1,5 +1,6 @@
 //! `dbStats`: counts and sizes of a database.
 
+use super::arguments::truth;
 use super::coll_stats::parse_scale;
 use super::context::Context;
 use meridian_engine::Result;
@@ -9,7 +10,9 @@ use meridian_wire::DocumentWriter;
 #[expect(clippy::cast_precision_loss, reason = "MongoDB answers in doubles")]
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let arguments = context.known_arguments("dbStats", &["scale", "freeStorage"])?;
-    arguments.flag("freeStorage")?;
+    let free = arguments
+        .get("freeStorage")
+        .is_some_and(|value| truth(value) != Some(false));
     let scale = parse_scale(&arguments)? as f64;
     let stats = context.engine().database_stats(context.generic.database)?;
     reply.string("db", context.generic.database);
@@ -21,12 +24,22 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .double("avgObjSize", stats.average_object_size);
     reply.double("dataSize", stats.data_size as f64 / scale);
     reply.double("storageSize", stats.storage_size as f64 / scale);
+    // Files have no free space within them: what is written anew goes to other files.
+    if free {
+        reply.double("freeStorageSize", 0.0);
+    }
     reply.count("indexes", stats.indexes);
     reply.double("indexSize", stats.index_size as f64 / scale);
+    if free {
+        reply.double("indexFreeStorageSize", 0.0);
+    }
     reply.double(
         "totalSize",
         (stats.storage_size + stats.index_size) as f64 / scale,
     );
+    if free {
+        reply.double("totalFreeStorageSize", 0.0);
+    }
     reply.double("scaleFactor", scale);
     if let Ok(disk) = rustix::fs::statvfs(context.engine().directory()) {
         let used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize;

@@ -19,6 +19,9 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         let message = "turn off profiling before dropping system.profile collection";
         return Err(Error::new(Code::IllegalOperation, message));
     }
+    if context.exists(&namespace) {
+        namespace.check_droppable()?;
+    }
     let outcome = context.engine().drop_collection(&namespace)?;
     context.service.usage.forget(&namespace);
     if let Some(indexes_was) = outcome.indexes_was {

@@ -2,7 +2,7 @@
 
 use super::arguments::integer;
 use super::context::Context;
-use meridian_engine::{Error, Result};
+use meridian_engine::{Code, Error, Result};
 use meridian_wire::DocumentWriter;
 
 /// Drops it; one that is not there is dropped already.
@@ -15,6 +15,10 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         ));
     }
     let database = context.generic.database;
+    if database == "admin" {
+        let message = "Dropping the 'admin' database is prohibited.";
+        return Err(Error::new(Code::IllegalOperation, message));
+    }
     let dropped = context.engine().drop_database(database);
     // Also after a failure: some may be gone, and the others are only counted anew.
     context.service.usage.forget_database(database);

@@ -16,10 +16,13 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .get_even_null("index")
         .ok_or_else(|| arguments.missing("index"))?;
     let which = parse(which)?;
+    let namespace = context.namespace()?;
+    if namespace.collection == "system.views" {
+        let message = "Modifications to system.views must take an exclusive lock";
+        return Err(Error::location(51070, message));
+    }
     let all = matches!(which, DropIndexes::All);
-    let count = context
-        .engine()
-        .drop_indexes(&context.namespace()?, &which)?;
+    let count = context.engine().drop_indexes(&namespace, &which)?;
     reply.int32("nIndexesWas", count);
     if all {
         reply.string("msg", "non-_id indexes dropped for collection");

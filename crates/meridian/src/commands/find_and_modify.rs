@@ -3,8 +3,8 @@
 use super::arguments::Arguments;
 use super::context::Context;
 use super::find::{EMPTY, hint};
-use super::update::check_update;
-use bson::raw::RawBson;
+use super::update::{array_filters, check_update};
+use bson::raw::{RawBson, RawBsonRef};
 use meridian_engine::{
     Error, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest, Result,
 };
@@ -35,12 +35,15 @@ pub fn arguments<'a>(context: &Context<'a>) -> Result<Arguments<'a>> {
         "hint",
         "collation",
         "arrayFilters",
+        // (Which mongod takes no notice of.)
+        "batchSize",
         "remove",
         "update",
         "upsert",
         "new",
         "bypassDocumentValidation",
         "let",
+        "singleBatch",
         "stmtId",
     ];
     context.arguments("findAndModify", &known)
@@ -65,7 +68,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> 
 
 fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyAction<'a>> {
     let (upsert, return_new) = (arguments.flag("upsert")?, arguments.flag("new")?);
-    let array_filters = arguments.documents("arrayFilters")?;
+    let array_filters = array_filters(arguments)?;
     let failed = |message| Err(Error::failed_to_parse(message));
     match (arguments.flag("remove")?, arguments.get("update")) {
         (true, Some(_)) => failed("Cannot specify both an update and remove=true"),
@@ -79,6 +82,9 @@ fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyAction<'a>
         }
         (true, None) => Ok(FindAndModifyAction::Remove),
         (false, None) => failed("Either an update or remove=true must be specified"),
+        (false, Some(RawBsonRef::Array(_))) if array_filters.is_some() => {
+            failed("Cannot specify arrayFilters and a pipeline update")
+        }
         (false, Some(update)) => Ok(FindAndModifyAction::Update {
             update: check_update(update)?,
             array_filters: array_filters.unwrap_or_default(),

@@ -119,9 +119,8 @@ fn check_api(owner: &CursorOwner, context: &Context<'_>) -> Result<()> {
 /// A cursor's collection may be one that nobody can create: `$cmd.aggregate`.
 pub fn cursor_namespace(database: &str, collection: &str) -> Result<Namespace> {
     if collection.is_empty() {
-        return Err(Error::bad_value(
-            "the collection of a cursor must not be empty",
-        ));
+        let message = "Collection names cannot be empty";
+        return Err(Error::new(Code::InvalidNamespace, message));
     }
     Ok(Namespace {
         database: database.to_owned(),

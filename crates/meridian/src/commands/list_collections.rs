@@ -30,15 +30,15 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         if !is_seen {
             continue;
         }
-        let row = describe(&info, Detail::Full);
-        let listed = match &filter {
-            Some(filter) => filter.matches(&row)?,
-            None => true,
+        let detail = match name_only {
+            true => Detail::NameOnly,
+            false => Detail::Full,
         };
-        match (listed, name_only) {
-            (true, true) => rows.push(describe(&info, Detail::NameOnly)),
-            (true, false) => rows.push(row),
-            (false, _) => {}
+        // The filter sees what is returned.
+        let row = describe(&info, detail);
+        let is_listed = filter.as_ref().map(|filter| filter.matches(&row));
+        if is_listed.transpose()?.unwrap_or(true) {
+            rows.push(row);
         }
     }
     let namespace = Namespace {

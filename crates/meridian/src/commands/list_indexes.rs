@@ -10,7 +10,9 @@ use meridian_wire::DocumentWriter;
 pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let known = ["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"];
     let arguments = context.arguments("listIndexes", &known)?;
-    arguments.refuse_flags(&["includeBuildUUIDs", "includeIndexBuildInfo"])?;
+    // (Those that are listed are built.)
+    arguments.flag("includeBuildUUIDs")?;
+    arguments.refuse_flags(&["includeIndexBuildInfo"])?;
     let options = list_options(&arguments, "listIndexes.cursor")?;
     let namespace = context.namespace()?;
     let indexes = context.engine().list_indexes(&namespace)?;

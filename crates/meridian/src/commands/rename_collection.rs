@@ -1,6 +1,6 @@
 //! `renameCollection`: gives a collection another name, in the same or another database.
 
-use super::arguments::wrong_type;
+use super::arguments::type_name;
 use super::context::Context;
 use meridian_engine::{Code, Error, Namespace, Result};
 use meridian_wire::DocumentWriter;
@@ -12,8 +12,10 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
     arguments.refuse_flags(&["stayTemp"])?;
     arguments.refuse_fields(&["collectionUUID"])?;
     let Some(from) = context.value().as_str() else {
-        let path = "renameCollection.renameCollection";
-        return Err(wrong_type(path, context.value(), &["string"]));
+        let found = type_name(context.value());
+        return Err(Error::bad_value(format!(
+            "collection name has invalid type {found}"
+        )));
     };
     let to = arguments
         .string("to")?
@@ -28,6 +30,14 @@ pub fn run(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<()> 
         namespace
             .check_writable()
             .map_err(|error| refused(which, &error))?;
+    }
+    if from.database == "admin" && from.collection == "system.version" {
+        let message =
+            format!("renaming the server configuration collection ({from}) is not allowed");
+        return Err(Error::new(Code::IllegalOperation, message));
+    }
+    if drop_target && context.exists(&to) {
+        to.check_droppable()?;
     }
     context
         .engine()

@@ -102,6 +102,14 @@ impl Number {
         }
     }
 
+    /// As [`Self::to_i64_truncated`], but decimals are rounded half to even.
+    pub fn to_i64_rounded(self) -> Option<i64> {
+        match self {
+            Number::Decimal(value) => value.round(0).to_i64_exact(),
+            other => other.to_i64_truncated(),
+        }
+    }
+
     /// True for int32 and int64.
     pub fn is_integer_type(self) -> bool {
         matches!(self, Int32(_) | Int64(_))

@@ -449,18 +449,23 @@ fn local_values(document: &RawDocument, local: &Path) -> RawArrayBuf {
 
 /// The condition that a field there is equal to one of the values.
 fn equal(values: &RawArray, there: &str) -> RawDocumentBuf {
-    let is_pattern = |value: RawBsonRef<'_>| matches!(value, RawBsonRef::RegularExpression(_));
+    let is_pattern = |value: &RawBsonRef<'_>| matches!(value, RawBsonRef::RegularExpression(_));
+    // Nothing is equal to it, as in mongod.
+    let is_defined = |value: &RawBsonRef<'_>| *value != RawBsonRef::Undefined;
+    let values = || values.into_iter().flatten().filter(is_defined);
     let mut filter = RawDocumentBuf::new();
-    if values.into_iter().flatten().any(is_pattern) {
+    if values().any(|value| is_pattern(&value)) {
         let mut branches = RawArrayBuf::new();
-        for value in values.into_iter().flatten() {
+        for value in values() {
             let mut branch = RawDocumentBuf::new();
             append(&mut branch, there, rawdoc! { "$eq": value });
             branches.push(branch);
         }
         filter.append(cstr!("$or"), branches);
     } else {
-        append(&mut filter, there, rawdoc! { "$in": values.to_owned() });
+        let mut list = RawArrayBuf::new();
+        values().for_each(|value| list.push(value));
+        append(&mut filter, there, rawdoc! { "$in": list });
     }
     filter
 }

@@ -159,7 +159,7 @@ pub enum Zone {
 impl Zone {
     /// `UTC`, `+05:30`, `-0500`, `+05`, or an Olson name; none for anything else.
     pub fn parse(text: &str) -> Option<Self> {
-        if matches!(text, "UTC" | "GMT" | "Z") {
+        if matches!(text, "UTC" | "GMT") {
             return Some(Zone::Utc);
         }
         let east = match text.as_bytes().first()? {

@@ -238,19 +238,24 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// The fraction of a second, in milliseconds.
-fn fraction(cursor: &mut Cursor<'_>) -> Option<i64> {
-    let digits = cursor.rest().bytes().take_while(u8::is_ascii_digit).count();
-    if digits == 0 {
-        return None;
+/// Refuses a format with specifiers that there are not.
+fn check_format(format: &str) -> Result<()> {
+    let mut characters = format.chars();
+    while let Some(character) = characters.next() {
+        match (character, characters.clone().next()) {
+            ('%', None) => return Err(unmatched()),
+            ('%', Some(specifier)) if !"%YmdHMSLGVuzZjUw".contains(specifier) => {
+                return Err(invalid_specifier(specifier));
+            }
+            ('%', Some(_)) => _ = characters.next(),
+            _ => {}
+        }
     }
-    let kept = &cursor.rest()[..digits.min(3)];
-    let value: i64 = kept.parse().ok()?;
-    cursor.at += digits;
-    Some(value * 10_i64.pow(3 - kept.len() as u32))
+    Ok(())
 }
 
 fn with_format(cursor: &mut Cursor<'_>, format: &str) -> Result<TimeParts> {
+    check_format(format)?;
     let mut parts = TimeParts::default();
     let mut specifiers = format.chars();
     while let Some(character) = specifiers.next() {
@@ -280,11 +285,13 @@ fn with_format(cursor: &mut Cursor<'_>, format: &str) -> Result<TimeParts> {
             'm' => parts.month = Some(number(2, "two digit month")?),
             'd' => parts.day = Some(number(2, "two digit day")?),
             'H' => parts.hour = number(2, "two digit hour")?,
-            'M' => parts.minute = number(2, "two digit minute")?,
-            'S' => parts.second = number(2, "two digit second")?,
+            'M' => parts.minute = two_digits(cursor, "minute")?,
+            'S' => parts.second = two_digits(cursor, "second")?,
             'L' => {
-                parts.millisecond = fraction(cursor)
+                let (value, digits) = cursor
+                    .number(3)
                     .ok_or_else(|| cursor.error("A three digit millisecond could not be found"))?;
+                parts.millisecond = value * 10_i64.pow(3 - digits as u32);
             }
             'G' => parts.iso_year = Some(number(4, "four digit ISO year")?),
             'V' => parts.iso_week = Some(number(2, "two digit ISO week")?),
@@ -298,6 +305,17 @@ fn with_format(cursor: &mut Cursor<'_>, format: &str) -> Result<TimeParts> {
         return Err(cursor.error("Trailing data"));
     }
     Ok(parts)
+}
+
+fn two_digits(cursor: &mut Cursor<'_>, what: &str) -> Result<i64> {
+    let start = cursor.at;
+    match cursor.number(2) {
+        Some((value, 2)) => Ok(value),
+        _ => {
+            cursor.at = start;
+            Err(cursor.error(&format!("A two digit {what} could not be found")))
+        }
+    }
 }
 
 fn minutes_offset(cursor: &mut Cursor<'_>) -> Result<Zone> {

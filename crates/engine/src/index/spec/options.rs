@@ -267,10 +267,10 @@ impl Options {
         }
         let pattern = document_text(&self.pattern);
         let of_id = self.pattern.get("_id").ok().flatten();
-        let is_minus_one = of_id
+        let is_other_number = of_id
             .and_then(Number::from_raw)
-            .is_some_and(|number| number.compare(Number::Int32(-1)).is_eq());
-        if self.pattern.iter().flatten().count() == 1 && is_minus_one {
+            .is_some_and(|number| number.compare(Number::Int32(1)).is_ne());
+        if self.pattern.iter().flatten().count() == 1 && is_other_number {
             return Err(Error::bad_value(format!(
                 "The field 'key' for an _id index must be {{_id: 1}}, but got {pattern}"
             )));

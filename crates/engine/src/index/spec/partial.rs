@@ -21,6 +21,12 @@ pub(super) fn check_allowed_here(filter: &RawDocument) -> Result<()> {
         match name.as_str() {
             "$expr" | "$jsonSchema" => return refusal(Code::QueryFeatureNotAllowed),
             "$text" | "$where" => return refusal(Code::BadValue),
+            "$alwaysTrue" | "$alwaysFalse" => {
+                return Err(cannot_create(format!(
+                    "Expression not supported in partial index: {}: 1\n",
+                    name.as_str()
+                )));
+            }
             "$and" | "$or" | "$nor" => {
                 let members = value.as_array().into_iter().flatten().flatten();
                 members

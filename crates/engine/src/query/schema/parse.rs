@@ -235,7 +235,7 @@ fn type_aliases(keyword: &str, array: &RawArray) -> Result<TypeSet> {
 
 /// `type` has JSON's names, `bsonType` those of `$type`.
 fn type_alias(keyword: &str, alias: &str) -> Result<TypeSet> {
-    if keyword == "bsonType" {
+    if keyword == "bsonType" && alias != "integer" {
         return TypeSet::from_alias(alias);
     }
     Ok(match alias {
@@ -283,6 +283,9 @@ fn scalars(keywords: &Keywords<'_>, level: Level) -> Result<Vec<SchemaRule>> {
         }
         if level == Level::Value && number.is_nan() {
             return Err(Error::bad_value("divisor cannot be NaN"));
+        }
+        if level == Level::Value && number.is_infinite() {
+            return Err(Error::bad_value("divisor cannot be infinite"));
         }
         let check = SchemaCheck::MultipleOf(number);
         rules.push(SchemaRule {
