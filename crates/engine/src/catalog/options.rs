@@ -513,16 +513,11 @@ fn string<'a>(key: &str, value: RawBsonRef<'a>) -> Result<&'a str> {
 }
 
 fn number(key: &str, value: RawBsonRef<'_>) -> Result<i64> {
-    match value {
-        RawBsonRef::Int32(number) => Ok(number.into()),
-        RawBsonRef::Int64(number) => Ok(number),
+    match Number::from_raw(value) {
         // As 0 it would let everything expire, which is what mongod does with it.
-        RawBsonRef::Double(number) if number.is_nan() => {
-            Err(Error::bad_value(format!("'{key}' cannot be NaN")))
-        }
-        #[allow(clippy::cast_possible_truncation)]
-        RawBsonRef::Double(number) => Ok(number as i64),
-        _ => Err(wrong_types(key, value, "long, int, decimal, double")),
+        Some(number) if number.is_nan() => Err(Error::bad_value(format!("'{key}' cannot be NaN"))),
+        Some(number) => Ok(whole(number)),
+        None => Err(wrong_types(key, value, "long, int, decimal, double")),
     }
 }
 

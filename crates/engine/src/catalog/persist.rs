@@ -275,7 +275,7 @@ fn decode_indexes(document: &RawDocument) -> Option<Result<Vec<Arc<Index>>>> {
             entry.get_document("spec").ok()?,
             decode_tree(entry, "tree")?,
         );
-        let index = IndexSpec::parse(spec).and_then(|spec| Index::new(spec, tree));
+        let index = IndexSpec::parse_stored(spec).and_then(|spec| Index::new(spec, tree));
         let mut index = match index {
             Ok(index) => index,
             Err(error) => return Some(Err(error)),

@@ -105,6 +105,10 @@ pub(super) fn modify_index(
             return Ok(());
         }
     }
+    if wanted.expire_after_seconds.is_some() && index.spec.text.is_some() {
+        let message = "TTL indexes are single-field indexes, compound indexes do not support TTL";
+        return Err(Error::new(Code::InvalidOptions, message));
+    }
     append_uniqueness(&index.spec, &wanted, reply);
     let spec = index.spec.modified(&wanted).map_err(not_modified)?;
     let changes_uniqueness =

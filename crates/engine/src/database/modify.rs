@@ -453,7 +453,9 @@ fn with_constants(mut scope: VariableScope, constants: &RawDocument) -> Result<V
 /// What MongoDB writes before an error that comes up while `findAndModify` runs. What the planner
 /// refuses has words of its own.
 fn while_running(mut error: Error) -> Error {
-    if !error.message.starts_with("error processing query") {
+    let of_planner =
+        error.message.starts_with("error processing query") || error.message.contains("$natural");
+    if !of_planner {
         error.message.insert_str(
             0,
             "Plan executor error during findAndModify :: caused by :: ",

@@ -1,7 +1,7 @@
 //! Compares every document with every index, both ways: `validate` and `meridian check`.
 
 use super::{Engine, EngineOptions};
-use crate::catalog::{Collection, Index, RecordNumber};
+use crate::catalog::{Collection, Index, RecordNumber, ValidationAction, ValidationLevel};
 use crate::error::Result;
 use crate::index::bounds::End;
 use crate::index::{ARRAY_MARK, KeySink};
@@ -36,8 +36,10 @@ pub struct ValidationReport {
     pub errors: Vec<String>,
     /// How many things are wrong.
     pub error_count: u64,
-    /// Documents that fail the collection's validator: allowed, but worth knowing.
+    /// Documents that fail the collection's validator, if that is asked of any: allowed, but worth knowing.
     pub invalid_documents: i64,
+    /// Whether the validator refuses such documents when they are written.
+    pub refuses_invalid: bool,
 }
 
 /// What was found in one index.
@@ -200,9 +202,11 @@ fn verify_documents(
             report.problem(|| format!("the document under {key:02x?} has another _id"));
         }
         if let Some(validator) = &collection.options.validator
+            && validator.level != ValidationLevel::Off
             && !validator.filter.matches(document)?
         {
             report.invalid_documents += 1;
+            report.refuses_invalid = validator.action == ValidationAction::Error;
         }
         for (index, expected) in collection.indexes.iter().zip(&mut expected) {
             *expected += verify_keys(index, document, id, snapshot, &mut sink, report)?;

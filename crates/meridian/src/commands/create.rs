@@ -83,7 +83,9 @@ fn check_timeseries(context: &Context<'_>, namespace: &Namespace) -> Result<()> 
     // Drivers send `capped: false`.
     let is_given = |name: &str, value| name != "capped" || truth(value).unwrap_or(false);
     let has = |wanted: &str| {
-        elements(context.body).any(|(name, value)| name == wanted && is_given(name, value))
+        let is_null = |value| value == RawBsonRef::Null;
+        elements(context.body)
+            .any(|(name, value)| name == wanted && !is_null(value) && is_given(name, value))
     };
     if !has("timeseries") {
         return Ok(());

@@ -1,9 +1,9 @@
 //! `dbStats`: counts and sizes of a database.
 
-use super::arguments::truth;
-use super::coll_stats::parse_scale;
+use super::arguments::{Arguments, truth};
 use super::context::Context;
-use meridian_engine::Result;
+use meridian_engine::{Code, Error, Result, whole};
+use meridian_value::number::Number;
 use meridian_wire::DocumentWriter;
 
 /// Answers with them, divided by `scale`. Sizes are doubles, as MongoDB's are.
@@ -14,6 +14,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .get("freeStorage")
         .is_some_and(|value| truth(value) != Some(false));
     let scale = parse_scale(&arguments)? as f64;
+    if let Some(name) = context.value().as_str() {
+        let message = format!("Invalid db name: {}.{name}", context.generic.database);
+        return Err(Error::new(Code::InvalidNamespace, message));
+    }
     let stats = context.engine().database_stats(context.generic.database)?;
     reply.string("db", context.generic.database);
     reply
@@ -50,4 +54,16 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         );
     }
     Ok(())
+}
+
+/// What sizes are divided by.
+fn parse_scale(arguments: &Arguments<'_>) -> Result<i64> {
+    match arguments.get("scale").map(Number::from_raw) {
+        None => Ok(1),
+        Some(None) => Err(Error::without_code("scale has to be a number > 0")),
+        Some(Some(scale)) => match whole(scale) {
+            ..1 => Err(Error::without_code("scale has to be > 0")),
+            scale => Ok(scale),
+        },
+    }
 }

@@ -72,7 +72,10 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
             details.document(name).boolean("valid", valid);
         }
     }
-    reply.boolean("valid", valid).boolean("repaired", false);
+    let is_compliant = !report.refuses_invalid;
+    reply
+        .boolean("valid", valid && is_compliant)
+        .boolean("repaired", false);
     let not_compliant = "Detected one or more documents not compliant with the collection's schema";
     let not_repaired = "Repairs are not implemented: drop the index and create it again";
     let unbuilt = report.unbuilt.iter();
@@ -80,13 +83,15 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
         .map(|name| format!("The index '{name}' is listed but not built"))
         .collect();
     let warnings = [
-        (report.invalid_documents > 0).then_some(not_compliant),
+        (report.invalid_documents > 0 && is_compliant).then_some(not_compliant),
         (!valid && is_on(&arguments, "repair")).then_some(not_repaired),
     ];
     let warnings = warnings.into_iter().flatten();
     let warnings = warnings.chain(unbuilt.iter().map(String::as_str));
     write_texts(reply, "warnings", warnings);
-    write_texts(reply, "errors", report.errors.iter().map(String::as_str));
+    let errors = report.errors.iter().map(String::as_str);
+    let refused = (!is_compliant).then_some(not_compliant);
+    write_texts(reply, "errors", errors.chain(refused));
     write_empty(
         reply,
         &["extraIndexEntries", "missingIndexEntries", "corruptRecords"],

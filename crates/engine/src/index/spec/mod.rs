@@ -135,12 +135,24 @@ pub struct IndexSpec {
 }
 
 impl IndexSpec {
-    /// Validates a definition.
+    /// Validates the definition of a new index.
     ///
     /// # Errors
     /// mongod's: `CannotCreateIndex`, `TypeMismatch`, `InvalidIndexSpecificationOption`, …;
     /// `NotImplemented` for what Meridian does not have.
     pub fn parse(document: &RawDocument) -> Result<IndexSpec> {
+        Self::read(document, true)
+    }
+
+    /// Validates the definition of an index that is there: earlier releases took some that are refused now.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_stored(document: &RawDocument) -> Result<IndexSpec> {
+        Self::read(document, false)
+    }
+
+    fn read(document: &RawDocument, is_new: bool) -> Result<IndexSpec> {
         let mut options =
             Options::parse(document).map_err(|error| in_specification(document, error))?;
         options.check_ttl(document)?;
@@ -150,6 +162,9 @@ impl IndexSpec {
             .check_combination()
             .map_err(|error| in_specification(&versioned, error))?;
         options.check_plugin()?;
+        if is_new {
+            options.check_new(&versioned)?;
+        }
         if !options.is_text() {
             options.check_length()?;
         }

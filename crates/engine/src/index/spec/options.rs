@@ -32,6 +32,10 @@ fn expiry_seconds(number: Number) -> i64 {
     number.to_i64_truncated().unwrap_or_else(out_of_range)
 }
 
+/// The coarsest and the finest level of cells of a sphere, where an index does not say: MongoDB's, of cells that are about
+/// 2,000 km and 100 m wide.
+const SPHERE_LEVELS: (i64, i64) = (2, 16);
+
 /// Options that change nothing here but are listed again, in the order of `listIndexes`.
 const LISTED_NUMBERS: [&CStr; 5] = [
     cstr!("finestIndexedLevel"),
@@ -267,10 +271,10 @@ impl Options {
         }
         let pattern = document_text(&self.pattern);
         let of_id = self.pattern.get("_id").ok().flatten();
-        let is_other_number = of_id
+        let is_minus_one = of_id
             .and_then(Number::from_raw)
-            .is_some_and(|number| number.compare(Number::Int32(1)).is_ne());
-        if self.pattern.iter().flatten().count() == 1 && is_other_number {
+            .is_some_and(|number| number.compare(Number::Int32(-1)).is_eq());
+        if self.pattern.iter().flatten().count() == 1 && is_minus_one {
             return Err(Error::bad_value(format!(
                 "The field 'key' for an _id index must be {{_id: 1}}, but got {pattern}"
             )));
@@ -380,6 +384,57 @@ impl Options {
                      2dsphereIndexVersion: {version} }}, only versions: [{known}] are supported"
                 )))
             }
+        }
+    }
+
+    /// Checks what earlier releases took.
+    pub(super) fn check_new(&self, versioned: &RawDocument) -> Result<()> {
+        if let Some((filter, _)) = &self.partial {
+            partial::check_constants(filter).map_err(|error| in_specification(versioned, error))?;
+        }
+        let mut fields = self.pattern.iter().flatten();
+        if let (Some((name, value)), None) = (fields.next(), fields.next())
+            && name == "_id"
+            && Number::from_raw(value)
+                .is_some_and(|number| number.compare(Number::Int32(1)).is_ne())
+        {
+            let pattern = document_text(&self.pattern);
+            return Err(Error::bad_value(format!(
+                "The field 'key' for an _id index must be {{_id: 1}}, but got {pattern}"
+            )));
+        }
+        match self.has(IndexField::Sphere2d) {
+            true => self.check_levels(),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks between which levels cells of a sphere are to lie. (Here they lie where they lie best.)
+    fn check_levels(&self) -> Result<()> {
+        let level = |wanted: &'static CStr, default: i64| {
+            let mut numbers = self.numbers.iter();
+            let Some((_, value)) = numbers.find(|(name, _)| *name == wanted) else {
+                return Ok(default);
+            };
+            let level = Number::from_bson(value).and_then(Number::to_i64_exact);
+            level.ok_or_else(|| {
+                let wanted = wanted.as_str();
+                Error::bad_value(format!(
+                    "Expected field \"{wanted}\" to have a value exactly representable as a 64-bit integer, but found \
+                     {wanted}: {value}"
+                ))
+            })
+        };
+        let coarsest = level(cstr!("coarsestIndexedLevel"), SPHERE_LEVELS.0)?;
+        let finest = level(cstr!("finestIndexedLevel"), SPHERE_LEVELS.1)?;
+        let refused = |code, why| Err(Error::location(code, why));
+        match (coarsest, finest) {
+            (..0, _) => refused(16747, "coarsestIndexedLevel must be >= 0"),
+            (_, 31..) => refused(16748, "finestIndexedLevel must be <= 30"),
+            _ if finest < coarsest => {
+                refused(16749, "finestIndexedLevel must be >= coarsestIndexedLevel")
+            }
+            _ => Ok(()),
         }
     }
 

@@ -21,12 +21,6 @@ pub(super) fn check_allowed_here(filter: &RawDocument) -> Result<()> {
         match name.as_str() {
             "$expr" | "$jsonSchema" => return refusal(Code::QueryFeatureNotAllowed),
             "$text" | "$where" => return refusal(Code::BadValue),
-            "$alwaysTrue" | "$alwaysFalse" => {
-                return Err(cannot_create(format!(
-                    "Expression not supported in partial index: {}: 1\n",
-                    name.as_str()
-                )));
-            }
             "$and" | "$or" | "$nor" => {
                 let members = value.as_array().into_iter().flatten().flatten();
                 members
@@ -50,6 +44,21 @@ fn check_operators(value: RawBsonRef<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses what says nothing of documents.
+///
+/// # Errors
+/// `CannotCreateIndex`.
+pub(super) fn check_constants(filter: &RawDocument) -> Result<()> {
+    let mut names = filter.iter().flatten().map(|(name, _)| name);
+    match names.find(|name| matches!(name.as_str(), "$alwaysTrue" | "$alwaysFalse")) {
+        None => Ok(()),
+        Some(name) => Err(cannot_create(format!(
+            "Expression not supported in partial index: {}: 1\n",
+            name.as_str()
+        ))),
+    }
 }
 
 /// Refuses what a partial index cannot have.
