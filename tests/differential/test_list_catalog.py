@@ -14,7 +14,7 @@ INDEXES = [
 PIPELINES = {
     **{name: [(name, [LIST])] for name in ("c", "v", "same", "series", "system.buckets.series", "clustered", "capped", "system.views", "none")},
     "arguments": [("c", [{"$listCatalog": value}]) for value in (5, None, "x", [], {"a": 1}, True)],
-    "places": [("c", [{"$match": {}}, LIST]), ("c", [{"$facet": {"a": [LIST]}}]), (1, [LIST]), (1, [{"$match": {}}, LIST]), ("c", [LIST, LIST])],
+    "places": [("c", [{"$match": {}}, LIST]), ("c", [{"$facet": {"a": [LIST]}}]), (1, [LIST]), ("c", [LIST, LIST])],
     "within": [("c", [{"$lookup": {"from": "c", "pipeline": [LIST, {"$project": {"ns": 1, "type": 1}}], "as": "o"}}]), ("c", [{"$unionWith": {"coll": "capped", "pipeline": [LIST]}}, {"$project": {"ns": 1}}]), ("listed", [{"$project": {"ns": 1}}])],
     "output": [("c", [LIST, {"$project": {"_id": "$name", "type": 1}}, {"$out": "written"}]), ("written", [])],
 }  # fmt: skip

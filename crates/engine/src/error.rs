@@ -197,6 +197,7 @@ codes! {
     ViewDepthLimitExceeded = 165,
     CommandNotSupportedOnView = 166,
     OptionNotSupportedOnView = 167,
+    CollectionIsEmpty = 162,
     InvalidPipelineOperator = 168,
     QueryPlanKilled = 175,
     ViewPipelineMaxSizeExceeded = 195,

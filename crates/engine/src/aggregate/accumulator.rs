@@ -376,6 +376,10 @@ fn only_operator<'a>(field: &str, raw: RawBsonRef<'a>) -> Result<(&'a str, RawBs
             format!("The field '{field}' must be an accumulator object"),
         );
     };
+    if !name.as_str().starts_with('$') {
+        let message = format!("The field '{field}' must be an accumulator object");
+        return fail(40234, message);
+    }
     if field.contains('.') {
         return fail(
             40235,

@@ -42,7 +42,7 @@ pub(super) fn parse_bucket(
     for entry in document.iter() {
         let (key, raw) = entry.map_err(corrupt)?;
         match (key.as_str(), raw) {
-            ("groupBy", raw) if is_expression(raw) => group_by = Some(raw),
+            ("groupBy", raw) if is_operation(raw) => group_by = Some(raw),
             ("groupBy", raw) => {
                 return Err(Error::location(
                     40202,

@@ -221,7 +221,7 @@ fn key(value: RawBsonRef<'_>) -> Result<String> {
         RawBsonRef::String("") => Err(Error::bad_value(
             "$geoNear parameter 'key' cannot be the empty string",
         )),
-        RawBsonRef::String(path) => Ok(path.to_owned()),
+        RawBsonRef::String(path) => parse_field_path(path).map(|_| path.to_owned()),
         other => Err(Error::type_mismatch(format!(
             "$geoNear parameter 'key' must be of type string but found type: {}",
             type_name(other.element_type())

@@ -44,6 +44,9 @@ impl Pipeline {
     pub fn parse_with(documents: &[&RawDocument], scope: &VariableScope) -> Result<Self> {
         let mut stages = Vec::new();
         for document in documents {
+            stage::check_known(name_and_operand(document)?)?;
+        }
+        for document in documents {
             let (name, operand) = name_and_operand(document)?;
             stage::parse(name, operand, scope, &mut stages)?;
         }

@@ -157,6 +157,23 @@ pub static STAGES_USED: NameCounts = NameCounts::of(|| {
     ]
 });
 
+/// Refuses a name that is no stage, whatever the stages before it are.
+///
+/// # Errors
+/// 40324.
+pub(super) fn check_known((name, raw): (&str, RawBsonRef<'_>)) -> Result<()> {
+    let is_known = STAGES_USED.has(name) || ABSENT.contains(&name) || refusal(name, raw).is_some();
+    match is_known {
+        true => Ok(()),
+        false => Err(unrecognized(name)),
+    }
+}
+
+fn unrecognized(name: &str) -> Error {
+    let message = format!("Unrecognized pipeline stage name: '{name}'");
+    Error::location(40324, message)
+}
+
 /// Parses one stage; some become two.
 ///
 /// # Errors
@@ -222,10 +239,7 @@ pub(super) fn parse(
             if let Some(refusal) = refusal(unknown, raw) {
                 return Err(refusal);
             }
-            return Err(Error::location(
-                40324,
-                format!("Unrecognized pipeline stage name: '{unknown}'"),
-            ));
+            return Err(unrecognized(unknown));
         }
     };
     out.push(stage);
@@ -598,6 +612,10 @@ fn parse_facet(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Vec<(String
                 "FieldPath field names may not contain '.'. Consider using $getField or $setField.",
             ));
         }
+        if name.is_empty() {
+            let message = "FieldPath field names may not be empty strings.";
+            return Err(Error::location(15998, message));
+        }
         parse_field_path(name)?;
         let RawBsonRef::Array(array) = raw else {
             return Err(Error::location(
@@ -608,19 +626,29 @@ fn parse_facet(raw: RawBsonRef<'_>, scope: &VariableScope) -> Result<Vec<(String
                 ),
             ));
         };
-        facets.push((name.to_owned(), parse_facet_pipeline(array, scope)?));
+        facets.push((name.to_owned(), parse_facet_pipeline(name, array, scope)?));
     }
     Ok(facets)
 }
 
-fn parse_facet_pipeline(array: &bson::RawArray, scope: &VariableScope) -> Result<Pipeline> {
+fn parse_facet_pipeline(
+    name: &str,
+    array: &bson::RawArray,
+    scope: &VariableScope,
+) -> Result<Pipeline> {
     let mut stages: Vec<&RawDocument> = Vec::new();
-    for stage in array {
+    for (place, stage) in array.into_iter().enumerate() {
         match stage.map_err(corrupt)? {
             RawBsonRef::Document(document) => stages.push(document),
-            _ => {
-                return Err(Error::type_mismatch(
-                    "Each element of the 'pipeline' array must be an object",
+            other => {
+                return Err(Error::location(
+                    40171,
+                    format!(
+                        "elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element \
+                         of type {}: {}",
+                        type_name(other.element_type()),
+                        text::element(&place.to_string(), other)
+                    ),
                 ));
             }
         }

@@ -65,6 +65,10 @@ impl StageOptions<'_> {
                 ));
             }
             let types = self.names[place].1;
+            if types.contains(&"array") && raw == RawBsonRef::Null {
+                let message = format!("invalid parameter: expected an object ({key})");
+                return Err(Error::location(10065, message));
+            }
             if !types.is_empty() && matches!(raw, RawBsonRef::Null | RawBsonRef::Undefined) {
                 continue;
             }

@@ -58,6 +58,7 @@ impl Engine {
             self.explain_pipeline(namespace, split, &aggregate, verbosity, &mut answer)?;
             return Ok(answer);
         }
+        self.check_change(namespace, request)?;
         let (query, goal, write) = query_of(request.clone(), collation)?;
         let mut explained = self.explained(namespace, &query, verbosity);
         match self.prepare(namespace, query, &goal)? {

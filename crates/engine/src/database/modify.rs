@@ -3,8 +3,8 @@
 use super::read::{FoundRows, query_spec};
 use super::requests::{parse_context, written};
 use super::{
-    DeleteStatement, Engine, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest,
-    FindRequest, UpdateOutcome, UpdateStatement,
+    DeleteStatement, Engine, ExplainRequest, FindAndModifyAction, FindAndModifyOutcome,
+    FindAndModifyRequest, FindRequest, UpdateOutcome, UpdateStatement,
 };
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
@@ -48,13 +48,11 @@ impl Engine {
         }
     }
 
-    /// As [`Self::update`]; `weight` says for how many a document counts, as it was before.
-    pub(super) fn update_counting(
+    fn parse_statement(
         &self,
         namespace: &Namespace,
         statement: &UpdateStatement<'_>,
-        weight: &dyn Fn(&RawDocument) -> i64,
-    ) -> Result<UpdateOutcome> {
+    ) -> Result<(Modification, Collation)> {
         let collation = self.collation_of(namespace, written(statement.collation)?.as_ref());
         let change = Modification::parse(
             statement.filter,
@@ -73,6 +71,54 @@ impl Engine {
         if statement.upsert {
             check_upsert_filter(&change.filter)?;
         }
+        Ok((change, collation))
+    }
+
+    /// Refuses what an update refuses before it reads anything.
+    ///
+    /// # Errors
+    /// Those of the update.
+    pub(super) fn check_change(
+        &self,
+        namespace: &Namespace,
+        request: &ExplainRequest<'_>,
+    ) -> Result<()> {
+        match request {
+            ExplainRequest::Update(statement) => {
+                self.parse_statement(namespace, statement).map(drop)
+            }
+            ExplainRequest::FindAndModify(request) => {
+                let collation = self.collation_of(namespace, request.collation.as_ref());
+                let context = parse_context(request.variables, &collation)?;
+                let filter = Filter::parse_with(request.filter, &context)?;
+                answer_shape(request, &filter, &context.scope)?;
+                let FindAndModifyAction::Update {
+                    update,
+                    array_filters,
+                    ..
+                } = &request.action
+                else {
+                    return Ok(());
+                };
+                let names = Names {
+                    collation: &collation,
+                    variables: request.variables,
+                    constants: None,
+                };
+                Modification::parse(request.filter, *update, array_filters, names).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Self::update`]; `weight` says for how many a document counts, as it was before.
+    pub(super) fn update_counting(
+        &self,
+        namespace: &Namespace,
+        statement: &UpdateStatement<'_>,
+        weight: &dyn Fn(&RawDocument) -> i64,
+    ) -> Result<UpdateOutcome> {
+        let (change, collation) = self.parse_statement(namespace, statement)?;
         let mut outcome = UpdateOutcome::default();
         let find = FindRequest {
             counts: false,

@@ -16,6 +16,7 @@ mod date;
 mod date_math;
 mod dependencies;
 mod evaluate;
+mod hash;
 mod metadata;
 mod node;
 mod object;
@@ -37,6 +38,7 @@ pub(crate) use convert::display;
 pub(crate) use date_math::{TruncatePlan, named_unit};
 pub use dependencies::FieldSet;
 pub(crate) use evaluate::descend;
+pub use hash::hash_value;
 pub use metadata::{
     AskedMetadata, DocumentMetadata, DocumentOrigin, MetadataPart, MetadataScope, SearchKind,
     SearchMetadata, UNAVAILABLE, mentions_metadata, mentions_text,

@@ -3,12 +3,13 @@
 use super::Value;
 use super::convert::display;
 use super::evaluate::descend;
+use super::hash::hash_value;
 use super::node::Node;
 use super::parse::ExpressionParser;
 use super::table::{Arity, Function, Operator};
 use crate::error::{Error, Result};
 use crate::expression::value::{Fields, build_document, compare, corrupt};
-use bson::RawBsonRef;
+use bson::{RawBson, RawBsonRef};
 use meridian_value::{ByName, Collation};
 use std::borrow::Cow;
 
@@ -222,6 +223,31 @@ pub fn bson_size<'a>(name: &'static str, arguments: &mut [Value<'a>]) -> Result<
         }
     };
     Ok(Value::int_or_long(size as i64))
+}
+
+static HASHED_INDEX_KEY: Operator = Operator {
+    name: "$toHashedIndexKey",
+    arity: Arity::Exactly(1),
+    function: Function::Plain(hash_of),
+};
+
+/// `$toHashedIndexKey`: an array is its argument, and no list of them.
+pub fn hashed_index_key(
+    parser: &mut ExpressionParser<'_>,
+    _: &str,
+    raw: RawBsonRef<'_>,
+) -> Result<Node> {
+    Ok(Node::Call {
+        operator: &HASHED_INDEX_KEY,
+        arguments: Box::new([parser.operand(raw)?]),
+    })
+}
+
+/// By no collation.
+fn hash_of<'a>(_: &'static str, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+    let value = arguments[0].to_raw()?.unwrap_or(RawBson::Null);
+    let hash = hash_value(value.as_raw_bson_ref(), &Collation::SIMPLE);
+    Ok(Value::int64(hash))
 }
 
 /// `$binarySize`.

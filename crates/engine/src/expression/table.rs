@@ -186,13 +186,14 @@ fn entries() -> &'static HashMap<&'static str, NameEntry> {
     })
 }
 
-const ABSENT: [&str; 2] = ["$toHashedIndexKey", "$_testApiVersion"];
+const ABSENT: [&str; 1] = ["$_testApiVersion"];
 
 const SPECIAL: &[(&str, SpecialParser)] = &[
     ("$literal", special::literal),
     ("$const", special::literal),
     ("$rand", special::random),
     ("$meta", special::metadata),
+    ("$toHashedIndexKey", object::hashed_index_key),
     ("$function", script::function),
     ("$_internalJsEmit", script::emit),
     ("$eq", special::comparison),

@@ -5,12 +5,12 @@
 
 use super::carried::Carried;
 use super::extract::{self, follow};
-use super::hash::hash_value;
 use super::spec::WildcardScope;
 use super::sphere;
 use super::text::TextKeys;
 use super::wildcard;
 use super::{IndexField, IndexSpec, KeySink, Multikey};
+use crate::expression::hash_value;
 use crate::geo::PlaneGrid;
 use crate::query::Filter;
 use crate::{Error, Result};

@@ -36,6 +36,11 @@ impl NameCounts {
         }
     }
 
+    /// Whether a name is one of them.
+    pub fn has(&self, name: &str) -> bool {
+        self.counts().contains_key(name)
+    }
+
     /// All names with their counts, sorted.
     pub fn all(&self) -> Vec<(&'static str, u64)> {
         let counts = self.counts().iter();

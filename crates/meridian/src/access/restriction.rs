@@ -57,6 +57,12 @@ impl Restriction {
                 }
             }
         }
+        if clients.is_none() && servers.is_none() {
+            return Err(Error::new(
+                meridian_engine::Code::CollectionIsEmpty,
+                "At least one of 'clientSource' or 'serverAddress' must be set",
+            ));
+        }
         Ok(Self { clients, servers })
     }
 

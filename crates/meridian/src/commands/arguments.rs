@@ -65,8 +65,12 @@ impl<'a> Arguments<'a> {
         self.typed(name, &["object"], |value| value.as_document())
     }
 
-    /// An array.
+    /// An array, which may be absent and not null.
     pub fn array(&self, name: &str) -> Result<Option<&'a RawArray>> {
+        if self.get_even_null(name) == Some(RawBsonRef::Null) {
+            let message = format!("invalid parameter: expected an object ({name})");
+            return Err(Error::location(10065, message));
+        }
         self.typed(name, &["array"], |value| value.as_array())
     }
 
@@ -77,6 +81,10 @@ impl<'a> Arguments<'a> {
         };
         let mut documents = Vec::new();
         for (index, value) in array_values(array).enumerate() {
+            // A null is no element, as in mongod.
+            if value == RawBsonRef::Null {
+                continue;
+            }
             let Some(document) = value.as_document() else {
                 let name = format!("{name}.{index}");
                 return Err(self.wrong_type(&name, value, &["object"]));

@@ -101,7 +101,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<(Namespace, ExplainRequest<'a>)> {
         "aggregate" => {
             refuse_write_concern(context)?;
             let arguments = aggregate::arguments(context)?;
-            if arguments.boolean_or("explain", false)? {
+            if arguments.get("explain").is_some() {
                 return Err(Error::failed_to_parse(
                     "The 'explain' option is illegal when a explain verbosity is also provided",
                 ));

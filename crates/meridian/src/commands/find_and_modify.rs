@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::context::Context;
 use super::find::{EMPTY, hint};
-use super::update::{array_filters, check_update};
+use super::update::check_update;
 use bson::raw::{RawBson, RawBsonRef};
 use meridian_engine::{
     Error, FindAndModifyAction, FindAndModifyOutcome, FindAndModifyRequest, Result,
@@ -68,7 +68,7 @@ pub fn parse<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyRequest<'a>> 
 
 fn parse_action<'a>(arguments: &Arguments<'a>) -> Result<FindAndModifyAction<'a>> {
     let (upsert, return_new) = (arguments.flag("upsert")?, arguments.flag("new")?);
-    let array_filters = array_filters(arguments)?;
+    let array_filters = arguments.documents("arrayFilters")?;
     let failed = |message| Err(Error::failed_to_parse(message));
     match (arguments.flag("remove")?, arguments.get("update")) {
         (true, Some(_)) => failed("Cannot specify both an update and remove=true"),

@@ -3,11 +3,11 @@
 //! No `setName` and no `msg` make it a standalone, so drivers send no transaction numbers;
 //! no `topologyVersion` makes them poll.
 
-use super::arguments::{array_values, elements, wrong_type};
+use super::arguments::{array_values, elements, field, wrong_type};
 use super::context::Context;
 use super::sasl;
 use bson::raw::RawBsonRef;
-use meridian_engine::Result;
+use meridian_engine::{Error, Result};
 use meridian_wire::{Compressor, DocumentWriter, MESSAGE_BYTES_MAX};
 
 /// MongoDB 6.0's.
@@ -45,6 +45,10 @@ fn answer(
             "client" => log_client(context, value),
             "saslSupportedMechs" => sasl::write_mechanisms(context, value, reply)?,
             "speculativeAuthenticate" => speculative = Some(value),
+            "maxAwaitTimeMS" if field(context.body, "topologyVersion").is_none() => {
+                let message = "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'";
+                return Err(Error::location(31368, message));
+            }
             _ => {}
         }
     }
@@ -83,9 +87,14 @@ fn negotiate(offered: RawBsonRef<'_>) -> Result<Vec<Compressor>> {
         return Err(wrong_type("hello.compression", offered, &["array"]));
     };
     let mut agreed = Vec::new();
-    let spoken =
-        array_values(offered).filter_map(|name| name.as_str().and_then(Compressor::from_name));
-    for compressor in spoken {
+    for (place, name) in array_values(offered).enumerate() {
+        let Some(text) = name.as_str() else {
+            let path = format!("hello.compression.{place}");
+            return Err(wrong_type(&path, name, &["string"]));
+        };
+        let Some(compressor) = Compressor::from_name(text) else {
+            continue;
+        };
         // A name that comes again says nothing new, and the connection keeps the list.
         if !agreed.contains(&compressor) {
             agreed.push(compressor);

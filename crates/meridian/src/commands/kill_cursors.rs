@@ -16,7 +16,8 @@ pub fn run(context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<
     let collection = collection_name(context.value(), Code::BadValue)?;
     let namespace = cursor_namespace(context.generic.database, collection)?;
     let (mut killed, mut not_found) = (Vec::new(), Vec::new());
-    for (index, value) in array_values(cursors).enumerate() {
+    let ids = array_values(cursors).enumerate();
+    for (index, value) in ids.filter(|(_, value)| *value != RawBsonRef::Null) {
         let RawBsonRef::Int64(id) = value else {
             return Err(arguments.wrong_type(&format!("cursors.{index}"), value, &["long"]));
         };

@@ -153,21 +153,12 @@ fn parse<'a>(
         update: check_update(update)?,
         multi: arguments.boolean_or("multi", false)?,
         upsert: arguments.boolean_or("upsert", false)?,
-        array_filters: array_filters(&arguments)?.unwrap_or_default(),
+        array_filters: arguments.documents("arrayFilters")?.unwrap_or_default(),
         hint: hint(&arguments)?,
         variables,
         constants: arguments.document("c")?,
         bypass_validation,
     })
-}
-
-/// `arrayFilters`, which may not be null.
-pub fn array_filters<'a>(arguments: &Arguments<'a>) -> Result<Option<Vec<&'a RawDocument>>> {
-    if arguments.get_even_null("arrayFilters") == Some(RawBsonRef::Null) {
-        let message = "invalid parameter: expected an object (arrayFilters)";
-        return Err(Error::location(10065, message));
-    }
-    arguments.documents("arrayFilters")
 }
 
 /// A replacement, operators, or a pipeline of documents.

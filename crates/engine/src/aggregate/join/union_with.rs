@@ -2,7 +2,7 @@
 
 use super::{Foreign, ForeignDocuments, SubPipeline};
 use crate::aggregate::pipeline::Pipeline;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::expression::value::corrupt;
 use crate::expression::{VariableScope, Variables};
 use crate::types::type_name;
@@ -38,18 +38,24 @@ impl UnionWith {
                 for entry in options.iter() {
                     let (name, value) = entry.map_err(corrupt)?;
                     match (name.as_str(), value) {
+                        ("coll", RawBsonRef::Null) => {}
                         ("coll", RawBsonRef::String(name)) => collection = Some(name.to_owned()),
                         ("coll", other) => return Err(wrong_type("coll", other, "string")),
                         ("pipeline", RawBsonRef::Array(array)) => {
                             for (place, stage) in array.into_iter().enumerate() {
                                 match stage.map_err(corrupt)? {
                                     RawBsonRef::Document(stage) => stages.push(stage.to_owned()),
+                                    RawBsonRef::Null => {}
                                     other => {
                                         let name = format!("pipeline.{place}");
                                         return Err(wrong_type(&name, other, "object"));
                                     }
                                 }
                             }
+                        }
+                        ("pipeline", RawBsonRef::Null) => {
+                            let message = "invalid parameter: expected an object (pipeline)";
+                            return Err(Error::location(10065, message));
                         }
                         ("pipeline", other) => return Err(wrong_type("pipeline", other, "array")),
                         (unknown, _) => {
@@ -76,6 +82,10 @@ impl UnionWith {
         stages: Vec<RawDocumentBuf>,
         scope: &VariableScope,
     ) -> Result<Self> {
+        if let Some(name) = collection.as_ref().filter(|name| name.starts_with('.')) {
+            let message = format!("Collection names cannot start with '.': {name}");
+            return Err(Error::new(Code::InvalidNamespace, message));
+        }
         let pipeline = SubPipeline::parse(stages, scope, (31441, "$unionWith"))?;
         if collection.is_none() && !pipeline.brings_documents() {
             return Err(Error::failed_to_parse(

@@ -140,7 +140,7 @@ impl Window {
             return Err(wrong_order(&lower, &upper));
         }
         let needs_order = lower.is_some() || upper.is_some();
-        if needs_order && sort.is_none_or(RawDocument::is_empty) {
+        if needs_order && sort.is_none() {
             return Err(Error::location(
                 5_339_901,
                 "Document-based bounds require a sortBy",

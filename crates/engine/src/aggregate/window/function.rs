@@ -428,7 +428,7 @@ fn shift(parts: &Specification<'_>, context: &FunctionContext<'_>) -> Result<Win
     }
     let output = output.ok_or_else(|| refused("$shift requires an 'output' expression."))?;
     let by = by.ok_or_else(|| refused("$shift requires 'by' as an integer value."))?;
-    if context.sort_fields() == 0 {
+    if context.sort.is_none() {
         return Err(refused("'$shift' requires a sortBy"));
     }
     let window = Window::Documents {
@@ -445,10 +445,10 @@ fn curve(
     parts: &Specification<'_>,
     context: &FunctionContext<'_>,
 ) -> Result<WindowFunction> {
-    if context.sort_fields() == 0 {
+    if context.sort.is_none() {
         return Err(refused(format!("{name} requires a sortBy")));
     }
-    if context.sort_fields() > 1 {
+    if context.sort_fields() != 1 {
         return Err(refused(format!("{name} requires a non-compound sortBy")));
     }
     let RawBsonRef::Document(document) = parts.operand else {
@@ -512,7 +512,7 @@ fn moving_average(
     if document.iter().count() != 2 {
         return Err(refused(FIELDS));
     }
-    if context.sort_fields() == 0 {
+    if context.sort.is_none() {
         return Err(refused("$expMovingAvg requires an explicit 'sortBy'"));
     }
     let (mut input, mut alpha) = (None, None);

@@ -100,7 +100,7 @@ fn drawing(filter: &Filter, depth: usize) -> String {
         Filter::Or(children) => branch(&indent, "$or", children, depth),
         Filter::Nor(children) => branch(&indent, "$nor", children, depth),
         Filter::Field { path, predicate } => predicate_drawing(path.as_str(), predicate, depth),
-        _ => format!("{indent}$alwaysFalse\n"),
+        _ => format!("{indent}$alwaysFalse: 1\n"),
     }
 }
 

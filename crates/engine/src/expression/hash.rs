@@ -1,4 +1,4 @@
-//! The hash of hashed indexes, equal to mongod's.
+//! The hash of hashed indexes and `$toHashedIndexKey`, equal to mongod's.
 //!
 //! MD5 over seed, type bracket and value; numbers are hashed as 64-bit integers, so that
 //! `1` and `1.0` (and, as in mongod, `1.5`) share a hash. Source: `BSONElementHasher` of
