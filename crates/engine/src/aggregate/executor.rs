@@ -14,6 +14,7 @@ use super::geo_near::AddDistance;
 use super::group::Groups;
 use super::join::{Foreign, GraphLookup, LookupRun, UnionWith};
 use super::keeping::{Kept, Reservoir, Sorting};
+use super::pipeline::Pipeline;
 use super::redact::Redact;
 use super::replace_root::ReplaceRoot;
 use super::stage::Stage;
@@ -727,19 +728,7 @@ impl Step {
             Stage::BucketAuto(bucket) => {
                 Step::BucketAuto(Box::new(Bucketed::new(bucket.clone(), limits)))
             }
-            Stage::Facet(facets) => {
-                let executors: Result<Vec<Executor>> = facets
-                    .iter()
-                    .map(|(_, pipeline)| {
-                        Executor::new(&pipeline.stages, variables.clone(), context)
-                    })
-                    .collect();
-                let names = facets.iter().map(|(name, _)| name.clone()).collect();
-                Step::Facet {
-                    names,
-                    executors: executors?,
-                }
-            }
+            Stage::Facet(facets) => Self::facets(facets, variables, context)?,
             Stage::Out(_)
             | Stage::Merge(_)
             | Stage::GeoNear(_)
@@ -753,6 +742,19 @@ impl Step {
                     format!("{} reached the executor", stage.name()),
                 ));
             }
+        })
+    }
+
+    fn facets(
+        facets: &[(String, Pipeline)],
+        variables: &Variables,
+        context: &StageContext,
+    ) -> Result<Self> {
+        let pipelines = facets.iter().map(|(_, pipeline)| &pipeline.stages);
+        let executors = pipelines.map(|stages| Executor::new(stages, variables.clone(), context));
+        Ok(Step::Facet {
+            names: facets.iter().map(|(name, _)| name.clone()).collect(),
+            executors: executors.collect::<Result<_>>()?,
         })
     }
 

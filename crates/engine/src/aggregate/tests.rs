@@ -615,3 +615,41 @@ fn groups_of_buckets_are_those_of_their_measurements() {
         }
     }
 }
+
+/// Buckets with more measurements than a sample draws, or a group takes from a summary, at once: as many, and one more.
+#[test]
+fn large_buckets_are_taken_one_by_one() {
+    let unpack = raw(
+        &doc! { "$_internalUnpackBucket": { "timeField": "t", "metaField": "m", "bucketMaxSpanSeconds": 86_400 } },
+    );
+    let limits = Limits::new(false);
+    let series = Timeseries {
+        time_field: "t".to_owned(),
+        meta_field: Some("m".to_owned()),
+        granularity: Granularity::Hours,
+    };
+    for count in [65_536_i64, 65_537] {
+        let rows: Vec<_> = (0..count)
+            .map(|row| (1_762_060_000_000 + row, Some(Bson::Double(row as f64))))
+            .collect();
+        let plain = bucket(1, &doc! { "s": 1 }.into(), &rows);
+        let compressed = series.compressed(&plain).unwrap().expect("it is smaller");
+        let measured = ours(std::slice::from_ref(&unpack), std::slice::from_ref(&plain), &limits);
+        let measured: Vec<RawDocumentBuf> = measured.unwrap().iter().map(raw).collect();
+        for stages in [
+            vec![doc! { "$sample": { "size": 5, "seed": 7 } }],
+            vec![doc! { "$count": "n" }],
+            vec![
+                doc! { "$group": { "_id": "$m.s", "n": { "$sum": 0.5 }, "least": { "$min": "$v" }, "greatest": { "$max": "$v" }, "s": { "$sum": "$m.s" } } },
+            ],
+        ] {
+            let stages: Vec<RawDocumentBuf> = stages.iter().map(raw).collect();
+            let expected = ours(&stages, &measured, &limits).unwrap();
+            for one in [&plain, &compressed] {
+                let unpacked = [std::slice::from_ref(&unpack), &stages].concat();
+                let actual = ours(&unpacked, std::slice::from_ref(one), &limits).unwrap();
+                assert_eq!(actual, expected, "{count} rows, {stages:?}");
+            }
+        }
+    }
+}
