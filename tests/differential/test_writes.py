@@ -146,7 +146,7 @@ def test_collation_without_rules_is_refused_by_name(subject, collation):
     assert "collation" in reply.get("errmsg") and collation["locale"] in reply.get("errmsg")
 
 
-ABSENT_STAGES = ["$currentOp", "$listLocalSessions", "$listSessions", "$listCatalog"]
+ABSENT_STAGES = ["$currentOp", "$listLocalSessions", "$listSessions"]
 
 
 @pytest.mark.parametrize("stage", ABSENT_STAGES)

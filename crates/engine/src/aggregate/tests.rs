@@ -634,7 +634,11 @@ fn large_buckets_are_taken_one_by_one() {
             .collect();
         let plain = bucket(1, &doc! { "s": 1 }.into(), &rows);
         let compressed = series.compressed(&plain).unwrap().expect("it is smaller");
-        let measured = ours(std::slice::from_ref(&unpack), std::slice::from_ref(&plain), &limits);
+        let measured = ours(
+            std::slice::from_ref(&unpack),
+            std::slice::from_ref(&plain),
+            &limits,
+        );
         let measured: Vec<RawDocumentBuf> = measured.unwrap().iter().map(raw).collect();
         for stages in [
             vec![doc! { "$sample": { "size": 5, "seed": 7 } }],

@@ -15,7 +15,7 @@ pub fn convert(context: &mut Context<'_>, _: &mut DocumentWriter<'_>) -> Result<
     let arguments = context.known_arguments("convertToCapped", &["size"])?;
     let namespace = context.namespace_or(Code::InvalidNamespace)?;
     let size = size(&arguments)?;
-    if namespace.is_system() {
+    if namespace.is_system() && context.exists(&namespace) {
         // (mongod's words, without the name that the copy has meanwhile.)
         return Err(Error::bad_value(format!("Invalid namespace: {namespace}")));
     }

@@ -393,10 +393,16 @@ impl Options {
             partial::check_constants(filter).map_err(|error| in_specification(versioned, error))?;
         }
         let mut fields = self.pattern.iter().flatten();
+        // What is one when it is cut is taken for the index on `_id`, which it is not.
+        let is_nearly_one = |value| {
+            Number::from_raw(value).is_some_and(|number| {
+                number.to_i64_truncated().is_some_and(|cut| cut.abs() == 1)
+                    && number.compare(Number::Int32(1)).is_ne()
+            })
+        };
         if let (Some((name, value)), None) = (fields.next(), fields.next())
             && name == "_id"
-            && Number::from_raw(value)
-                .is_some_and(|number| number.compare(Number::Int32(1)).is_ne())
+            && is_nearly_one(value)
         {
             let pattern = document_text(&self.pattern);
             return Err(Error::bad_value(format!(
