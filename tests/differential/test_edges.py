@@ -80,7 +80,7 @@ COMMANDS = {
         {"$multiply": [0, -3, 1.5]}, {"$multiply": [0, -3]}, {"$multiply": [-0.0, 5]}, {"$add": [NOON, Decimal128("1.5")]}, {"$add": [NOON, Decimal128("2.5")]}, {"$subtract": [NOON, Decimal128("1.5")]}, {"$substrBytes": ["abcdef", Decimal128("1.5"), 2]},
         {"$toHashedIndexKey": "a"}, {"$toHashedIndexKey": 1.5}, {"$toHashedIndexKey": "$missing"}, {"$toHashedIndexKey": {"a": [1, "$a"]}}, {"$toHashedIndexKey": [1, 2]}, {"$hour": {"date": NOON, "timezone": "Z"}})],
     "dates": [parsed("14/05/1986 10:2", "%d/%m/%Y %H:%M"), parsed("14/05/1986 1:02", "%d/%m/%Y %H:%M"), parsed("2020-01-01 5:04:3", "%Y-%m-%d %H:%M:%S"), parsed("2020-01-01 05:04:03.000000", "%Y-%m-%d %H:%M:%S.%L"),
-              parsed("2020-01-01 05:04:03.12", "%Y-%m-%d %H:%M:%S.%L"), parsed("x", "%d %b"), parsed("x", "%d %"), parsed("x", "%Q")],
+              parsed("2020-01-01 05:04:03.12", "%Y-%m-%d %H:%M:%S.%L"), parsed("x", "%d %b"), parsed("x", "%d %"), parsed("x", "%d %j"), parsed("x", "%Q")],
     "stages": [
         aggregate({"$limit": "x"}, {"$nope": 1}), aggregate({"$limit": "x"}, {}), aggregate({"$facet": {"a": [1]}}), aggregate({"$facet": {"a": [None]}}), aggregate({"$facet": {"": 1}}), aggregate({"$group": {"_id": 1, "n": {"a": 1}}}), aggregate({"$group": {"_id": 1, "n": {"a": 1, "b": 1}}}),
         over([{"a": 1}], {"$bucket": {"groupBy": {}, "boundaries": [0, 1]}}), over([{"a": 1}], {"$bucket": {"groupBy": {"v": {"$gt": 1}}, "boundaries": [0, 1]}}), over([{"a": 1}], {"$densify": {"field": "a", "range": {"step": 1, "bounds": "full"}, "partitionByFields": None}}),
@@ -108,6 +108,9 @@ COMMANDS = {
     "options": [command for options in (
         {"collation": {"locale": "en", "bogus": None}}, {"collation": {"locale": "en", "strength": None}}, {"timeseries": {"timeField": "t", "metaField": None, "granularity": None, "bucketMaxSpanSeconds": None}}, {"timeseries": {"timeField": None}},
         {"timeseries": {"timeField": "t"}, "validator": None}, {"timeseries": {"timeField": "t"}, "expireAfterSeconds": Decimal128("99.5")}, {"capped": Decimal128("1"), "size": 5000}, {"capped": Decimal128("1")}) for command in [*create(**options), {"listCollections": 1, "filter": {"name": "made"}}]],
+    "nulls": [
+        {"insert": "n", "documents": [None, {"_id": 1}]}, {"insert": "n", "documents": [None]}, {"insert": "n", "documents": None}, {"insert": "n", "documents": [{"_id": 2}, {"_id": 3}, None]}, {"update": "n", "updates": [None, {"q": {"_id": 1}, "u": SET}]},
+        {"update": "n", "updates": None}, {"delete": "n", "deletes": [{"q": {"_id": 2}, "limit": 1}, None]}, {"delete": "n", "deletes": None}, {"find": "n", "sort": {"_id": 1}}],
     "diagnostics": [{"dbStats": "x"}, {"dbStats": 1, "scale": 0}, {"dbStats": 1, "scale": "x"}, {"dataSize": "edges.none"}, {"listIndexes": "c", "includeBuildUUIDs": True}, {"getMore": Int64(1), "collection": ""}, {"killCursors": "c", "cursors": [None]}, {"killCursors": "c", "cursors": None}],
     "admin": [{"dropDatabase": 1}, {"rotateCertificates": 1}, {"renameCollection": 1}, {"hello": 1, "maxAwaitTimeMS": 10}, {"hello": 1, "compression": ["bad", 1]}, {"createUser": "edges", "pwd": "x", "roles": [], "authenticationRestrictions": [{}]},
               {"create": "made", "validator": {"a": 1}}, {"convertToCapped": "system.version", "size": 0}],

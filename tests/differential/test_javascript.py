@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 
+import pymongo
 import pytest
 from bson import SON, Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.raw_bson import RawBSONDocument
@@ -522,6 +523,27 @@ def test_stored_functions(pair):
         update({"_id": "five"}, {"$set": {"value": 7}}, "system.js"), {"find": "COLL", "filter": {"$where": "this.a==five"}},
         {"delete": "system.js", "deletes": [{"q": {}, "limit": 0}]}, {"find": "COLL", "filter": {"$where": "addOne(this.a)==2"}},
     ], SMALL)  # fmt: skip
+
+
+def test_stored_functions_without_a_name_or_value(pair):
+    removed = {"delete": "system.js", "deletes": [{"q": {}, "limit": 0}]}
+    for document in ({"_id": 5, "value": 1}, {"_id": "novalue"}, {"_id": {"a": 1}, "value": 1}):
+        run(pair, "stored_faults", [removed, {"insert": "system.js", "documents": [document]}, {"find": "COLL", "filter": {"$where": "this.a==1"}}, removed], SMALL)
+
+
+def test_stored_functions_beyond_the_heap(subject):
+    """They are read into the engine's memory, which is bounded."""
+    subject.client.drop_database("stored_heap")
+    database = subject.client["stored_heap"]
+    database["c"].insert_one({"_id": 1})
+    for number in range(3):
+        database["system.js"].insert_one({"_id": f"n{number}", "value": "x" * 12_000_000})
+    assert list(database["c"].find({"$where": "n2.length == 12000000"})) == [{"_id": 1}]
+    for number in range(3, 8):
+        database["system.js"].insert_one({"_id": f"n{number}", "value": "x" * 12_000_000})
+    with pytest.raises(pymongo.errors.OperationFailure, match="Out of memory"):
+        list(database["c"].find({"$where": "true"}))
+    subject.client.drop_database("stored_heap")
 
 
 # -- $function

@@ -370,16 +370,13 @@ fn only_operator<'a>(field: &str, raw: RawBsonRef<'a>) -> Result<(&'a str, RawBs
         RawBsonRef::Document(document) => document.iter().flatten().next(),
         _ => None,
     };
+    let first = first.filter(|(name, _)| name.as_str().starts_with('$'));
     let (RawBsonRef::Document(document), Some((name, argument))) = (raw, first) else {
         return fail(
             40234,
             format!("The field '{field}' must be an accumulator object"),
         );
     };
-    if !name.as_str().starts_with('$') {
-        let message = format!("The field '{field}' must be an accumulator object");
-        return fail(40234, message);
-    }
     if field.contains('.') {
         return fail(
             40235,

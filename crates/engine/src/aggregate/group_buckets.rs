@@ -118,9 +118,9 @@ impl ColumnArguments {
         Some(own)
     }
 
-    /// What each accumulator takes of all measurements of a bucket, if that is no more than the least and greatest values of fields that are
-    /// known: of documents and arrays, and of texts by a collation, they are not, and the least value may be one that `$min`
-    /// passes over.
+    /// What each accumulator takes of all measurements of a bucket, if that is no more than the least and greatest values of
+    /// fields, where these are known: of documents and arrays, and of texts by a collation, they are not, and the least value
+    /// may be one that `$min` passes over.
     fn extremes<'b>(
         &self,
         summary: &BucketSummary<'b>,

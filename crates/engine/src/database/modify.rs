@@ -9,7 +9,7 @@ use super::{
 use crate::error::malformed;
 use crate::error::{Code, Error, Result};
 use crate::exec::Rows;
-use crate::expression::{MetadataScope, Value, VariableScope};
+use crate::expression::{BUILTIN_VARIABLES, MetadataScope, Value, VariableScope};
 use crate::namespace::Namespace;
 use crate::operation;
 use crate::plan::{Goal, refuse_without_collection, resolve_text};
@@ -471,18 +471,6 @@ struct Names<'a> {
     /// The statement's `c`.
     constants: Option<&'a RawDocument>,
 }
-
-/// Variables that are there in every expression.
-const BUILTIN_VARIABLES: [&str; 8] = [
-    "CLUSTER_TIME",
-    "IS_MR",
-    "JS_SCOPE",
-    "NOW",
-    "REMOVE",
-    "ROOT",
-    "SEARCH_META",
-    "USER_ROLES",
-];
 
 fn with_constants(mut scope: VariableScope, constants: &RawDocument) -> Result<VariableScope> {
     for constant in constants.iter() {

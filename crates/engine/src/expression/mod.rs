@@ -45,7 +45,7 @@ pub use metadata::{
 };
 pub(crate) use node::{ComparisonOperator, EvaluationContext, Node, prefetch};
 pub(crate) use parse::check_path_length;
-pub use parse::{VariableScope, check_user_name, parse_field_path};
+pub use parse::{BUILTIN_VARIABLES, VariableScope, check_user_name, parse_field_path};
 
 pub(crate) use script::{
     check_enabled as check_script_enabled, folded_function_text, function_text,

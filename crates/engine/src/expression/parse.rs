@@ -35,6 +35,18 @@ pub struct VariableScope {
 /// Variables that MongoDB sets for each command.
 const INTERNAL_CONSTANTS: [&str; 4] = ["NOW", "CLUSTER_TIME", "JS_SCOPE", "IS_MR"];
 
+/// These, and the others that no client may set.
+pub const BUILTIN_VARIABLES: [&str; 8] = [
+    "CLUSTER_TIME",
+    "IS_MR",
+    "JS_SCOPE",
+    "NOW",
+    "REMOVE",
+    "ROOT",
+    "SEARCH_META",
+    "USER_ROLES",
+];
+
 impl VariableScope {
     /// The scope of a command without variables that compares texts by this collation.
     pub fn new(collation: Collation) -> Self {

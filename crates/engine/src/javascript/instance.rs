@@ -9,6 +9,7 @@ use super::convert::Types;
 use super::host::{Emits, Host, Refusals, native};
 use crate::error::{Code, Error, Result, malformed};
 use crate::operation;
+use crate::text::element;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
@@ -223,8 +224,9 @@ impl Instance {
         };
         stored.each(&mut |document| {
             let field = |name: &str| document.get(name).map_err(malformed);
-            let Some(RawBsonRef::String(name)) = field("_id")? else {
-                let message = "name has to be a string";
+            let id = field("_id")?.unwrap_or(RawBsonRef::Null);
+            let RawBsonRef::String(name) = id else {
+                let message = format!("name has to be a string: {}", element("_id", id));
                 return Err(Error::location(10209, message));
             };
             let value = field("value")?;

@@ -244,7 +244,7 @@ fn check_format(format: &str) -> Result<()> {
     while let Some(character) = characters.next() {
         match (character, characters.clone().next()) {
             ('%', None) => return Err(unmatched()),
-            ('%', Some(specifier)) if !"%YmdHMSLGVuzZjUw".contains(specifier) => {
+            ('%', Some(specifier)) if !"%YmdHMSLGVuzZ".contains(specifier) => {
                 return Err(invalid_specifier(specifier));
             }
             ('%', Some(_)) => _ = characters.next(),
