@@ -1,5 +1,6 @@
 //! One published version of a collection, and the state all its versions share.
 
+use super::grow_only::GrowOnly;
 use super::index_filters::IndexFilters;
 use super::plan_cache::PlanCache;
 use super::{
@@ -14,7 +15,7 @@ use bson::raw::RawDocument;
 use meridian_value::Collation;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// A secondary index: what it is, how it makes keys, where its entries are.
 #[derive(Clone)]
@@ -34,7 +35,7 @@ pub struct Index {
     /// How often statements used it.
     pub accesses: Arc<Accesses>,
     /// Which fields gave, or once gave, some document more than one entry.
-    multikey: Arc<AtomicU64>,
+    multikey: Arc<GrowOnly>,
 }
 
 impl Index {
@@ -86,7 +87,7 @@ impl Index {
         Ok(Self {
             layout: Arc::new(EntryLayout::new(&spec)),
             spec,
-            multikey: Arc::new(AtomicU64::new(multikey.bits())),
+            multikey: Arc::new(GrowOnly::stored_as(multikey.bits())),
             arrays,
             ..self.clone()
         })
@@ -103,13 +104,21 @@ impl Index {
 
     /// Which fields may give a document more than one entry.
     pub fn multikey(&self) -> Multikey {
-        Multikey::from_bits(self.multikey.load(Ordering::Acquire))
+        Multikey::from_bits(self.multikey.get())
     }
 
-    /// Adds what a document that is about to be committed shows; true when that is news.
-    pub fn note_multikey(&self, met: Multikey) -> bool {
-        let before = self.multikey.fetch_or(met.bits(), Ordering::AcqRel);
-        before | met.bits() != before
+    /// Adds what a document that is about to be committed shows.
+    pub fn note_multikey(&self, met: Multikey) {
+        self.multikey.add_bits(met.bits());
+    }
+
+    /// The same index, multikey as it was stored.
+    #[must_use]
+    pub(super) fn with_stored_multikey(self, multikey: Multikey) -> Self {
+        Self {
+            multikey: Arc::new(GrowOnly::stored_as(multikey.bits())),
+            ..self
+        }
     }
 }
 
@@ -158,7 +167,7 @@ impl Collection {
             indexes: Vec::new(),
             unbuilt: Vec::new(),
             keys: CollectionKeys::default(),
-            state: Arc::new(CollectionState::new(0, 0, range_cache)),
+            state: Arc::new(CollectionState::new(0, 0, 0, range_cache)),
         }
     }
 
@@ -258,6 +267,19 @@ impl Collection {
         Some(clustered.get_str("name").unwrap_or("_id_"))
     }
 
+    /// Whether the store has what documents have shown of indexes and buckets.
+    pub fn is_stored(&self) -> bool {
+        let mut indexes = self.ready_indexes();
+        indexes.all(|index| index.multikey.is_stored()) && self.state.longest_bucket.is_stored()
+    }
+
+    /// Notes that it has.
+    pub fn note_stored(&self) {
+        let indexes = self.ready_indexes();
+        indexes.for_each(|index| index.multikey.note_stored());
+        self.state.longest_bucket.note_stored();
+    }
+
     /// The indexes that queries may use.
     pub fn ready_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.ready)
@@ -284,6 +306,7 @@ pub struct CollectionState {
     plan_cache: PlanCache,
     arrivals: Arrivals,
     has_delta_rows: AtomicBool,
+    longest_bucket: GrowOnly,
     scans: AtomicI64,
     tailed: AtomicI64,
 }
@@ -306,7 +329,12 @@ pub struct WriteState {
 }
 
 impl CollectionState {
-    pub(super) fn new(documents: i64, bytes: i64, range_cache: Arc<RangeCache>) -> Self {
+    pub(super) fn new(
+        documents: i64,
+        bytes: i64,
+        longest_bucket_millis: u64,
+        range_cache: Arc<RangeCache>,
+    ) -> Self {
         Self {
             writing: Mutex::default(),
             documents: documents.into(),
@@ -318,6 +346,7 @@ impl CollectionState {
             plan_cache: PlanCache::default(),
             arrivals: Arrivals::default(),
             has_delta_rows: AtomicBool::new(true),
+            longest_bucket: GrowOnly::stored_as(longest_bucket_millis),
             scans: AtomicI64::new(0),
             tailed: AtomicI64::new(0),
         }
@@ -369,6 +398,16 @@ impl CollectionState {
     /// See [`Self::has_delta_rows`].
     pub fn set_has_delta_rows(&self, has: bool) {
         self.has_delta_rows.store(has, Ordering::Release);
+    }
+
+    /// For how many milliseconds a bucket lasts at most, of all that there are and were; none where it is not known.
+    pub fn longest_bucket_millis(&self) -> Option<i64> {
+        i64::try_from(self.longest_bucket.get()).ok()
+    }
+
+    /// Adds for how long one lasts that is about to be committed.
+    pub fn note_bucket_millis(&self, millis: u64) {
+        self.longest_bucket.raise_to(millis);
     }
 
     /// The builds that must learn which documents change.

@@ -9,7 +9,8 @@
 //!
 //! ```text
 //! 'c' database '.' collection      -> BSON {uuid, tree, options, indexes: [{spec, tree, ready, multikey}],
-//!                                     temporary (absent: false), unbuilt: [spec] (absent: none)}
+//!                                     temporary (absent: false), unbuilt: [spec] (absent: none),
+//!                                     longestBucketMillis (of buckets; absent: not known)}
 //! 's' tree (4 bytes, big-endian)   -> documents (i64 LE), bytes (i64 LE); written with every commit
 //! 't'                              -> next free tree number (u32 LE)
 //! 'N', 'M'                         -> rank indexes, see `rank::persist`
@@ -25,6 +26,7 @@ mod capped;
 mod capture;
 mod collection;
 mod delta_store;
+mod grow_only;
 mod index_filters;
 mod open_buckets;
 mod options;

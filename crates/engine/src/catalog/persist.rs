@@ -190,6 +190,11 @@ fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     if let Some(delta) = collection.delta {
         document.append(cstr!("delta"), i64::from(delta.0));
     }
+    if collection.options.timeseries.is_some()
+        && let Some(millis) = collection.state.longest_bucket_millis()
+    {
+        document.append(cstr!("longestBucketMillis"), millis);
+    }
     document.append(cstr!("options"), collection.options.original.clone());
     document.append(cstr!("indexes"), indexes);
     if collection.temporary {
@@ -244,7 +249,15 @@ fn decode_collection(
     let (count, bytes) = totals
         .unwrap_or(Some((0, 0)))
         .ok_or_else(|| corrupt(&name))?;
-    let state = Arc::new(CollectionState::new(count, bytes, range_cache.clone()));
+    // Absent where there are no buckets, and in those of earlier releases.
+    let longest = document.get_i64("longestBucketMillis").ok();
+    let longest = longest.map_or(u64::MAX, i64::cast_unsigned);
+    let state = Arc::new(CollectionState::new(
+        count,
+        bytes,
+        longest,
+        range_cache.clone(),
+    ));
 
     let (options, keys) = (Arc::new(options), CollectionKeys::default());
     let collection = Collection {
@@ -282,8 +295,8 @@ fn decode_indexes(document: &RawDocument) -> Option<Result<Vec<Arc<Index>>>> {
         };
         index.ready = entry.get_bool("ready").ok()?;
         let multikey = entry.get_i64("multikey").ok()?.cast_unsigned();
-        index.note_multikey(Multikey::from_bits(multikey));
-        indexes.push(Arc::new(index));
+        let multikey = Multikey::from_bits(multikey);
+        indexes.push(Arc::new(index.with_stored_multikey(multikey)));
     }
     Some(Ok(indexes))
 }

@@ -208,6 +208,14 @@ fn verify_documents(
             report.invalid_documents += 1;
             report.refuses_invalid = validator.action == ValidationAction::Error;
         }
+        if let Some(timeseries) = &collection.options.timeseries
+            && let Some(longest) = collection.state.longest_bucket_millis()
+            && timeseries.bucket_millis(document) > longest.cast_unsigned()
+        {
+            report.problem(|| {
+                format!("the bucket under {key:02x?} lasts longer than the longest one is said to")
+            });
+        }
         for (index, expected) in collection.indexes.iter().zip(&mut expected) {
             *expected += verify_keys(index, document, id, snapshot, &mut sink, report)?;
         }

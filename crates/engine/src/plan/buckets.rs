@@ -4,9 +4,16 @@
 //! unpacks. Bounds of the time tell which buckets may hold a measurement within them: the stage's span, and the least
 //! and greatest time of each bucket, say so; the stage itself leaves out measurements of other times. So do bounds of
 //! other fields, which stay behind the stage as well.
+//!
+//! Buckets lie in the order of their starts, and none lasts longer than the longest that there is: how far before a time a
+//! scan begins is decided by that, which mostly is less than the span.
 
+use super::candidate::IndexableCondition;
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
+use crate::catalog::Collection;
+use crate::index::IndexField;
+use crate::index::bounds::FieldBounds;
 use crate::query::{BucketRegion, Comparison, Filter, Operand, Predicate};
 use crate::timeseries::{TimeRange, UnpackBucket, bucket_id};
 use bson::oid::ObjectId;
@@ -239,6 +246,32 @@ fn of_field(path: &Path, comparison: Comparison, operand: &Operand) -> Vec<Filte
         Comparison::Lt | Comparison::Lte => vec![until()],
         Comparison::Eq => vec![from(), until()],
     }
+}
+
+/// Within which `_id`s buckets lie for which conditions of their last time hold; nothing for other conditions and collections.
+pub(super) fn starts<'c>(
+    collection: &Collection,
+    conditions: impl Iterator<Item = &'c IndexableCondition<'c>>,
+) -> Vec<FieldBounds> {
+    let timeseries = collection.options.timeseries.as_ref();
+    let longest = collection.state.longest_bucket_millis();
+    let (Some(timeseries), Some(longest)) = (timeseries, longest) else {
+        return Vec::new();
+    };
+    let last = format!("control.max.{}", timeseries.time_field);
+    let own = conditions.filter(|condition| condition.path() == last);
+    let start = |condition: &IndexableCondition<'_>| {
+        let Predicate::Compare(Comparison::Eq | Comparison::Gt | Comparison::Gte, operand) =
+            condition.predicate()
+        else {
+            return None;
+        };
+        let time = operand.value().as_datetime()?.timestamp_millis();
+        let earliest = bucket_id(time.saturating_sub(longest), false);
+        let from = Predicate::Compare(Comparison::Gte, constant(RawBson::ObjectId(earliest)));
+        FieldBounds::from_predicate(&from, IndexField::Ascending)
+    };
+    own.filter_map(start).collect()
 }
 
 fn constant(value: RawBson) -> Operand {

@@ -2,7 +2,7 @@
 
 use super::access::{Access, GeoAccess, IndexAccess, PrimaryAccess};
 use super::entry_use::{EntryUse, entry_use, joined};
-use super::{QuerySpec, partial};
+use super::{QuerySpec, buckets, partial};
 use crate::catalog::{Collection, Index};
 use crate::geo::Region;
 use crate::index::IndexField;
@@ -45,7 +45,7 @@ impl Candidate {
 pub(super) fn candidates(collection: &Collection, query: &QuerySpec) -> Vec<Candidate> {
     let mut found = Vec::new();
     let conditions = conditions(&query.filter);
-    found.extend(primary(query, &conditions));
+    found.extend(primary(collection, query, &conditions));
     for index in collection.ready_indexes() {
         // Without a condition on its first field an index only gives an order.
         let (first, _) = &index.spec.key[0];
@@ -156,7 +156,11 @@ fn collect<'f>(
 }
 
 /// Documents by `_id`, where they lie in its order.
-fn primary(query: &QuerySpec, conditions: &[IndexableCondition<'_>]) -> Option<Candidate> {
+fn primary(
+    collection: &Collection,
+    query: &QuerySpec,
+    conditions: &[IndexableCondition<'_>],
+) -> Option<Candidate> {
     let filter = &*query.filter;
     let mut bounds = FieldBounds::all();
     let mut proven = vec![false; filter.conjuncts().len()];
@@ -173,6 +177,10 @@ fn primary(query: &QuerySpec, conditions: &[IndexableCondition<'_>]) -> Option<C
             bounds = bounds.intersect(&own);
             proven[condition.conjunct] = own.is_exact();
         }
+    }
+    let whole = conditions.iter().filter(|condition| !condition.within);
+    for own in buckets::starts(collection, whole) {
+        bounds = bounds.intersect(&own);
     }
     let is_selective = !bounds.is_all();
     let order = primary_order(query);

@@ -14,6 +14,7 @@ use super::Timeseries;
 use super::columns::compressed_times;
 use super::compress::version_of;
 use super::summary::Control;
+use super::unpack::TimeRange;
 use crate::error::{Error, Result, malformed};
 use ahash::AHashMap;
 use bson::oid::ObjectId;
@@ -174,8 +175,8 @@ impl Timeseries {
         ObjectId::from_bytes(bytes)
     }
 
-    /// Checks what readers rely on: that a bucket's name says when it starts, and that a compressed one says how many
-    /// measurements it has, in the order of their times, and between which they lie.
+    /// Checks what readers rely on: that a bucket's name says when it starts, that it lasts no longer than the span, and that a
+    /// compressed one says how many measurements it has, in the order of their times, and between which they lie.
     ///
     /// # Errors
     /// `BadValue`.
@@ -184,6 +185,16 @@ impl Timeseries {
             return Err(Error::bad_value(format!(
                 "a compressed bucket of a time series must have 'control.count' measurements, in the order of their times, \
                  from 'control.min.{0}' to 'control.max.{0}'",
+                self.time_field
+            )));
+        }
+        if self
+            .lasts(bucket)
+            .is_some_and(|lasts| lasts > self.span_millis())
+        {
+            return Err(Error::bad_value(format!(
+                "a bucket of a time series must not last longer than 'bucketMaxSpanSeconds', from 'control.min.{0}' to \
+                 'control.max.{0}'",
                 self.time_field
             )));
         }
@@ -204,7 +215,24 @@ impl Timeseries {
     }
 }
 
+/// Spans of buckets are told apart in so many parts of the greatest span that inserts give one: what is noted of them is
+/// written this often at most.
+const SPAN_PARTS: i64 = 64;
+
 impl Timeseries {
+    /// For how many milliseconds a bucket lasts, from its start to its last measurement; rounded up.
+    pub fn bucket_millis(&self, bucket: &RawDocument) -> u64 {
+        let part = (self.span_millis() / SPAN_PARTS).max(1).cast_unsigned();
+        let lasts = self.lasts(bucket).map(|lasts| lasts.max(0).cast_unsigned());
+        lasts.map_or(u64::MAX, |lasts| lasts.next_multiple_of(part))
+    }
+
+    /// Milliseconds from its start to its last measurement; none where it does not say.
+    fn lasts(&self, bucket: &RawDocument) -> Option<i64> {
+        let TimeRange { from, until } = Control::of(bucket, &self.time_field)?.times?;
+        Some(until.saturating_sub(from))
+    }
+
     /// Whether what a compressed bucket says of the times of its measurements is true.
     pub(super) fn is_as_summarised(&self, bucket: &RawDocument) -> Result<bool> {
         let Some(control) = Control::of(bucket, &self.time_field) else {

@@ -27,6 +27,8 @@ pub(super) struct CollectionChanges<'d> {
     keys: Vec<u8>,
     entries: EntryChanges,
     document_bytes: usize,
+    /// For how long buckets last at most.
+    longest_bucket_millis: u64,
     /// Chunks of the delta store whose rows are in the documents.
     from_delta: Vec<Vec<u8>>,
 }
@@ -70,6 +72,7 @@ impl<'d> CollectionChanges<'d> {
             keys: Vec::new(),
             entries: EntryChanges::default(),
             document_bytes: 0,
+            longest_bucket_millis: 0,
             from_delta: Vec::new(),
         };
         changes.reset(collection);
@@ -84,6 +87,7 @@ impl<'d> CollectionChanges<'d> {
         let trees = collection.indexes.iter().map(|index| index.tree);
         self.entries.reset(trees);
         self.document_bytes = 0;
+        self.longest_bucket_millis = 0;
         self.from_delta.clear();
     }
 
@@ -135,7 +139,7 @@ impl<'d> CollectionChanges<'d> {
         if validates(&self.collection, bypass_validation) {
             validate(&self.collection, document, None)?;
         }
-        check_bucket(&self.collection, document)?;
+        self.check_bucket(document)?;
         let (number, key) = (self.documents.len() as u32, &self.keys[start + 4..]);
         self.entries
             .insert(self.collection.keys(), number, document, key)
@@ -155,11 +159,20 @@ impl<'d> CollectionChanges<'d> {
         if validates(&self.collection, bypass_validation) {
             validate(&self.collection, &after, Some(&before))?;
         }
-        check_bucket(&self.collection, &after)?;
+        self.check_bucket(&after)?;
         let start = self.begin(id);
         let (keys, number) = (self.collection.keys(), self.documents.len() as u32);
         let result = self.entries.replace(keys, number, [&before, &after], id);
         self.finish(start, result, Some(before), Some(Cow::Owned(after)))
+    }
+
+    fn check_bucket(&mut self, document: &RawDocument) -> Result<()> {
+        if let Some(timeseries) = &self.collection.options.timeseries {
+            timeseries.check_bucket(document)?;
+            let lasts = timeseries.bucket_millis(document);
+            self.longest_bucket_millis = self.longest_bucket_millis.max(lasts);
+        }
+        Ok(())
     }
 
     /// Adds the deletion of the document with this key.
@@ -329,6 +342,11 @@ impl<'d> CollectionChanges<'d> {
         }
     }
 
+    /// For how many milliseconds a bucket among the documents lasts at most.
+    pub fn longest_bucket_millis(&self) -> u64 {
+        self.longest_bucket_millis
+    }
+
     /// What the changes do to the collection's totals.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -368,11 +386,4 @@ impl<'d> CollectionChanges<'d> {
 /// Buckets of a time series are validated always: one that is none would make all reads of it errors.
 fn validates(collection: &Collection, bypass_validation: bool) -> bool {
     !bypass_validation || collection.options.timeseries.is_some()
-}
-
-fn check_bucket(collection: &Collection, document: &RawDocument) -> Result<()> {
-    match &collection.options.timeseries {
-        Some(timeseries) => timeseries.check_bucket(document),
-        None => Ok(()),
-    }
 }

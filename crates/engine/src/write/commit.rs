@@ -5,7 +5,7 @@
 //!
 //! | derived | used by |
 //! |---|---|
-//! | one storage batch: documents, index entries, totals, indexes that become multikey | the storage |
+//! | one storage batch: documents, index entries, totals, what they show that plans rely on | the storage |
 //! | which keys came, went or stayed with another value | counts, and what is cached of their ranges |
 //! | which documents changed | index builds that have to catch up |
 //! | the greatest `_id` | later inserts |
@@ -64,12 +64,14 @@ impl Writer {
         }
         changes.write(batch);
         let collection = changes.collection();
-        let mut is_multikey_changed = false;
+        // Known before the commit: a query planned in between only gives up a shortcut.
         for (position, index) in collection.indexes.iter().enumerate() {
-            // Set before the commit: a query planned in between only gives up a shortcut.
-            is_multikey_changed |= index.note_multikey(changes.entries().multikey(position));
+            index.note_multikey(changes.entries().multikey(position));
         }
-        if is_multikey_changed {
+        collection
+            .state
+            .note_bucket_millis(changes.longest_bucket_millis());
+        if !collection.is_stored() {
             put_collection_entry(batch, collection);
         }
         let (state, totals) = (&collection.state, changes.totals());
@@ -102,6 +104,7 @@ impl Writer {
             }
         });
         if is_written {
+            changes.collection().note_stored();
             note_greatest_key(changes, writing);
         }
         if wants_work {
@@ -202,8 +205,9 @@ mod tests {
     use crate::storage::TreeKey;
     use crate::storage::{CommitFault, MemoryOptions, Order, Store, StoreOptions};
     use crate::write::{InsertOptions, encode_id};
+    use bson::oid::ObjectId;
     use bson::raw::{RawDocument, RawDocumentBuf};
-    use bson::rawdoc;
+    use bson::{DateTime, rawdoc};
     use std::borrow::Cow;
     use std::path::Path;
     use std::sync::Arc;
@@ -352,6 +356,54 @@ mod tests {
             assert_eq!(insert(id).unwrap().inserted, 1 - written as usize);
         }
         assert_eq!(collection.state.documents(), 502);
+    }
+
+    /// An index that becomes multikey with the commit after one that was lost is multikey after a restart, and the longest bucket
+    /// is that long.
+    #[test]
+    fn what_a_lost_commit_has_noted_is_stored_with_the_next_one() {
+        for fault in [CommitFault::Failed, CommitFault::UnknownLost] {
+            let options = MemoryOptions::default();
+            let faults = options.faults.clone();
+            let store = Store::in_memory_with(options);
+            let catalog = Arc::new(Catalog::load(store.clone()).unwrap());
+            let writer = Writer::new(store.clone(), catalog, 1 << 20);
+            fill(&writer, "one");
+            let timeseries = rawdoc! { "timeseries": { "timeField": "t" } };
+            let timeseries = CollectionOptions::parse(&timeseries).unwrap();
+            let created = writer.create_collection(&name("buckets"), timeseries);
+            created.unwrap();
+            let insert = |collection: &str, document: &RawDocument| {
+                writer.insert(&name(collection), &[document], &InsertOptions::default())
+            };
+            let [first, last] = [0, 100_000].map(DateTime::from_millis);
+            let bucket = |id: [u8; 12]| {
+                rawdoc! {
+                    "_id": ObjectId::from_bytes(id), "data": {},
+                    "control": { "version": 1, "min": { "t": first }, "max": { "t": last } },
+                }
+            };
+            let mut other = [0; 12];
+            other[11] = 1;
+            for (collection, lost, next) in [
+                (
+                    "one",
+                    rawdoc! { "_id": 1_000, "b": [1, 2] },
+                    rawdoc! { "_id": 1_001, "b": [1, 2] },
+                ),
+                ("buckets", bucket([0; 12]), bucket(other)),
+            ] {
+                faults.push(fault);
+                assert!(insert(collection, &lost).is_err());
+                assert_eq!(insert(collection, &next).unwrap().inserted, 1);
+            }
+            let again = Catalog::load(store).unwrap();
+            let collection = again.get(&name("one")).unwrap();
+            assert!(collection.indexes[1].multikey().is_multikey(), "{fault:?}");
+            let buckets = again.get(&name("buckets")).unwrap();
+            let longest = buckets.state.longest_bucket_millis();
+            assert_eq!(longest, Some(112_500), "{fault:?}");
+        }
     }
 
     /// A definition whose answer was lost is there or not, in the catalogue as in the store.
