@@ -37,6 +37,7 @@ def prepare(server):
     database["unique"].create_index("u", unique=True)
     series = server.client[many_writers.SERIES]
     series.create_collection("measured", timeseries={"timeField": "t", "metaField": "m"})
+    series["measured"].create_index("m.s", partialFilterExpression={"v": {"$gt": 1.5}})
     series.create_collection("passing", timeseries={"timeField": "t"})
     logged = database.create_collection("logged", capped=True, size=1_000_000, max=many_writers.LOGGED_MAX)
     logged.create_index("n")
@@ -101,6 +102,9 @@ def compare_series(server, acknowledged, where):
     there = sum("p" in document and all(abs(part) <= 30 for part in document["p"]) for document in measured)
     found = database["measured"].count_documents({"p": area})
     assert found == there, f"{where}: {found} measurements found in an area, {there} there"
+    there = sum(document["m"]["s"] < 7 and document.get("v") == 2.5 for document in measured)
+    found = database["measured"].count_documents({"m.s": {"$lt": 7}, "v": {"$gt": 2}})
+    assert found == there, f"{where}: {found} measurements of more than 2 found, {there} there"
     for name in database.list_collection_names(filter={"type": "timeseries"}):
         report = database.command("validate", f"system.buckets.{name}", full=True)
         assert report["valid"], f"{where}: {name}: {report['errors']}"

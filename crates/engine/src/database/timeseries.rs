@@ -11,6 +11,7 @@ use super::{
 use crate::catalog::CollectionOptions;
 use crate::error::{Code, Error, Result};
 use crate::namespace::Namespace;
+use crate::plan::bucket_partial_filter;
 use crate::timeseries::{BUCKETS_PREFIX, Timeseries, buckets_of, series_of};
 use crate::write::BuildProgress;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -132,7 +133,10 @@ impl Engine {
         specs: &[&RawDocument],
         progress: &mut dyn FnMut(BuildProgress),
     ) -> Result<CreateIndexesOutcome> {
-        let own = specs.iter().map(|spec| timeseries.bucket_index(spec));
+        let partial = |filter: &RawDocument| bucket_partial_filter(timeseries, filter);
+        let own = specs
+            .iter()
+            .map(|spec| timeseries.bucket_index(spec, &partial));
         let own: Vec<RawDocumentBuf> = own.collect::<Result<_>>()?;
         let own: Vec<&RawDocument> = own.iter().map(|spec| &**spec).collect();
         let outcome = self.create_indexes(buckets, &own, progress)?;

@@ -12,12 +12,14 @@ use super::candidate::IndexableCondition;
 use super::pipeline::Split;
 use crate::aggregate::{Stage, dependencies};
 use crate::catalog::Collection;
+use crate::error::{Error, Result};
 use crate::index::IndexField;
 use crate::index::bounds::FieldBounds;
 use crate::query::{BucketRegion, Comparison, Filter, Operand, Predicate};
-use crate::timeseries::{TimeRange, UnpackBucket, bucket_id};
+use crate::text::document_text;
+use crate::timeseries::{TimeRange, Timeseries, UnpackBucket, bucket_id};
 use bson::oid::ObjectId;
-use bson::raw::RawBsonRef;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, RawBson};
 use meridian_value::Collation;
 use meridian_value::path::Path;
@@ -70,6 +72,84 @@ pub(super) fn take_bucket_conditions(split: &mut Split) {
         split
             .stages
             .push_front(Stage::Match(Filter::And(before).simplify()));
+    }
+}
+
+/// What is said of buckets is up to fifty times as long.
+const PARTIAL_FILTER_BYTES_MAX: usize = 64 * 1024;
+
+/// The filter of a partial index of a time series, as one on buckets: each bucket with a measurement that matches does. What is
+/// asked of buckets for a statement's comparison is implied by the same for another one as these are, so that the planner finds
+/// out as for other partial indexes which statements stay within it.
+///
+/// # Errors
+/// Code 5916301 for what cannot be said of buckets, `BadValue` for more than 64 KiB; a malformed filter.
+pub fn bucket_partial_filter(
+    timeseries: &Timeseries,
+    filter: &RawDocument,
+) -> Result<RawDocumentBuf> {
+    if filter.as_bytes().len() > PARTIAL_FILTER_BYTES_MAX {
+        return Err(Error::bad_value(format!(
+            "a partialFilterExpression that asks for other fields of a time series than its metadata must not have more \
+             than {PARTIAL_FILTER_BYTES_MAX} bytes"
+        )));
+    }
+    let filter = Filter::parse(filter)?;
+    let own = partial_of(&filter, &UnpackBucket::of(timeseries))?;
+    Ok(own.simplify().to_document())
+}
+
+fn partial_of(condition: &Filter, unpack: &UnpackBucket) -> Result<Filter> {
+    if let Some(own) = of_metadata(condition, unpack.meta_field.as_deref()) {
+        return Ok(own);
+    }
+    let refused = |why: &str| {
+        let condition = document_text(&condition.to_document());
+        let message = format!(
+            "Error translating non-metadata time-series predicate to operate on buckets: {why}: {condition}"
+        );
+        Err(Error::location(5_916_301, message))
+    };
+    let all = |parts: &[Filter]| {
+        let parts = parts.iter().map(|part| partial_of(part, unpack));
+        parts.collect::<Result<Vec<_>>>()
+    };
+    match condition {
+        Filter::Always => Ok(Filter::Always),
+        Filter::And(parts) => all(parts).map(Filter::And),
+        Filter::Or(parts) => all(parts).map(Filter::Or),
+        Filter::Field { path, predicate } => match predicate {
+            Predicate::Compare(_, operand) => match operand.value() {
+                RawBsonRef::Null => refused("can't handle {$eq: null}"),
+                RawBsonRef::Document(_) | RawBsonRef::Array(_) => {
+                    refused("operand can't be an object or array")
+                }
+                RawBsonRef::DateTime(_) => Ok(Filter::And(of_comparison(condition, unpack))),
+                _ if path.as_str() == unpack.time_field => refused(
+                    "This predicate will never be true, because the time field always contains a Date",
+                ),
+                _ => Ok(Filter::And(of_comparison(condition, unpack))),
+            },
+            Predicate::In(list) if list.has_null() => {
+                refused("can't handle {$eq: null} predicate (inside $in predicate)")
+            }
+            Predicate::In(list) if list.patterns().is_empty() => {
+                let equal = |value: &RawBson| Filter::Field {
+                    path: path.clone(),
+                    predicate: Predicate::Compare(Comparison::Eq, list.operand(value.clone())),
+                };
+                let parts: Vec<Filter> = list.values().iter().map(equal).collect();
+                all(&parts).map(Filter::Or)
+            }
+            Predicate::Exists(true) => Ok(Filter::Field {
+                path: Path::parse(&format!("control.max.{}", path.as_str())),
+                predicate: predicate.clone(),
+            }),
+            // All buckets.
+            Predicate::GeoWithin(_) => Ok(Filter::Always),
+            _ => refused("can't handle this predicate"),
+        },
+        _ => refused("can't handle this predicate"),
     }
 }
 

@@ -31,6 +31,7 @@ pub use access::{
     Access, Branch, GeoAccess, IndexAccess, NearAccess, PrimaryAccess, RankedAccess, TextScan,
     UnionAccess, Used,
 };
+pub use buckets::bucket_partial_filter;
 pub use choose::Sizes;
 pub use entry_use::{EntryFilter, EntryUse, RowSource};
 pub use explain::{

@@ -5,6 +5,7 @@
 use crate::query::{Comparison, Filter, InList, Operand, Predicate};
 use bson::RawBson;
 use meridian_value::holds_text;
+use meridian_value::number::Number;
 use std::cmp::Ordering;
 
 /// Whether every document that matches `query` matches `partial`.
@@ -12,7 +13,20 @@ pub(super) fn implies(query: &Filter, partial: &Filter) -> bool {
     match partial {
         Filter::Always => true,
         Filter::And(parts) => parts.iter().all(|part| implies(query, part)),
-        Filter::Or(parts) => parts.iter().any(|part| implies(query, part)),
+        Filter::Or(parts) => {
+            // (Of fields alone, so that no depth multiplies with that of the query.)
+            let is_flat = || {
+                parts
+                    .iter()
+                    .all(|part| matches!(part, Filter::Field { .. }))
+            };
+            let branches_imply = |conjunct: &Filter| match conjunct {
+                Filter::Or(branches) => branches.iter().all(|branch| implies(branch, partial)),
+                _ => false,
+            };
+            parts.iter().any(|part| implies(query, part))
+                || is_flat() && query.conjuncts().iter().any(branches_imply)
+        }
         Filter::Field { path, predicate } => {
             query.conjuncts().iter().any(|conjunct| match conjunct {
                 Filter::Field {
@@ -80,6 +94,11 @@ fn comparison_implies(asked: Comparison, a: &Operand, needed: Comparison, b: &Op
     let Some(order) = compare(a, b) else {
         return false;
     };
+    if is_nan(a) || is_nan(b) {
+        // It is less than all numbers where these are ordered, and only equal to itself where they are compared.
+        let holds_for_equal = |comparison| !matches!(comparison, Comparison::Lt | Comparison::Gt);
+        return is_nan(a) && is_nan(b) && holds_for_equal(asked) && holds_for_equal(needed);
+    }
     match (asked, needed) {
         (Comparison::Eq, Comparison::Eq) => order == Ordering::Equal,
         (Comparison::Eq | Comparison::Lt | Comparison::Lte, Comparison::Lte) => {
@@ -94,6 +113,10 @@ fn comparison_implies(asked: Comparison, a: &Operand, needed: Comparison, b: &Op
         (Comparison::Gt, Comparison::Gt) => order != Ordering::Less,
         _ => false,
     }
+}
+
+fn is_nan(operand: &Operand) -> bool {
+    Number::from_raw(operand.value()).is_some_and(Number::is_nan)
 }
 
 /// The order of two operands; none where the texts in them are compared by different collations.
@@ -134,5 +157,45 @@ mod tests {
         let exists = || rawdoc! { "a": { "$exists": true } };
         assert!(holds(rawdoc! { "a": 1 }, exists()));
         assert!(!holds(rawdoc! { "a": null }, exists()));
+        let either = || rawdoc! { "$or": [{ "a": 1 }, { "b": { "$lt": 3 } }] };
+        let both = rawdoc! { "$or": [{ "b": 2 }, { "a": 1, "c": 5 }] };
+        assert!(holds(both, either()));
+        let other = rawdoc! { "$or": [{ "b": 2 }, { "a": 2 }] };
+        assert!(!holds(other, either()));
+    }
+
+    #[test]
+    fn nan_is_within_nothing_but_itself() {
+        let all = ["$eq", "$gt", "$gte", "$lt", "$lte"];
+        let condition = |operator: &str, value: f64| {
+            let mut own = RawDocumentBuf::new();
+            own.append(bson::raw::CString::try_from(operator).unwrap(), value);
+            rawdoc! { "a": own }
+        };
+        let matches = |filter: &RawDocumentBuf, value: f64| {
+            let filter = Filter::parse(filter).unwrap();
+            filter.matches(&rawdoc! { "a": value }).unwrap()
+        };
+        let values = [f64::NAN, f64::NEG_INFINITY, 4.0, 5.0, 6.0];
+        for (asked, needed) in all.iter().flat_map(|one| all.map(|other| (*one, other))) {
+            for (a, b) in [
+                (f64::NAN, 5.0),
+                (5.0, f64::NAN),
+                (f64::NAN, f64::NAN),
+                (5.0, 5.0),
+                (4.0, 6.0),
+            ] {
+                let (query, partial) = (condition(asked, a), condition(needed, b));
+                let is_outside =
+                    |value: &f64| matches(&query, *value) && !matches(&partial, *value);
+                let is_wrong =
+                    values.iter().any(is_outside) && holds(query.clone(), partial.clone());
+                assert!(!is_wrong, "{query:?} within {partial:?}");
+            }
+        }
+        assert!(holds(
+            condition("$lte", f64::NAN),
+            condition("$eq", f64::NAN)
+        ));
     }
 }

@@ -10,7 +10,8 @@
 use super::Timeseries;
 use crate::error::{Code, Error, Result, malformed};
 use crate::text::{document_text, text};
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::cstr;
+use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use meridian_value::DocumentBuilder;
 use meridian_value::field::{self, Field};
 use meridian_value::number::Number;
@@ -220,16 +221,21 @@ impl Timeseries {
         Some(out.finish())
     }
 
-    /// The specification of an index.
+    /// The specification of an index. What a partial index asks of other fields than the metadata is said of buckets by
+    /// `bucket_partial_filter`; the user's own definition is kept beside it, as MongoDB does.
     ///
     /// # Errors
-    /// `InvalidOptions` and `CannotCreateIndex` for what such collections cannot have; `NotImplemented`.
-    pub fn bucket_index(&self, spec: &RawDocument) -> Result<RawDocumentBuf> {
+    /// `InvalidOptions` and `CannotCreateIndex` for what such collections cannot have; those of the filter.
+    pub fn bucket_index(
+        &self,
+        spec: &RawDocument,
+        bucket_partial_filter: &dyn Fn(&RawDocument) -> Result<RawDocumentBuf>,
+    ) -> Result<RawDocumentBuf> {
         let unsupported = |what: &str| {
             let message = format!("{what} not supported on time-series collections");
             Err(Error::new(Code::InvalidOptions, message))
         };
-        let mut out = RawDocumentBuf::new();
+        let (mut out, mut is_said_otherwise) = (RawDocumentBuf::new(), false);
         for element in spec {
             let (name, value) = element.map_err(malformed)?;
             match (name.as_str(), value) {
@@ -260,16 +266,24 @@ impl Timeseries {
                     out.append(name, value);
                 }
                 ("partialFilterExpression", RawBsonRef::Document(filter)) => {
-                    let own = self.bucket_filter(filter).map_err(|_| {
-                        Error::not_implemented(
-                            "the option 'partialFilterExpression' of an index of a time-series collection by another \
-                             field than the metadata",
-                        )
-                    })?;
+                    let own = match self.bucket_filter(filter) {
+                        Ok(own) => own,
+                        Err(_) => {
+                            is_said_otherwise = true;
+                            bucket_partial_filter(filter)?
+                        }
+                    };
                     out.append(name, own);
                 }
                 _ => out.append(name, value),
             }
+        }
+        if is_said_otherwise {
+            let mut written = spec.to_owned();
+            if spec.get("v").map_err(malformed)?.is_none() {
+                written.append(cstr!("v"), 2);
+            }
+            out.append(ORIGINAL_SPEC, written);
         }
         Ok(out)
     }
@@ -279,15 +293,19 @@ impl Timeseries {
         let key = spec.get_document("key").ok()?;
         let mut kinds = field::fields(key).filter_map(|field| field.value());
         let is_of_points = kinds.any(|kind| kind.as_str() == Some(BUCKETS_OF_POINTS));
+        let written = spec.get_document(ORIGINAL_SPEC);
+        let written = written.and_then(|spec| spec.get_document("partialFilterExpression"));
         let mut out = RawDocumentBuf::new();
         for (name, value) in spec.iter().flatten() {
             match (name.as_str(), value) {
+                (name, _) if name == ORIGINAL_SPEC.as_str() => {}
                 // Shown is what the user wrote, without it.
                 ("2dsphereIndexVersion", _) if is_of_points => {}
                 ("key", RawBsonRef::Document(key)) => out.append(name, self.user_key(key)?),
-                ("partialFilterExpression", RawBsonRef::Document(filter)) => {
-                    out.append(name, self.user_filter(filter)?);
-                }
+                ("partialFilterExpression", RawBsonRef::Document(filter)) => match written {
+                    Ok(written) => out.append(name, written),
+                    Err(_) => out.append(name, self.user_filter(filter)?),
+                },
                 _ => out.append(name, value),
             }
         }
@@ -320,6 +338,9 @@ impl Timeseries {
         Some(out)
     }
 }
+
+/// Where an index of buckets keeps the user's definition.
+const ORIGINAL_SPEC: &CStr = cstr!("originalSpec");
 
 /// The kind of index by the points of the measurements in a bucket.
 const BUCKETS_OF_POINTS: &str = "2dsphere_bucket";

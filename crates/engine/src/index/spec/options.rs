@@ -74,6 +74,8 @@ pub(super) struct Options {
     numbers: Vec<(&'static CStr, Bson)>,
     clustering: bool,
     include: Vec<String>,
+    /// Of an index of buckets: what the user of the time series has written.
+    original_spec: Option<RawDocumentBuf>,
     wildcard_projection: Option<Bson>,
     wildcard: Option<WildcardScope>,
 }
@@ -147,13 +149,7 @@ impl Options {
                 self.sphere_version = Some(owned(value)?);
             }
             "collation" => {
-                let collation = object(field, value)?;
-                if collation.is_empty() {
-                    return Err(Error::bad_value(
-                        "The field 'collation' cannot be an empty object.",
-                    ));
-                }
-                self.written_collation = Some(collation.to_owned());
+                self.written_collation = Some(filled_object(field, value)?.to_owned());
             }
             "wildcardProjection" => self.wildcard_projection = Some(owned(value)?),
             "weights" | "default_language" | "language_override" | "textIndexVersion" => {
@@ -169,6 +165,9 @@ impl Options {
             "clustered" => check_clustered(whole, boolean(field, value)?)?,
             "clustering" => self.clustering = boolean(field, value)?,
             "include" => self.include = include::parse(value)?,
+            "originalSpec" => {
+                self.original_spec = Some(filled_object(field, value)?.to_owned());
+            }
             "dropDups" => {
                 boolean(field, value)?;
             }
@@ -641,14 +640,14 @@ impl Options {
             });
         }
         if !self.include.is_empty() {
-            let mut list = RawArrayBuf::new();
-            self.include
-                .iter()
-                .for_each(|path| list.push(path.as_str()));
+            let list: RawArrayBuf = self.include.iter().map(String::as_str).collect();
             original.append(cstr!("include"), list);
         }
         if self.clustering {
             original.append(cstr!("clustering"), true);
+        }
+        if let Some(spec) = &self.original_spec {
+            original.append(cstr!("originalSpec"), spec);
         }
         original
     }
@@ -831,6 +830,15 @@ fn parse_storage_engine(value: &Bson) -> Result<Option<Compression>> {
 
 fn raw_weights(weights: Bson) -> Result<RawBson> {
     RawBson::try_from(weights).map_err(|error| Error::new(Code::InvalidBSON, error.to_string()))
+}
+
+fn filled_object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
+    let found = object(field, value)?;
+    if found.is_empty() {
+        let message = format!("The field '{field}' cannot be an empty object.");
+        return Err(Error::bad_value(message));
+    }
+    Ok(found)
 }
 
 fn object<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
