@@ -5,9 +5,10 @@
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, rawdoc};
+use meridian_engine::timeseries::Granularity;
 use meridian_engine::{
-    AggregateRequest, AggregateTarget, Code, CollectionOptions, Engine, EngineOptions,
-    ExplainRequest, InsertOptions, Namespace, Verbosity,
+    AggregateRequest, AggregateTarget, Code, CollModRequest, CollectionOptions, Engine,
+    EngineOptions, ExplainRequest, InsertOptions, Namespace, Verbosity,
 };
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -152,6 +153,14 @@ fn ranges_of_time_find_what_lies_in_them_however_long_buckets_last() {
     drop(engine);
 
     let engine = open(directory.path());
+    compare(&engine, &times, &mut random);
+    times.extend(write(&engine, &mut random));
+    compare(&engine, &times, &mut random);
+    let coarser = CollModRequest {
+        granularity: Some(Granularity::Minutes),
+        ..CollModRequest::default()
+    };
+    engine.modify_collection(&namespace("s"), &coarser).unwrap();
     compare(&engine, &times, &mut random);
     times.extend(write(&engine, &mut random));
     compare(&engine, &times, &mut random);

@@ -210,7 +210,9 @@ fn verify_documents(
         }
         if let Some(timeseries) = &collection.options.timeseries
             && let Some(longest) = collection.state.longest_bucket_millis()
-            && timeseries.bucket_millis(document) > longest.cast_unsigned()
+            && timeseries
+                .lasts(document)
+                .is_none_or(|lasts| lasts > longest)
         {
             report.problem(|| {
                 format!("the bucket under {key:02x?} lasts longer than the longest one is said to")

@@ -220,17 +220,17 @@ impl Timeseries {
 const SPAN_PARTS: i64 = 64;
 
 impl Timeseries {
-    /// For how many milliseconds a bucket lasts, from its start to its last measurement; rounded up.
+    /// Milliseconds from its start to its last measurement; none where it does not say.
+    pub fn lasts(&self, bucket: &RawDocument) -> Option<i64> {
+        let TimeRange { from, until } = Control::of(bucket, &self.time_field)?.times?;
+        Some(until.saturating_sub(from))
+    }
+
+    /// The same rounded up, as it is noted of a collection; the most that there is where it is not said.
     pub fn bucket_millis(&self, bucket: &RawDocument) -> u64 {
         let part = (self.span_millis() / SPAN_PARTS).max(1).cast_unsigned();
         let lasts = self.lasts(bucket).map(|lasts| lasts.max(0).cast_unsigned());
         lasts.map_or(u64::MAX, |lasts| lasts.next_multiple_of(part))
-    }
-
-    /// Milliseconds from its start to its last measurement; none where it does not say.
-    fn lasts(&self, bucket: &RawDocument) -> Option<i64> {
-        let TimeRange { from, until } = Control::of(bucket, &self.time_field)?.times?;
-        Some(until.saturating_sub(from))
     }
 
     /// Whether what a compressed bucket says of the times of its measurements is true.
