@@ -113,3 +113,9 @@ def test_statements_within_a_partial_index_of_a_time_series_use_it(servers):  # 
         shown = canonical.text(servers[0].run(DATABASE, {"explain": {"aggregate": "x", "pipeline": pipeline, "cursor": {}}}))
         assert ('"IXSCAN"' in shown) == is_within, (partial, query, shown)
         subject.command({"dropIndexes": "x", "index": "i"})
+
+
+def test_written_definitions_are_definitions(servers):  # noqa: F811
+    """What an index of buckets keeps as the user's definition is checked as one, wherever it is given."""
+    for written in ({"x": 1}, 3, {}, {"key": {"a": 1}}, {"key": {"a": "bad"}, "name": "i"}, {"key": {"a": 1}, "name": "i", "partialFilterExpression": {"a": {"$bad": 1}}}):
+        same(servers, {"createIndexes": "plain", "indexes": [{"key": {"a": 1}, "name": "i", "originalSpec": written}]})

@@ -124,10 +124,11 @@ fn partial_of(condition: &Filter, unpack: &UnpackBucket) -> Result<Filter> {
                 RawBsonRef::Document(_) | RawBsonRef::Array(_) => {
                     refused("operand can't be an object or array")
                 }
-                RawBsonRef::DateTime(_) => Ok(Filter::And(of_comparison(condition, unpack))),
-                _ if path.as_str() == unpack.time_field => refused(
-                    "This predicate will never be true, because the time field always contains a Date",
-                ),
+                value if path.as_str() == unpack.time_field && value.as_datetime().is_none() => {
+                    refused(
+                        "This predicate will never be true, because the time field always contains a Date",
+                    )
+                }
                 _ => Ok(Filter::And(of_comparison(condition, unpack))),
             },
             Predicate::In(list) if list.has_null() => {

@@ -20,12 +20,8 @@ pub(super) fn implies(query: &Filter, partial: &Filter) -> bool {
                     .iter()
                     .all(|part| matches!(part, Filter::Field { .. }))
             };
-            let branches_imply = |conjunct: &Filter| match conjunct {
-                Filter::Or(branches) => branches.iter().all(|branch| implies(branch, partial)),
-                _ => false,
-            };
             parts.iter().any(|part| implies(query, part))
-                || is_flat() && query.conjuncts().iter().any(branches_imply)
+                || is_flat() && branches_imply(query, partial)
         }
         Filter::Field { path, predicate } => {
             query.conjuncts().iter().any(|conjunct| match conjunct {
@@ -33,12 +29,20 @@ pub(super) fn implies(query: &Filter, partial: &Filter) -> bool {
                     path: own,
                     predicate: asked,
                 } => own == path && predicate_implies(asked, predicate),
-                Filter::Or(branches) => branches.iter().all(|branch| implies(branch, partial)),
                 _ => false,
-            })
+            }) || branches_imply(query, partial)
         }
         _ => false,
     }
+}
+
+/// Whether all branches of an `$or` that the query asks for stay within.
+fn branches_imply(query: &Filter, partial: &Filter) -> bool {
+    let mut conjuncts = query.conjuncts().iter();
+    conjuncts.any(|conjunct| match conjunct {
+        Filter::Or(branches) => branches.iter().all(|branch| implies(branch, partial)),
+        _ => false,
+    })
 }
 
 fn predicate_implies(asked: &Predicate, needed: &Predicate) -> bool {

@@ -178,9 +178,11 @@ impl Timeseries {
     /// Checks what readers rely on: that a bucket's name says when it starts, that it lasts no longer than the span, and that a
     /// compressed one says how many measurements it has, in the order of their times, and between which they lie.
     ///
+    /// Returns for how many milliseconds it lasts, rounded up, as it is noted of a collection.
+    ///
     /// # Errors
     /// `BadValue`.
-    pub fn check_bucket(&self, bucket: &RawDocument) -> Result<()> {
+    pub fn check_bucket(&self, bucket: &RawDocument) -> Result<u64> {
         if version_of(bucket) == Some(2) && !self.is_as_summarised(bucket)? {
             return Err(Error::bad_value(format!(
                 "a compressed bucket of a time series must have 'control.count' measurements, in the order of their times, \
@@ -188,23 +190,19 @@ impl Timeseries {
                 self.time_field
             )));
         }
-        if self
-            .lasts(bucket)
-            .is_some_and(|lasts| lasts > self.span_millis())
-        {
+        let times = Control::of(bucket, &self.time_field).and_then(|control| control.times);
+        if times.is_some_and(|times| lasts(times) > self.span_millis()) {
             return Err(Error::bad_value(format!(
                 "a bucket of a time series must not last longer than 'bucketMaxSpanSeconds', from 'control.min.{0}' to \
                  'control.max.{0}'",
                 self.time_field
             )));
         }
-        let control = bucket.get_document("control");
-        let min = control.and_then(|control| control.get_document("min"));
-        let start = min.and_then(|min| min.get_datetime(&self.time_field));
-        let id = bucket.get_object_id("_id");
-        match (id, start) {
-            (Ok(id), Ok(start)) if id.bytes()[..4] == id_seconds(start.timestamp_millis()) => {
-                Ok(())
+        let part = (self.span_millis() / SPAN_PARTS).max(1).cast_unsigned();
+        match (bucket.get_object_id("_id"), times) {
+            (Ok(id), Some(times)) if id.bytes()[..4] == id_seconds(times.from) => {
+                let lasts = lasts(times).max(0).cast_unsigned();
+                Ok(lasts.next_multiple_of(part))
             }
             _ => Err(Error::bad_value(format!(
                 "the '_id' of a bucket of a time series must be an ObjectId of the second of 'control.min.{}', or of the \
@@ -222,15 +220,7 @@ const SPAN_PARTS: i64 = 64;
 impl Timeseries {
     /// Milliseconds from its start to its last measurement; none where it does not say.
     pub fn lasts(&self, bucket: &RawDocument) -> Option<i64> {
-        let TimeRange { from, until } = Control::of(bucket, &self.time_field)?.times?;
-        Some(until.saturating_sub(from))
-    }
-
-    /// The same rounded up, as it is noted of a collection; the most that there is where it is not said.
-    pub fn bucket_millis(&self, bucket: &RawDocument) -> u64 {
-        let part = (self.span_millis() / SPAN_PARTS).max(1).cast_unsigned();
-        let lasts = self.lasts(bucket).map(|lasts| lasts.max(0).cast_unsigned());
-        lasts.map_or(u64::MAX, |lasts| lasts.next_multiple_of(part))
+        Control::of(bucket, &self.time_field)?.times.map(lasts)
     }
 
     /// Whether what a compressed bucket says of the times of its measurements is true.
@@ -252,6 +242,11 @@ impl Timeseries {
         }
         Ok(count == rows && last <= times.until)
     }
+}
+
+/// Milliseconds from the first to the last of these times.
+fn lasts(times: TimeRange) -> i64 {
+    times.until.saturating_sub(times.from)
 }
 
 /// The least or the greatest name that a bucket of this start can have.

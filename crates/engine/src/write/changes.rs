@@ -168,8 +168,7 @@ impl<'d> CollectionChanges<'d> {
 
     fn check_bucket(&mut self, document: &RawDocument) -> Result<()> {
         if let Some(timeseries) = &self.collection.options.timeseries {
-            timeseries.check_bucket(document)?;
-            let lasts = timeseries.bucket_millis(document);
+            let lasts = timeseries.check_bucket(document)?;
             self.longest_bucket_millis = self.longest_bucket_millis.max(lasts);
         }
         Ok(())

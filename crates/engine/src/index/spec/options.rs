@@ -166,7 +166,9 @@ impl Options {
             "clustering" => self.clustering = boolean(field, value)?,
             "include" => self.include = include::parse(value)?,
             "originalSpec" => {
-                self.original_spec = Some(filled_object(field, value)?.to_owned());
+                let spec = filled_object(field, value)?;
+                Options::parse(spec)?;
+                self.original_spec = Some(spec.to_owned());
             }
             "dropDups" => {
                 boolean(field, value)?;
